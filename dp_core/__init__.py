@@ -1,0 +1,1 @@
+"""Differentially private synthetic microdata: the science, usable from a notebook."""

@@ -1,0 +1,1 @@
+"""The published folder: statement, codebook, report, and their verification."""

@@ -1,0 +1,60 @@
+"""Domains: which columns there are and how many codes each has. Public."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Clique: TypeAlias = tuple[str, ...]
+"""Columns of one marginal, in the order of its axes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """Columns and their numbers of codes; the order of columns is the order of axes.
+
+    Attributes:
+        columns: Names, without repetition.
+        sizes: Codes of column `i` run from 0 to `sizes[i] - 1`.
+    """
+
+    columns: tuple[str, ...]
+    sizes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.columns) != len(self.sizes):
+            raise ValueError(f"{len(self.columns)} columns but {len(self.sizes)} sizes.")
+        if len(set(self.columns)) != len(self.columns):
+            raise ValueError(f"A column is repeated in {self.columns}.")
+        if any(size < 1 for size in self.sizes):
+            raise ValueError(f"Every column needs at least one code, got sizes {self.sizes}.")
+
+    def project(self, clique: Iterable[str]) -> Domain:
+        """Return the domain of `clique`, its columns in the clique's own order."""
+        clique = tuple(clique)
+        return Domain(clique, tuple(self.sizes[axis] for axis in self.axes(clique)))
+
+    def axes(self, clique: Iterable[str]) -> tuple[int, ...]:
+        """Return the axis of each column of `clique`.
+
+        Raises:
+            KeyError: if a column is not in the domain.
+        """
+        position = {column: axis for axis, column in enumerate(self.columns)}
+        return tuple(position[column] for column in clique)
+
+    def size(self, clique: Iterable[str] | None = None) -> int:
+        """Return the number of cells of the domain, or of one clique of it.
+
+        >>> Domain(("a", "b"), (2, 3)).size()
+        6
+        """
+        return math.prod(self.sizes if clique is None else self.project(clique).sizes)
+
+    def __contains__(self, column: object) -> bool:
+        return column in self.columns
+
+    def __len__(self) -> int:
+        return len(self.columns)

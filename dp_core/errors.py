@@ -1,0 +1,70 @@
+"""What can go wrong, by what the person at the terminal has to do about it.
+
+Every message is one or two sentences: what is wrong, where, what to do. It never shows a
+confidential value or an exact count; such detail goes into `internal`, which is written to the
+run's internal folder and shown only on request.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class ReleaseError(Exception):
+    """A failure with a sentence for a person and an exit code for a machine.
+
+    Attributes:
+        message: One or two sentences without confidential content.
+        internal: Detail that may be confidential; never logged, never published.
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, internal: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.internal = internal
+
+
+class BadInput(ReleaseError):
+    """The spec, the schema, the data or the command line is wrong; nothing was spent."""
+
+    exit_code = 2
+
+
+class SchemaViolation(BadInput):
+    """The confidential file does not fit the schema; names rule and column only."""
+
+
+class BudgetRefused(ReleaseError):
+    """The ledger refused: not enough left, or the request does not fit the account."""
+
+    exit_code = 3
+
+
+class StageFailed(ReleaseError):
+    """A stage failed for an outside reason; the release can be resumed."""
+
+    exit_code = 4
+
+
+class LedgerCorrupt(ReleaseError):
+    """The ledger's chain does not verify."""
+
+    exit_code = 5
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return ` Did you mean 'x'?` for the known word nearest to `word`, or the list of them.
+
+    >>> nearest("epsilom", ["epsilon", "delta"])
+    " Did you mean 'epsilon'?"
+    >>> nearest("zzz", ["b", "a"])
+    ' Known: a, b.'
+    """
+    words = sorted(known)
+    close = difflib.get_close_matches(word, words, n=1)
+    if close:
+        return f" Did you mean {close[0]!r}?"
+    return f" Known: {', '.join(words)}." if words else ""

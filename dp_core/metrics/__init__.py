@@ -1,0 +1,1 @@
+"""Distances between tables, for checks and benchmarks."""

@@ -1,0 +1,1 @@
+"""From measurements to a model; one method, one file."""

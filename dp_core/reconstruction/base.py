@@ -1,0 +1,78 @@
+"""What a reconstruction is given and what it returns. Public side of the wall."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.dataset import Dataset
+from dp_core.domain import Clique, Domain
+from dp_core.marginals import Measurement, Table
+from dp_core.structural_zeros import StructuralZeros
+
+
+class Model(Protocol):
+    """A fitted distribution over the domain; sampling it is post-processing and free."""
+
+    @property
+    def domain(self) -> Domain:
+        """All columns."""
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """Tables the model was fitted to, after consistency; enough to restore it."""
+
+    @property
+    def rows(self) -> int:
+        """Estimated number of records, what `rows: same` means; at least 1."""
+
+    @property
+    def streams(self) -> bool:
+        """Whether rows are independent draws, so that a large set may be drawn in pieces."""
+
+    def project(self, clique: Clique) -> NDArray[np.float64]:
+        """Return the model's expected counts over a clique, shape of its sizes.
+
+        Raises:
+            KeyError: if the model cannot give that table without sampling.
+        """
+
+    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
+        """Return `rows` synthetic records; same `rng` state, same records."""
+
+
+class Reconstructor(Protocol):
+    """A frozen dataclass whose fields are the method's options in the spec."""
+
+    def check(self, domain: Domain) -> None:
+        """Raise BadInput, naming the limit and a method that fits, if the domain is too large."""
+
+    def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
+        """Return about how many bytes fitting and sampling need at their peak."""
+
+    def fit(
+        self,
+        domain: Domain,
+        measurements: Sequence[Measurement],
+        *,
+        rows: int | None,
+        zeros: StructuralZeros,
+        rng: np.random.Generator,
+    ) -> Model:
+        """Return the model fitted to noisy tables.
+
+        Args:
+            domain: All columns.
+            measurements: Noisy tables, of one replicate.
+            rows: Number of records where it is public, otherwise None: estimate it.
+            zeros: Impossible cells; they get no mass.
+            rng: For ties and starts; fitting is otherwise deterministic.
+        """
+
+    def restore(
+        self, domain: Domain, tables: Sequence[Table], *, rows: int, zeros: StructuralZeros
+    ) -> Model:
+        """Return the model a fit stored as `tables` and `rows`, without fitting again."""

@@ -1,0 +1,38 @@
+"""Finds methods by name: a method is a module of its family's folder that defines `METHOD`."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from typing import Any, Literal
+
+from dp_core.errors import BadInput, nearest
+
+Family = Literal["selection", "reconstruction"]
+
+
+def available(family: Family) -> tuple[str, ...]:
+    """Return the names of the methods of a family, sorted.
+
+    >>> "gum" in available("reconstruction")
+    True
+    """
+    package = importlib.import_module(f"dp_core.{family}")
+    names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
+    return tuple(name for name in names if _method(family, name) is not None)
+
+
+def find(family: Family, name: str) -> Any:
+    """Return the class of a method; its fields are its options.
+
+    Raises:
+        BadInput: if there is no such method, naming the nearest.
+    """
+    known = available(family)
+    if name not in known:
+        raise BadInput(f"There is no {family} method {name!r}.{nearest(name, known)}")
+    return _method(family, name)
+
+
+def _method(family: Family, name: str) -> Any:
+    return getattr(importlib.import_module(f"dp_core.{family}.{name}"), "METHOD", None)

@@ -1,0 +1,142 @@
+"""The schema: public knowledge about the file, as immutable objects.
+
+Parsing, and every message about a mistake, is in `dp_core.schema_file`; the translation between
+raw values and codes is in `dp_core.codec`.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from dp_core.domain import Domain
+from dp_core.structural_zeros import StructuralZeros
+
+Kind = Literal["category", "ordinal", "integer", "number", "date"]
+Missing = Literal["reject", "level"]
+OutOfRange = Literal["reject", "clip", "missing"]
+MISSING_LABEL = "(missing)"
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One level of a category or ordinal: the file's exact text and what it stands for."""
+
+    text: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column of the file.
+
+    Attributes:
+        name: As in the file's header.
+        kind: Type word of the schema.
+        levels: Category and ordinal: code `k` is `levels[k]`.
+        edges: Integer, number and date: bin `k` holds `edges[k] <= value < edges[k + 1]`; the last
+            bin of a number also holds the upper end. Dates count days (proleptic ordinal).
+        minimum, maximum: Smallest and largest legal value (date: day ordinals).
+        decimals: Number: digits after the point in the synthetic file, None for full precision.
+        missing: Whether a missing value is refused or is a level of its own (the last code).
+        missing_values: Texts of the file that mean missing.
+        out_of_range: What happens to a value outside the schema.
+        description: For the codebook.
+    """
+
+    name: str
+    kind: Kind
+    levels: tuple[Level, ...] = ()
+    edges: tuple[Fraction, ...] = ()
+    minimum: Fraction | None = None
+    maximum: Fraction | None = None
+    decimals: int | None = None
+    missing: Missing = "reject"
+    missing_values: tuple[str, ...] = ("",)
+    out_of_range: OutOfRange = "reject"
+    description: str = ""
+
+    @property
+    def bins(self) -> int:
+        """Number of codes without the one for missing."""
+        return len(self.levels) if self.levels else len(self.edges) - 1
+
+    @property
+    def size(self) -> int:
+        """Number of codes."""
+        return self.bins + (self.missing == "level")
+
+    @property
+    def missing_code(self) -> int | None:
+        """Code of a missing value, None where missing is refused."""
+        return self.bins if self.missing == "level" else None
+
+    def code_labels(self) -> tuple[str, ...]:
+        """Return what each code stands for, for tables and reports, length `size`."""
+        if self.levels:
+            names = [level.label for level in self.levels]
+        else:
+            names = [self._bin_label(code) for code in range(self.bins)]
+        return (*names, MISSING_LABEL) if self.missing == "level" else tuple(names)
+
+    def _bin_label(self, code: int) -> str:
+        low, high = self.edges[code], self.edges[code + 1]
+        if self.kind == "number":
+            last = code == self.bins - 1
+            return f"[{_decimal(low)}, {_decimal(high)}{']' if last else ')'}"
+        first, final = int(low), int(high) - 1
+        texts = [_day(first), _day(final)] if self.kind == "date" else [str(first), str(final)]
+        return texts[0] if first == final else f"{texts[0]} to {texts[1]}"
+
+
+def _day(ordinal: int) -> str:
+    return datetime.date.fromordinal(ordinal).isoformat()
+
+
+def _decimal(value: Fraction) -> str:
+    return f"{float(value):.10g}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """Everything public about the file.
+
+    Attributes:
+        title: For the report.
+        rows_about: Public guess of the number of rows; None: noise is stated in counts only.
+        columns: Those that are synthesised, in the schema's order.
+        ignore: Columns of the file that are neither read nor released.
+        zeros: Combinations that cannot occur, in codes.
+        document: The schema as it was read, for the statement and its hash.
+        description: For the report.
+    """
+
+    title: str
+    columns: tuple[Column, ...]
+    rows_about: int | None = None
+    ignore: tuple[str, ...] = ()
+    zeros: StructuralZeros
+    document: Mapping[str, object]
+    description: str = ""
+
+    @property
+    def domain(self) -> Domain:
+        """Columns and numbers of codes."""
+        return Domain(
+            tuple(column.name for column in self.columns),
+            tuple(column.size for column in self.columns),
+        )
+
+    def column(self, name: str) -> Column:
+        """Return the column of that name.
+
+        Raises:
+            KeyError: if there is none.
+        """
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise KeyError(name)

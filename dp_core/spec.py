@@ -1,0 +1,77 @@
+"""The release spec: everything that defines a release, and nothing about machines.
+
+Parsing, and every message about a mistake, is in `dp_core.spec_file`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal
+
+from dp_core.reconstruction.base import Reconstructor
+from dp_core.schema import Schema
+from dp_core.selection.base import Selector
+
+Neighbours = Literal["add-remove", "replace-one"]
+Noise = Literal["laplace", "gaussian"]
+Stage = Literal["total", "one_way", "select", "measure", "checks"]
+PAYING_STAGES: tuple[Stage, ...] = ("total", "one_way", "select", "measure", "checks")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Privacy:
+    """The guarantee asked for.
+
+    Attributes:
+        epsilon: Positive.
+        delta: 0 for pure differential privacy, otherwise below 1.
+        neighbours: Which pairs of files count as neighbours; the unit is one row.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    neighbours: Neighbours
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseSpec:
+    """One release.
+
+    Attributes:
+        release: Its name, used once per ledger.
+        data: Path or glob of CSV or Parquet, as written, relative to `folder`.
+        folder: Folder of the spec file.
+        schema: Parsed schema.
+        account: Ledger account that pays.
+        privacy: The guarantee asked for.
+        method: Name of the preset.
+        shares: Part of the budget of each paying stage; all stages named, summing to exactly 1.
+        noise: Kind of count noise, or `auto`: the plan takes the smaller one.
+        selector: Which tables to measure.
+        reconstructor: From noisy tables to a model.
+        sets: Number of synthetic files, m.
+        rows: Records per set; None is `same`: the public or the noisy number of rows.
+        mode: `shared`: m sets from one measurement; `split`: m measurements at 1/m of the budget.
+        seed: Of post-processing; None draws one, which the statement then records.
+        document: The resolved spec as plain JSON values, in a fixed order; its hash is the plan's.
+    """
+
+    release: str
+    data: str
+    folder: Path
+    schema: Schema
+    account: str
+    privacy: Privacy
+    method: str
+    shares: Mapping[Stage, Fraction]
+    noise: Noise | Literal["auto"]
+    selector: Selector
+    reconstructor: Reconstructor
+    sets: int
+    rows: int | None
+    mode: Literal["shared", "split"]
+    seed: int
+    document: Mapping[str, object]

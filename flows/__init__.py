@@ -1,0 +1,1 @@
+"""The release end to end, and the command line."""

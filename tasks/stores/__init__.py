@@ -1,0 +1,1 @@
+"""Where a run and the ledger are kept."""
