@@ -37,7 +37,8 @@ class Dataset:
 
     def column(self, name: str) -> NDArray[np.uint16]:
         """Return the codes of one column, shape (rows,)."""
-        return self.codes[self.domain.axes((name,))[0]]
+        codes: NDArray[np.uint16] = self.codes[self.domain.axes((name,))[0]]
+        return codes
 
     def __repr__(self) -> str:
         return f"Dataset({len(self.domain)} columns)"

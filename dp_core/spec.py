@@ -11,29 +11,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
+from dp_core.privacy import Noise, Privacy, Stage
 from dp_core.reconstruction.base import Reconstructor
 from dp_core.schema import Schema
 from dp_core.selection.base import Selector
-
-Neighbours = Literal["add-remove", "replace-one"]
-Noise = Literal["laplace", "gaussian"]
-Stage = Literal["total", "one_way", "select", "measure", "checks"]
-PAYING_STAGES: tuple[Stage, ...] = ("total", "one_way", "select", "measure", "checks")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Privacy:
-    """The guarantee asked for.
-
-    Attributes:
-        epsilon: Positive.
-        delta: 0 for pure differential privacy, otherwise below 1.
-        neighbours: Which pairs of files count as neighbours; the unit is one row.
-    """
-
-    epsilon: Fraction
-    delta: Fraction
-    neighbours: Neighbours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,192 @@
+"""The currency of one release: what its events cost, and what the sum means.
+
+One release pays in one currency, fixed in its plan before the data are touched:
+
+- `pure`: epsilon; Laplace noise. The only one when delta is 0, and open to any delta.
+- `zcdp`: rho, converted once (Canonne, Kamath & Steinke 2020).
+- `gaussian`: half of squared mu of the Gaussian curve; only Gaussian events. Less noise than zcdp
+  for the same guarantee unless the noise is of the order of one record.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from dp_core.accounting.curves import (
+    SMOOTHING,
+    gaussian_epsilon,
+    gaussian_limit,
+    zcdp_epsilon,
+    zcdp_limit,
+)
+from dp_core.accounting.events import Event, GaussianEvent, LaplaceEvent
+from dp_core.privacy import Noise
+
+Kind = Literal["pure", "zcdp", "gaussian"]
+
+THEOREMS = {
+    "pure": "basic composition of pure differential privacy (Dwork et al. 2006)",
+    "zcdp": "zero-concentrated composition, converted by Canonne, Kamath & Steinke (2020)",
+    "gaussian": (
+        "Gaussian composition with a total fixed beforehand (Smith & Thakurta 2022), the exact"
+        " Gaussian curve (Balle & Wang 2018), and smoothing of the discrete noise"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseScale:
+    """Kind and parameter of the noise of a count; public."""
+
+    kind: Noise
+    scale: float
+
+    @property
+    def stddev(self) -> float:
+        """Standard deviation, records (of the continuous noise, an upper bound)."""
+        return self.scale * (math.sqrt(2.0) if self.kind == "laplace" else 1.0)
+
+    @property
+    def mean_absolute(self) -> float:
+        """Expected absolute error of one cell, records (of the continuous noise)."""
+        return self.scale * (1.0 if self.kind == "laplace" else math.sqrt(2.0 / math.pi))
+
+    @property
+    def half_width(self) -> float:
+        """Half width of the central 95 % range of the noise, records."""
+        return self.scale * (math.log(20.0) if self.kind == "laplace" else 1.959963984540054)
+
+
+@dataclass(frozen=True, slots=True)
+class Currency:
+    """A kind of cost and the total one release may spend in it.
+
+    Attributes:
+        kind: Which arithmetic.
+        limit: Total in that arithmetic's unit.
+    """
+
+    kind: Kind
+    limit: Fraction
+
+    def cost(self, event: Event) -> Fraction:
+        """Return what an event costs, exactly.
+
+        Raises:
+            ValueError: if the event has no cost in this currency.
+        """
+        if self.kind == "zcdp":
+            return event.rho()
+        if self.kind == "pure":
+            epsilon = event.epsilon()
+            if epsilon is None:
+                raise ValueError(f"{type(event).__name__} is not purely private.")
+            return epsilon
+        if not isinstance(event, GaussianEvent):
+            raise ValueError(f"{type(event).__name__} does not add up on the Gaussian curve.")
+        smoothed = event.scale**2 - SMOOTHING
+        if smoothed <= 0:
+            raise ValueError("Noise of this scale is too small for the Gaussian curve.")
+        return event.l2_sensitivity_squared / (2 * smoothed)
+
+    def noise_event(self, cost: Fraction, *, l1: int, l2_squared: int) -> Event:
+        """Return the noise on an integer statistic that `cost` buys; never more than it buys.
+
+        Args:
+            cost: Part of `limit`, positive.
+            l1: L1 sensitivity of the statistic.
+            l2_squared: Its squared L2 sensitivity.
+        """
+        if cost <= 0:
+            raise ValueError(f"A cost is positive, got {cost}.")
+        if self.kind == "pure":
+            return LaplaceEvent(_at_least(l1 / cost), l1)
+        variance = Fraction(l2_squared) / (2 * cost)
+        if self.kind == "gaussian":
+            variance += SMOOTHING
+        return GaussianEvent(_root_at_least(variance), l2_squared)
+
+    def noise(self, cost: Fraction, *, l1: int, l2_squared: int) -> NoiseScale:
+        """Return the same noise as kind and scale."""
+        event = self.noise_event(cost, l1=l1, l2_squared=l2_squared)
+        kind: Noise = "laplace" if isinstance(event, LaplaceEvent) else "gaussian"
+        assert isinstance(event, LaplaceEvent | GaussianEvent)
+        return NoiseScale(kind, float(event.scale))
+
+    def epsilon(self, spent: Fraction, delta: Fraction) -> Fraction:
+        """Return the epsilon at `delta` that a sum of costs implies, rounded up."""
+        if spent == 0 or self.kind == "pure":
+            return spent
+        return zcdp_epsilon(spent, delta) if self.kind == "zcdp" else gaussian_epsilon(spent, delta)
+
+    @property
+    def theorem(self) -> str:
+        """Why the sum of costs is a guarantee."""
+        return THEOREMS[self.kind]
+
+
+def largest_limit(kind: Kind, epsilon: Fraction, delta: Fraction) -> Fraction:
+    """Return the largest total in a currency that implies (epsilon, delta)."""
+    if kind == "pure":
+        return epsilon
+    if delta == 0:
+        return Fraction(0)
+    return zcdp_limit(epsilon, delta) if kind == "zcdp" else gaussian_limit(epsilon, delta)
+
+
+def choose_currency(
+    epsilon: Fraction,
+    delta: Fraction,
+    *,
+    noise: Noise | Literal["auto"],
+    shares: Sequence[tuple[Fraction, int, int, float]],
+) -> Currency:
+    """Return the currency in which the planned statistics get the least noise. Public.
+
+    Args:
+        epsilon: Of the whole release.
+        delta: Of the whole release.
+        noise: `laplace` or `gaussian` restricts the choice.
+        shares: For each planned statistic its part of the budget, its L1 and squared L2
+            sensitivities, and its weight (number of cells).
+    """
+    kinds: list[Kind] = []
+    if noise in ("auto", "laplace") or delta == 0:
+        kinds.append("pure")
+    if noise in ("auto", "gaussian") and delta > 0:
+        kinds += ["gaussian", "zcdp"]
+    best: tuple[float, Currency] | None = None
+    for kind in kinds:
+        currency = Currency(kind, largest_limit(kind, epsilon, delta))
+        if currency.limit <= 0:
+            continue
+        error = sum(
+            weight
+            * currency.noise(share * currency.limit, l1=l1, l2_squared=l2_squared).mean_absolute
+            for share, l1, l2_squared, weight in shares
+        )
+        if best is None or error < best[0]:
+            best = (error, currency)
+    if best is None:
+        raise ValueError("No currency allows this epsilon and delta.")
+    return best[1]
+
+
+def _at_least(value: Fraction) -> Fraction:
+    """Return the smallest float not below `value`, as the exact fraction it is."""
+    scale = float(value)
+    while Fraction(scale) < value:
+        scale = math.nextafter(scale, math.inf)
+    return Fraction(scale)
+
+
+def _root_at_least(value: Fraction) -> Fraction:
+    """Return a float whose square is not below `value`, as the exact fraction it is."""
+    scale = math.sqrt(float(value))
+    while Fraction(scale) ** 2 < value:
+        scale = math.nextafter(scale, math.inf)
+    return Fraction(scale)

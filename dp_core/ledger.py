@@ -1,0 +1,134 @@
+"""What the curator needs from a ledger: permission that is paid for, and a safe place for results.
+
+The database behind it is in `tasks.stores.ledger`; `MemorySession` serves notebooks, benchmarks
+and tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.accounting.currency import Currency
+from dp_core.accounting.events import Event
+from dp_core.errors import BudgetRefused
+from dp_core.privacy import Neighbours, Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One event about to happen.
+
+    Attributes:
+        stage: Stage whose share pays.
+        name: Unique within the release and stage.
+        cost: Budget set aside for it; the event costs at most this.
+        event: The mechanism and its parameters.
+        shape: Shape of the noisy result, fixed before the draw.
+    """
+
+    stage: Stage
+    name: str
+    cost: Fraction
+    event: Event
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Permission, already paid for, to carry out one event once.
+
+    Only a session makes grants.
+    """
+
+    number: int
+    step: Step
+
+
+Draw: TypeAlias = Callable[[Sequence[Grant]], Sequence[NDArray[np.int64]]]
+"""Looks at the data and draws noise for the grants, in their order; shapes as in the steps."""
+
+
+class Session(Protocol):
+    """One release's open reservation."""
+
+    @property
+    def currency(self) -> Currency:
+        """What it pays in, and the total."""
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """The neighbouring relation that every event was calibrated to."""
+
+    def perform(
+        self, batch: str, steps: Sequence[Step], draw: Draw
+    ) -> tuple[tuple[Grant, NDArray[np.int64]], ...]:
+        """Charge, draw, store, commit: the whole protocol for steps that are drawn together.
+
+        A batch that was committed before is read back and not drawn again. The caller sees
+        results only after they are stored and committed.
+
+        Args:
+            batch: Name of the result, unique in the release.
+            steps: In one transaction: all are charged, or none.
+            draw: Called at most once, after the charge; whoever calls does not see its result
+                before it is on disk.
+
+        Raises:
+            BudgetRefused: if a stage's or the release's budget does not allow it; nothing was
+                touched.
+        """
+
+
+@dataclass
+class MemorySession:
+    """A session that forgets: the same rules, nothing on disk.
+
+    Attributes:
+        currency: What it pays in, and the total.
+        neighbours: The neighbouring relation.
+        charges: Every grant made.
+    """
+
+    currency: Currency
+    neighbours: Neighbours
+    charges: list[Grant] = field(default_factory=list)
+    _results: dict[str, tuple[tuple[Grant, NDArray[np.int64]], ...]] = field(default_factory=dict)
+
+    def spent(self) -> Fraction:
+        """Sum of what was charged."""
+        return sum((grant.step.cost for grant in self.charges), Fraction(0))
+
+    def perform(
+        self, batch: str, steps: Sequence[Step], draw: Draw
+    ) -> tuple[tuple[Grant, NDArray[np.int64]], ...]:
+        if batch in self._results:
+            return self._results[batch]
+        check_steps(self.currency, steps)
+        left = self.currency.limit - self.spent()
+        asked = sum((step.cost for step in steps), Fraction(0))
+        if asked > left:
+            raise BudgetRefused(
+                f"{batch!r} needs {float(asked):.6g} of {self.currency.kind} budget"
+                f" but {float(left):.6g} of {float(self.currency.limit):.6g} is left."
+            )
+        first = len(self.charges) + 1
+        grants = tuple(Grant(first + index, step) for index, step in enumerate(steps))
+        self.charges.extend(grants)
+        values = draw(grants)
+        self._results[batch] = tuple(zip(grants, values, strict=True))
+        return self._results[batch]
+
+
+def check_steps(currency: Currency, steps: Sequence[Step]) -> None:
+    """Raise ValueError unless every event costs at most what is set aside for it."""
+    for step in steps:
+        if step.cost <= 0:
+            raise ValueError(f"Step {step.name!r} has no budget.")
+        if currency.cost(step.event) > step.cost:
+            raise ValueError(f"The event of step {step.name!r} costs more than its budget.")
