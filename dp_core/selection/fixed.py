@@ -1,0 +1,88 @@
+"""A list of tables that the spec states."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from dp_core.domain import Clique, Domain
+from dp_core.errors import BadInput, nearest
+from dp_core.marginals import Measurement
+from dp_core.selection.allocation import Allocation, shares
+from dp_core.selection.base import Selection
+
+if TYPE_CHECKING:
+    from dp_core.curator import Curator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fixed:
+    """Measure the tables that the spec lists, and the columns that none of them covers.
+
+    Attributes:
+        cliques: The tables, each a list of columns; their order does not matter.
+        allocation: How the budget is divided: least total error in `rho` or in `epsilon`, or
+            `equal`.
+    """
+
+    cliques: tuple[tuple[str, ...], ...] = ()
+    allocation: Allocation = "rho"
+
+    @property
+    def adaptive(self) -> bool:
+        return False
+
+    def planned(self, domain: Domain) -> Selection:
+        if not self.cliques:
+            raise BadInput(
+                "`select: fixed` needs `cliques`, a list of tables such as [[age, sex], [sex]]."
+            )
+        chosen = [_ordered(clique, domain) for clique in self.cliques]
+        if len(set(chosen)) != len(chosen):
+            twice = next(clique for clique in chosen if chosen.count(clique) > 1)
+            raise BadInput(f"`select.cliques` lists the table {list(twice)} twice; remove one.")
+        covered = {column for clique in chosen for column in clique}
+        # A plan states every table's noise before anything is measured, so whether the one-way
+        # stage measured a column does not change the list; one more look at it is cheap.
+        chosen += [(column,) for column in domain.columns if column not in covered]
+        return Selection(
+            cliques=tuple(chosen),
+            weights=shares([domain.size(clique) for clique in chosen], self.allocation),
+        )
+
+    def needs(self, domain: Domain) -> tuple[Clique, ...]:  # noqa: ARG002
+        return ()
+
+    def scores(self, domain: Domain) -> int:  # noqa: ARG002
+        return 0
+
+    def select(
+        self,
+        curator: Curator,  # noqa: ARG002
+        known: Sequence[Measurement],  # noqa: ARG002
+        *,
+        domain: Domain,
+        cost: Fraction,  # noqa: ARG002
+        measure_cost: Fraction,  # noqa: ARG002
+    ) -> Selection:
+        return self.planned(domain)
+
+
+def _ordered(clique: Sequence[str], domain: Domain) -> Clique:
+    """Return a clique's columns in the domain's order, refusing what is not one."""
+    for column in clique:
+        if column not in domain:
+            raise BadInput(
+                f"`select.cliques` names the column {column!r}, which the schema does not have."
+                f"{nearest(column, domain.columns)}"
+            )
+    if not clique:
+        raise BadInput("`select.cliques` holds an empty table; name at least one column in each.")
+    if len(set(clique)) != len(clique):
+        raise BadInput(f"`select.cliques` names a column twice in {list(clique)}.")
+    return tuple(column for column in domain.columns if column in clique)
+
+
+METHOD = Fixed
