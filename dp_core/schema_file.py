@@ -1,0 +1,327 @@
+"""Reads `schema.yaml`: public knowledge about the file, checked, as immutable objects.
+
+Policies that the file states once and a column may state for itself:
+
+- `missing_values`: a column's own list replaces the global one;
+- `out_of_range`: the global `clip` speaks of columns with an order of values (integer, number,
+  date), categories and ordinals stay with `reject`; `missing` needs `missing: level`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TypeVar
+
+from dp_core.bin_edges import (
+    MAX_CODES,
+    Scale,
+    empty_bin,
+    exact_text,
+    read_bins,
+    value_text,
+)
+from dp_core.errors import BadInput
+from dp_core.schema import MISSING_LABEL, Column, Kind, Level, Missing, OutOfRange, Schema
+from dp_core.schema_rules import read_rules
+from dp_core.structural_zeros import StructuralZeros
+from dp_core.yaml_text import Document, Node, from_plain, load, shown
+
+Word = TypeVar("Word", bound=str)
+
+VERSION = 1
+KINDS: tuple[Kind, ...] = ("category", "ordinal", "integer", "number", "date")
+_MISSING: tuple[Missing, ...] = ("reject", "level")
+_OUT_OF_RANGE: tuple[OutOfRange, ...] = ("reject", "clip", "missing")
+_ROLES = ("id", "weight")
+
+_KEYS = (
+    "version",
+    "title",
+    "description",
+    "unit",
+    "rows_about",
+    "missing_values",
+    "out_of_range",
+    "columns",
+    "ignore",
+    "impossible",
+)
+_COMMON = ("type", "description", "role", "missing", "missing_values", "out_of_range")
+_LEVELLED = ("levels",)
+_BINNED = ("min", "max", "bins", "edges")
+_SPEC_KEYS = {"release", "privacy", "account", "schema", "method"}
+_COLUMN_EXAMPLE = "{type: integer, min: 0, max: 80}"
+
+
+def load_schema(path: Path) -> Schema:
+    """Read a schema file.
+
+    Raises:
+        BadInput: for any mistake, naming file, line, key and what is expected there.
+    """
+    return parse_schema(load(path))
+
+
+def parse_schema(source: Document | Mapping[str, object]) -> Schema:
+    """Return the schema of a loaded document, or of a plain mapping such as `Schema.document`."""
+    root = source.root if isinstance(source, Document) else from_plain(source, source="schema")
+    entries = root.entries(example="`version: 1`, `title: ...`, `columns: ...`")
+    if "columns" not in entries and _SPEC_KEYS & set(entries):
+        raise BadInput(
+            f"{root.source}: is a release spec, not a schema; name the file that has `columns`."
+        )
+    keys = root.fields(_KEYS, required=("version", "title", "columns"))
+    check_version(keys["version"], VERSION)
+    unit = keys.get("unit")
+    if unit is not None:
+        _read_unit(unit)
+    missing_values = (
+        keys["missing_values"].texts(example='["", "?"]') if ("missing_values" in keys) else ("",)
+    )
+    out_of_range = _one_of(keys.get("out_of_range"), _OUT_OF_RANGE)
+    definitions = keys["columns"].entries(example=f"age: {_COLUMN_EXAMPLE}")
+    if not definitions:
+        raise keys["columns"].error(f"has no column; add one, such as age: {_COLUMN_EXAMPLE}.")
+    columns = tuple(
+        _read_column(name, node, missing_values, out_of_range) for name, node in definitions.items()
+    )
+    ignore = _read_ignore(keys.get("ignore"), definitions)
+    rules = keys.get("impossible")
+    schema = Schema(
+        title=keys["title"].name(),
+        description=keys["description"].text() if "description" in keys else "",
+        rows_about=keys["rows_about"].integer(minimum=1) if "rows_about" in keys else None,
+        columns=columns,
+        ignore=ignore,
+        zeros=read_rules(rules, columns) if rules is not None else StructuralZeros(),
+        document={},
+    )
+    return replace(
+        schema,
+        document={
+            "version": str(VERSION),
+            "title": schema.title,
+            "description": schema.description,
+            "unit": "row",
+            **({} if schema.rows_about is None else {"rows_about": str(schema.rows_about)}),
+            "missing_values": list(missing_values),
+            "out_of_range": out_of_range,
+            "columns": {
+                column.name: _column_document(column, definitions[column.name].entries())
+                for column in columns
+            },
+            "ignore": list(ignore),
+            "impossible": [] if rules is None else _plain(rules),
+        },
+    )
+
+
+def schema_hash(schema: Schema) -> str:
+    """Return the SHA-256, in hex, of the schema's canonical JSON.
+
+    The order of keys is part of it: the order of columns and levels is the order of codes.
+    """
+    text = json.dumps(schema.document, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def check_version(node: Node, version: int) -> None:
+    """Refuse a file of another format version."""
+    if node.integer() != version:
+        raise node.error(f"this program reads version {version}, not {shown(node.text())}.")
+
+
+def _read_unit(node: Node) -> None:
+    if isinstance(node.content, str):
+        if node.content != "row":
+            raise node.error(f"{shown(node.content)} is not a unit; write row.")
+        return
+    keys = node.fields(
+        ("column", "max_rows"),
+        required=("column", "max_rows"),
+        example="{column: person_id, max_rows: 4}",
+    )
+    column = keys["column"].name()
+    keys["max_rows"].integer(minimum=1)
+    raise node.error(
+        f"several rows per person (by {shown(column)}) are not enforced yet in this version;"
+        " bring the file to one row per person and write `unit: row`."
+    )
+
+
+def _read_ignore(node: Node | None, columns: Mapping[str, Node]) -> tuple[str, ...]:
+    if node is None:
+        return ()
+    names = node.texts(example="[interview_id]")
+    for name in names:
+        if name in columns:
+            raise node.error(
+                f"{shown(name)} is a column of the schema too; keep it in one of the two."
+            )
+    return names
+
+
+def _read_column(
+    name: str, node: Node, missing_values: tuple[str, ...], out_of_range: OutOfRange
+) -> Column:
+    if not name.strip():
+        raise node.error("a column's name must not be blank.")
+    all_keys = (*_COMMON, *_LEVELLED, *_BINNED, "decimals")
+    keys = node.fields(all_keys, required=("type",), example=_COLUMN_EXAMPLE)
+    kind = _one_of(keys["type"], KINDS)
+    for key in keys:
+        if key not in _allowed(kind):
+            owners = [other for other in KINDS if key in _allowed(other)]
+            raise keys[key].error(
+                f"belongs to the type {' or '.join(owners)}, not to {kind};"
+                " change the type or remove the key."
+            )
+    if "role" in keys:
+        role = keys["role"].choice(_ROLES)
+        raise keys["role"].error(
+            f"role {role} is not supported yet; remove the column here and name it under `ignore`."
+        )
+    missing = _one_of(keys.get("missing"), _MISSING)
+    if "missing_values" in keys:
+        missing_values = keys["missing_values"].texts(example='["", "?"]')
+    column = Column(
+        name=name,
+        kind=kind,
+        missing=missing,
+        missing_values=missing_values,
+        out_of_range=_column_out_of_range(node, keys, kind, missing, out_of_range),
+        description=keys["description"].text() if "description" in keys else "",
+    )
+    if kind == "category" or kind == "ordinal":
+        column = replace(column, levels=_read_levels(node, keys, missing_values))
+    else:
+        column = _with_bins(column, node, keys, kind)
+    if column.size > MAX_CODES:
+        raise node.error(f"has {column.size} codes; a column has at most {MAX_CODES}.")
+    return column
+
+
+def _allowed(kind: Kind) -> tuple[str, ...]:
+    if kind in ("category", "ordinal"):
+        return _COMMON + _LEVELLED
+    return (*_COMMON, *_BINNED, "decimals") if kind == "number" else _COMMON + _BINNED
+
+
+def _column_out_of_range(
+    node: Node, keys: Mapping[str, Node], kind: Kind, missing: Missing, default: OutOfRange
+) -> OutOfRange:
+    levelled = kind in ("category", "ordinal")
+    own = keys.get("out_of_range")
+    policy = _one_of(own, _OUT_OF_RANGE) if own is not None else default
+    if policy == "missing" and missing != "level":
+        raise node.error(
+            "out_of_range: missing needs `missing: level`; add it to this column, or give the"
+            " column `out_of_range: reject`."
+        )
+    if policy == "clip" and levelled:
+        if own is not None:
+            raise own.error(f"a {kind} has no nearest level to clip to; write reject or missing.")
+        return "reject"
+    return policy
+
+
+def _read_levels(
+    column: Node, keys: Mapping[str, Node], missing_values: tuple[str, ...]
+) -> tuple[Level, ...]:
+    example = "[low, high] or {1: low, 2: high}"
+    if "levels" not in keys:
+        raise column.error(
+            f"the key 'levels' is missing; list the file's texts, such as {example}."
+        )
+    node = keys["levels"]
+    if isinstance(node.content, Mapping):
+        pairs = [(text, label, label.name()) for text, label in node.content.items()]
+    else:
+        places = {item.content: item for item in node.items(example=example)}
+        pairs = [(text, places[text], text) for text in node.texts(example=example)]
+    if not pairs:
+        raise node.error(
+            f"no level is listed; list the texts the file may hold, such as {example}."
+        )
+    labels: dict[str, str] = {}
+    for text, place, label in pairs:
+        for word in dict.fromkeys((text, label)):
+            if word in missing_values:
+                raise place.error(
+                    f"{shown(word)} is a level and a missing value; remove the level, or give the"
+                    " column its own `missing_values`."
+                )
+        if label in labels:
+            raise place.error(f"{shown(text)} and {shown(labels[label])} have the same label.")
+        if label == MISSING_LABEL:
+            raise place.error(
+                f"{shown(label)} is what missing values are called; choose another label."
+            )
+        labels[label] = text
+    return tuple(Level(text, label) for text, _, label in pairs)
+
+
+def _with_bins(column: Column, node: Node, keys: Mapping[str, Node], scale: Scale) -> Column:
+    bins = read_bins(node, keys, scale)
+    decimals = None
+    if "decimals" in keys:
+        decimals = keys["decimals"].integer(minimum=0, maximum=15)
+        if empty := empty_bin(bins.edges, decimals):
+            raise keys["decimals"].error(
+                f"no number of {decimals} decimals lies in the bin from {exact_text(empty[0])}"
+                f" to {exact_text(empty[1])}; allow more decimals or make fewer bins."
+            )
+    return replace(
+        column,
+        edges=bins.edges,
+        minimum=bins.minimum,
+        maximum=bins.maximum,
+        decimals=decimals,
+    )
+
+
+def _one_of(node: Node | None, words: tuple[Word, ...]) -> Word:
+    """Return the node's text if it is one of the words; the first word where there is no node."""
+    if node is None:
+        return words[0]
+    return words[words.index(node.choice(words))]
+
+
+def _column_document(column: Column, keys: Mapping[str, Node]) -> dict[str, object]:
+    """Return the column as a schema would state it, defaults filled in and numbers canonical."""
+    document: dict[str, object] = {"type": column.kind}
+    if column.kind == "category" or column.kind == "ordinal":
+        document["levels"] = {level.text: level.label for level in column.levels}
+    else:
+        scale: Scale = column.kind
+
+        def text(value: Fraction | None) -> str:
+            assert value is not None
+            return value_text(value, scale)
+
+        document |= {"min": text(column.minimum), "max": text(column.maximum)}
+        if "edges" in keys:
+            document["edges"] = [text(edge) for edge in column.edges]
+        elif "bins" in keys:
+            document["bins"] = keys["bins"].text() if scale == "date" else str(column.bins)
+        if column.decimals is not None:
+            document["decimals"] = str(column.decimals)
+    return document | {
+        "missing": column.missing,
+        "missing_values": list(column.missing_values),
+        "out_of_range": column.out_of_range,
+        "description": column.description,
+    }
+
+
+def _plain(node: Node) -> object:
+    if isinstance(node.content, tuple):
+        return [_plain(item) for item in node.content]
+    if isinstance(node.content, Mapping):
+        return {key: _plain(value) for key, value in node.content.items()}
+    return node.content
