@@ -1,0 +1,169 @@
+"""The plan: what a release will cost and how exact each table will be, before any data is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dp_core.accounting.currency import Currency, NoiseScale, choose_currency
+from dp_core.accounting.sensitivity import count_l1, count_l2_squared
+from dp_core.canonical import digest
+from dp_core.domain import Clique
+from dp_core.errors import BadInput
+from dp_core.privacy import PAYING_STAGES, Stage
+from dp_core.scores import InDif
+from dp_core.selection.allocation import shares as allocate
+from dp_core.selection.base import Selection
+from dp_core.spec import ReleaseSpec
+
+PLAN_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTable:
+    """One table that is certain to be measured.
+
+    Attributes:
+        stage: Stage that pays.
+        clique: Its columns; empty for the number of rows.
+        cells: Number of cells.
+        cost: Budget of one measurement of it.
+        noise: Noise of each cell.
+        times: How often it is measured: once, or once for each set.
+    """
+
+    stage: Stage
+    clique: Clique
+    cells: int
+    cost: Fraction
+    noise: NoiseScale
+    times: int
+
+    def tvd(self, rows: int) -> float:
+        """Return the expected total variation distance the noise alone causes, at most 1."""
+        return min(1.0, self.cells * self.noise.mean_absolute / (2 * rows))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A release whose every cost is decided.
+
+    Attributes:
+        spec: What was asked for.
+        currency: What it pays in, and the total.
+        costs: Budget of each stage; they sum to the currency's limit exactly.
+        tables: Tables known beforehand.
+        score_noise: Noise of each of the selection's scores, None without private selection.
+        scores: Number of those scores.
+        memory: Bytes that reconstruction and synthesis need, about; None without `rows_about`.
+    """
+
+    spec: ReleaseSpec
+    currency: Currency
+    costs: Mapping[Stage, Fraction]
+    tables: tuple[PlannedTable, ...]
+    score_noise: NoiseScale | None
+    scores: int
+    memory: int | None
+
+    @property
+    def replicates(self) -> int:
+        """How many independent measurements are made: 1, or one for each set."""
+        return self.spec.sets if self.spec.mode == "split" else 1
+
+    def document(self) -> dict[str, object]:
+        """Return what the plan's hash is of: the resolved spec and the arithmetic. Public."""
+        return {
+            "plan_version": PLAN_VERSION,
+            "spec": dict(self.spec.document),
+            "currency": {"kind": self.currency.kind, "limit": str(self.currency.limit)},
+            "costs": {stage: str(cost) for stage, cost in self.costs.items()},
+        }
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the plan's document: any change of spec or schema changes it."""
+        return digest(self.document())
+
+    def one_way(self) -> Selection:
+        """Return the one-way tables measured before selection, and their weights."""
+        domain = self.spec.schema.domain
+        cliques = tuple((column,) for column in domain.columns)
+        pure = self.currency.kind == "pure"
+        return Selection(cliques, allocate(domain.sizes, "epsilon" if pure else "rho"))
+
+
+def make_plan(spec: ReleaseSpec) -> Plan:
+    """Return the plan of a release; opens no data and costs nothing.
+
+    Raises:
+        BadInput: if no noise gives the guarantee asked for, or the method cannot take the domain.
+    """
+    domain, privacy = spec.schema.domain, spec.privacy
+    spec.reconstructor.check(domain)
+    times = spec.sets if spec.mode == "split" else 1
+    l1, l2_squared = count_l1(privacy.neighbours), count_l2_squared(privacy.neighbours)
+    currency = _currency(spec, l1, l2_squared, times)
+    costs = {stage: spec.shares[stage] * currency.limit for stage in PAYING_STAGES}
+    plan = Plan(spec, currency, costs, (), None, 0, None)
+
+    tables: list[PlannedTable] = []
+
+    def add(stage: Stage, selection: Selection) -> None:
+        for clique, weight in zip(selection.cliques, selection.weights, strict=True):
+            cost = costs[stage] * weight / times
+            noise = currency.noise(cost, l1=l1, l2_squared=l2_squared)
+            tables.append(PlannedTable(stage, clique, domain.size(clique), cost, noise, times))
+
+    if costs["total"]:
+        add("total", Selection(((),), (Fraction(1),)))
+    if costs["one_way"]:
+        add("one_way", plan.one_way())
+    selection = spec.selector.planned(domain)
+    if selection is not None:
+        add("measure", selection)
+    scores, score_noise = spec.selector.scores(domain), None
+    if costs["select"] and scores:
+        change = InDif(()).largest_change(privacy.neighbours)
+        score_noise = currency.noise(
+            costs["select"], l1=change * scores, l2_squared=change**2 * scores
+        )
+    memory = None
+    if spec.schema.rows_about is not None:
+        cliques = [table.clique for table in tables]
+        memory = spec.reconstructor.memory(domain, cliques, spec.rows or spec.schema.rows_about)
+    return Plan(spec, currency, costs, tuple(tables), score_noise, scores, memory)
+
+
+def _currency(spec: ReleaseSpec, l1: int, l2_squared: int, times: int) -> Currency:
+    """Return the currency in which the planned tables get the least noise."""
+    domain, shares = spec.schema.domain, spec.shares
+    planned: list[tuple[Fraction, int, int, float]] = []
+    equal = Fraction(1, len(domain))
+    if shares["one_way"]:
+        share = shares["one_way"] * equal / times
+        planned += [(share, l1, l2_squared, float(size)) for size in domain.sizes]
+    selection = spec.selector.planned(domain)
+    if selection is not None:
+        planned += [
+            (shares["measure"] * weight / times, l1, l2_squared, float(domain.size(clique)))
+            for clique, weight in zip(selection.cliques, selection.weights, strict=True)
+        ]
+    elif shares["measure"]:
+        # Which tables is not known yet: as many as there are columns is the usual outcome.
+        planned.append((shares["measure"] * equal / times, l1, l2_squared, 1.0))
+    scores = spec.selector.scores(domain)
+    if shares["select"] and scores:
+        change = InDif(()).largest_change(spec.privacy.neighbours)
+        planned.append((shares["select"], change * scores, change**2 * scores, float(scores)))
+    try:
+        return choose_currency(
+            spec.privacy.epsilon, spec.privacy.delta, noise=spec.noise, shares=planned
+        )
+    except ValueError:
+        raise BadInput(
+            f"No {spec.noise} noise gives epsilon {float(spec.privacy.epsilon):g} at delta"
+            f" {float(spec.privacy.delta):g}; raise privacy.epsilon or privacy.delta,"
+            " or set measure.noise to auto."
+        ) from None

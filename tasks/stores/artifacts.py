@@ -1,0 +1,154 @@
+"""A run's folder: what may be published, what is for staff, and what goes away.
+
+`runs/<release>/` holds `confidential/` (codes and counts; removed when the release is done),
+`internal/` (comparisons with the data; for staff) and `public/` (noisy results and what was made
+of them). All of it is mode 0700; files are written to a temporary name, synced and renamed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from dp_core.canonical import canonical_json
+from dp_core.errors import BadInput, StageFailed
+
+RUN_VERSION = 1
+INTERNAL_NOTICE = "CONFIDENTIAL: computed from the data itself; for staff, never to be published."
+
+
+class RunFolder:
+    """Where one release keeps its files."""
+
+    def __init__(self, home: Path, release: str) -> None:
+        """Name the folder; `create` makes it."""
+        self.path = home / "runs" / release
+        self.release = release
+        self.confidential = self.path / "confidential"
+        self.internal = self.path / "internal"
+        self.public = self.path / "public"
+
+    def create(self) -> None:
+        """Make the three folders, mode 0700."""
+        with disk_errors("the run folder"):
+            for folder in (self.path, self.confidential, self.internal, self.public):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                folder.chmod(0o700)
+
+    def exists(self) -> bool:
+        """Whether a run of this name ever began here."""
+        return (self.path / "run.json").is_file()
+
+    def begin(self, *, spec: Path, out: Path) -> None:
+        """Remember where the spec is and where the bundle goes."""
+        self.create()
+        values = {"version": RUN_VERSION, "spec": str(spec), "out": str(out)}
+        write_atomically(self.path / "run.json", canonical_json(values))
+
+    def remembered(self) -> tuple[Path, Path]:
+        """Return the spec's path and the bundle's, as `begin` was told.
+
+        Raises:
+            BadInput: if there is no run of this name.
+        """
+        try:
+            values = json.loads((self.path / "run.json").read_bytes())
+            return Path(values["spec"]), Path(values["out"])
+        except (OSError, ValueError, KeyError, TypeError):
+            raise BadInput(
+                f"There is no run of release {self.release!r} here; `dp-release status` lists them."
+            ) from None
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the run for this process; the operating system lets go when the process dies.
+
+        Raises:
+            StageFailed: if another process holds it.
+        """
+        self.create()
+        with (self.path / "lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise StageFailed(
+                    f"Another process is working on release {self.release!r};"
+                    f" wait for it, or see `dp-release status {self.release}`."
+                ) from None
+            yield
+
+    def done(self, stage: str) -> Mapping[str, Any] | None:
+        """Return what a finished stage left behind, None if it is not finished."""
+        try:
+            values: Mapping[str, Any] = json.loads((self._marker(stage)).read_bytes())
+        except (OSError, ValueError):
+            return None
+        return values
+
+    def finish(self, stage: str, values: Mapping[str, object] | None = None) -> None:
+        """Mark a stage finished, with public facts that later stages read."""
+        write_atomically(self._marker(stage), canonical_json(dict(values or {})))
+
+    def forget(self, stage: str) -> None:
+        """Let a stage be done again, since what it made is gone."""
+        self._marker(stage).unlink(missing_ok=True)
+
+    def remove_confidential(self) -> None:
+        """Delete codes and counts."""
+        shutil.rmtree(self.confidential, ignore_errors=True)
+
+    def _marker(self, stage: str) -> Path:
+        return self.public / "stages" / f"{stage}.json"
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file so that it is either complete under its name or not there at all."""
+    with disk_errors(path.name):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        temporary = path.with_name(path.name + ".tmp")
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename in a folder survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def disk_errors(what: str) -> Iterator[None]:
+    """Turn a full or failing disk into one sentence."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StageFailed(
+                f"The disk is full: {what} could not be written. Free some space, then resume."
+            ) from None
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO, errno.ENOTDIR):
+            raise StageFailed(
+                f"{what} could not be written ({error.strerror}); check the folder, then resume."
+            ) from None
+        raise
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a public file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,225 @@
+"""The database under the ledger: append-only tables, and transactions that hold the write lock."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from dp_core.canonical import canonical_json
+from dp_core.errors import StageFailed
+from dp_core.receipts import LEDGER_VERSION, START, Row, make_row
+
+_METADATA = sa.MetaData()
+_ROWS = sa.Table(
+    "entries",
+    _METADATA,
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("account", sa.Text, nullable=False),
+    sa.Column("release", sa.Text, nullable=False),
+    sa.Column("key", sa.Text, nullable=True, unique=True),
+    sa.Column("at", sa.Text, nullable=False),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.Column("previous", sa.Text, nullable=False),
+    sa.Column("previous_in_release", sa.Text, nullable=False),
+    sa.Column("hash", sa.Text, nullable=False, unique=True),
+    sa.Index("entries_by_account", "account", "kind"),
+    sa.Index("entries_by_release", "release", "kind"),
+)
+# The keyed hash of an input identifies confidential data: it is kept out of the rows, whose
+# content and hashes leave the house in bundles, and is sealed to its row under the same key.
+_INPUTS = sa.Table(
+    "inputs",
+    _METADATA,
+    sa.Column("release", sa.Text, primary_key=True),
+    sa.Column("reservation", sa.Integer, primary_key=True),
+    sa.Column("account", sa.Text, nullable=False),
+    sa.Column("input", sa.Text, nullable=False, index=True),
+    sa.Column("seal", sa.Text, nullable=False),
+)
+
+
+class Database:
+    """One ledger's tables."""
+
+    def __init__(self, url: str) -> None:
+        """Open the database, creating it if it is a new SQLite file.
+
+        Args:
+            url: SQLAlchemy URL.
+        """
+        self.url = url
+        self._engine = sa.create_engine(url, poolclass=sa.NullPool)
+        if self._engine.dialect.name == "sqlite":
+            _prepare_sqlite(self._engine)
+        try:
+            self._create()
+        except sa.exc.SQLAlchemyError:
+            raise StageFailed(
+                f"The ledger at {_shown(url)} cannot be opened or is not a ledger;"
+                " check DP_RELEASE_HOME and DP_RELEASE_LEDGER, and that the disk is writable."
+            ) from None
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[Rows]:
+        """Give the rows inside one write transaction; an exception leaves no trace."""
+        with self._transaction() as connection:
+            yield Rows(connection)
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Rows]:
+        """Give the rows as one transaction sees them."""
+        with self._transaction() as connection:
+            yield Rows(connection)
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sa.Connection]:
+        try:
+            with self._engine.begin() as connection:
+                yield connection
+        except sa.exc.IntegrityError:
+            raise StageFailed(
+                "The ledger already holds this entry: another process works on the same release."
+            ) from None
+        except sa.exc.SQLAlchemyError as error:
+            raise StageFailed(
+                f"The ledger at {_shown(self.url)} did not take the entry"
+                f" ({type(error).__name__}); check the disk and the database, then resume."
+            ) from None
+
+    def _create(self) -> None:
+        with self._engine.begin() as connection:
+            if sa.inspect(connection).has_table("entries"):
+                return
+            _METADATA.create_all(connection)
+            for statement in _refusals(self._engine.dialect.name):
+                connection.exec_driver_sql(statement)
+            body = {"version": LEDGER_VERSION, "id": str(uuid.uuid4())}
+            Rows(connection).append("ledger", account="", body=body, key="ledger")
+
+
+class Rows:
+    """The rows as one transaction sees them."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def find(
+        self, *, kind: str | None = None, account: str | None = None, release: str | None = None
+    ) -> tuple[Row, ...]:
+        """Return the rows of a kind, an account, a release, in order."""
+        query = sa.select(_ROWS).order_by(_ROWS.c.number)
+        for column, value in (("kind", kind), ("account", account), ("release", release)):
+            if value is not None:
+                query = query.where(_ROWS.c[column] == value)
+        return tuple(_row(found) for found in self._connection.execute(query).mappings())
+
+    def walk(self) -> Iterator[Row]:
+        """Yield every row in order, without holding them all."""
+        query = sa.select(_ROWS).order_by(_ROWS.c.number)
+        for found in self._connection.execution_options(yield_per=1000).execute(query).mappings():
+            yield _row(found)
+
+    def inputs(self) -> list[Mapping[str, Any]]:
+        """Return the sealed inputs. Confidential."""
+        return [dict(row) for row in self._connection.execute(sa.select(_INPUTS)).mappings()]
+
+    def add_input(self, **values: object) -> None:
+        """Add a sealed input."""
+        self._connection.execute(sa.insert(_INPUTS).values(**values))
+
+    def append(
+        self,
+        kind: str,
+        *,
+        account: str,
+        body: Mapping[str, object],
+        release: str = "",
+        key: str | None = None,
+    ) -> Row:
+        """Add a row to the end of the chain; `key` is unique in the whole ledger."""
+        last = self._connection.execute(
+            sa.select(_ROWS.c.number, _ROWS.c.hash).order_by(_ROWS.c.number.desc()).limit(1)
+        ).first()
+        row = make_row(
+            number=last.number + 1 if last else 1,
+            kind=kind,
+            account=account,
+            release=release,
+            at=now(),
+            body=body,
+            previous=last.hash if last else START,
+            previous_in_release=self._last_of(release),
+        )
+        values = row.to_json()
+        values["body"] = canonical_json(values["body"]).decode()
+        self._connection.execute(sa.insert(_ROWS).values(key=key, **values))
+        return row
+
+    def _last_of(self, release: str) -> str:
+        if not release:
+            return START
+        query = sa.select(_ROWS.c.hash).where(_ROWS.c.release == release)
+        found = self._connection.execute(query.order_by(_ROWS.c.number.desc()).limit(1)).scalar()
+        return found or START
+
+
+def now() -> str:
+    """Return the time in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _row(found: sa.RowMapping) -> Row:
+    return Row(
+        number=found["number"],
+        kind=found["kind"],
+        account=found["account"],
+        release=found["release"],
+        at=found["at"],
+        body=json.loads(found["body"]),
+        previous=found["previous"],
+        previous_in_release=found["previous_in_release"],
+        hash=found["hash"],
+    )
+
+
+def _shown(url: str) -> str:
+    return sa.make_url(url).render_as_string(hide_password=True)
+
+
+def _prepare_sqlite(engine: sa.Engine) -> None:
+    path = engine.url.database
+    if path and path != ":memory:":
+        Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    @sa.event.listens_for(engine, "connect")
+    def _configure(connection: Any, _: object) -> None:
+        # The driver must not begin transactions behind our back: we begin them as writers.
+        connection.isolation_level = None
+        connection.execute("PRAGMA busy_timeout = 60000")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+
+    @sa.event.listens_for(engine, "begin")
+    def _begin(connection: sa.Connection) -> None:
+        # privacy: the write lock is taken before the balance is read, not after.
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _refusals(dialect: str) -> list[str]:
+    """Return statements that make the database itself refuse updates and deletes."""
+    if dialect != "sqlite":
+        raise StageFailed("This version keeps its ledger in SQLite only.")
+    return [
+        f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table}"
+        f" BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"
+        for table in ("entries", "inputs")
+        for verb in ("UPDATE", "DELETE")
+    ]

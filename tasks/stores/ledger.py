@@ -1,0 +1,500 @@
+"""The ledger: append-only rows in a database, and the rules for adding one.
+
+Every rule is decided inside one write transaction that holds the database's write lock, so two
+processes cannot both see the same budget as free. The balance of an account is read from the rows
+of its reservations and settlements alone, never from charges.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from dp_core.accounting.currency import Currency, Kind
+from dp_core.accounting.events import event_from_json
+from dp_core.canonical import canonical_json
+from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
+from dp_core.ledger import Step, check_steps
+from dp_core.plan import Plan
+from dp_core.privacy import Neighbours
+from dp_core.receipts import START, Row, row_hash
+from tasks.stores.accounts import Account, check_account, read_account
+from tasks.stores.database import Database, Rows
+
+MOST_ATTEMPTS = 5
+"""Draws of one result that may fail for outside reasons before a person has to look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """A step that was paid for, and whether its result is committed."""
+
+    number: int
+    stage: str
+    step: str
+    cost: Fraction
+    body: Mapping[str, object]
+    batch: str
+    attempts: int
+    result: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """The latest promise to a release."""
+
+    number: int
+    release: str
+    account: str
+    plan: str
+    epsilon: Fraction
+    delta: Fraction
+    currency: Currency
+    costs: Mapping[str, Fraction]
+    outcome: str | None
+
+
+class Ledger:
+    """All accounts of one home, in one database."""
+
+    def __init__(self, url: str) -> None:
+        """Open the ledger, creating it if it is a new SQLite file.
+
+        Args:
+            url: SQLAlchemy URL.
+        """
+        self._database = Database(url)
+
+    # -- accounts
+
+    def open_account(
+        self,
+        name: str,
+        *,
+        epsilon: Fraction,
+        delta: Fraction,
+        neighbours: Neighbours,
+        unit: str,
+        composition: str,
+        by: str,
+        reason: str,
+    ) -> Account:
+        """Open an account and fix its total.
+
+        Raises:
+            BadInput: if the name is taken.
+        """
+        body = {
+            "epsilon": str(epsilon),
+            "delta": str(delta),
+            "neighbours": neighbours,
+            "unit": unit,
+            "composition": composition,
+            "by": by,
+            "reason": reason,
+        }
+        with self._database.writing() as rows:
+            if rows.find(kind="open", account=name):
+                raise BadInput(
+                    f"Account {name!r} is open already; `dp-release ledger show {name}` shows it."
+                )
+            rows.append("open", account=name, body=body, key=f"open/{name}")
+        return self.account(name)
+
+    def close_account(self, name: str, *, by: str, reason: str) -> None:
+        """Let no more releases be reserved from an account."""
+        self.account(name)
+        with self._database.writing() as rows:
+            if rows.find(kind="close", account=name):
+                raise BadInput(f"Account {name!r} is closed already.")
+            body = {"by": by, "reason": reason}
+            rows.append("close", account=name, body=body, key=f"close/{name}")
+
+    def account(self, name: str) -> Account:
+        """Return an account with its balance.
+
+        Raises:
+            BadInput: if there is none of that name, naming the nearest.
+        """
+        with self._database.reading() as rows:
+            return read_account(rows, name)
+
+    def accounts(self) -> tuple[Account, ...]:
+        """Return every account, in the order of their opening."""
+        with self._database.reading() as rows:
+            return tuple(read_account(rows, row.account) for row in rows.find(kind="open"))
+
+    # -- a release
+
+    def reserve(self, plan: Plan, *, sets: int) -> Reservation:
+        """Promise a plan's whole cost, or refuse and record nothing.
+
+        A release that holds a reservation for the same plan gets that one again; a reservation
+        that was given back before anything was charged can be followed by another.
+
+        Raises:
+            BadInput: if the account does not exist or the name was used.
+            BudgetRefused: if the account does not allow it.
+        """
+        spec = plan.spec
+        privacy = spec.privacy
+        with self._database.writing() as rows:
+            account = read_account(rows, spec.account)
+            held = _reservation(rows, spec.release)
+            if held is not None and held.outcome is None:
+                if held.plan != plan.hash:
+                    raise BadInput(
+                        f"Release {spec.release!r} is under way with another plan: spec or schema"
+                        f" changed since. Undo the change and `dp-release resume {spec.release}`,"
+                        f" or `dp-release abandon {spec.release}` and choose a new name."
+                    )
+                return held
+            if held is not None and held.outcome != "returned":
+                raise BadInput(
+                    f"The name {spec.release!r} is used: that release is {held.outcome}."
+                    " A release is made once; choose a new name under `release`."
+                )
+            check_account(account, plan)
+            body = {
+                "epsilon": str(privacy.epsilon),
+                "delta": str(privacy.delta),
+                "neighbours": privacy.neighbours,
+                "unit": "row",
+                "plan": plan.hash,
+                "sets": sets,
+                "currency": {"kind": plan.currency.kind, "limit": str(plan.currency.limit)},
+                "costs": {stage: str(cost) for stage, cost in plan.costs.items()},
+            }
+            rows.append("reserve", account=account.name, release=spec.release, body=body)
+            reservation = _reservation(rows, spec.release)
+        assert reservation is not None
+        return reservation
+
+    def bind_input(self, reservation: Reservation, input_hash: str, key: bytes) -> None:
+        """Tie a reservation to its input for good.
+
+        Args:
+            reservation: Of the release.
+            input_hash: Keyed hash of the input.
+            key: The confidential key, to seal the entry.
+
+        Raises:
+            BadInput: if the input changed since, or is known from another account.
+        """
+        with self._database.writing() as rows:
+            known = rows.inputs()
+            for entry in known:
+                same = hmac.compare_digest(entry["input"], input_hash)
+                if entry["release"] == reservation.release:
+                    if entry["reservation"] != reservation.number:
+                        continue
+                    if same:
+                        return
+                    raise BadInput(
+                        f"The data of release {reservation.release!r} changed since it began;"
+                        " put the original file back and resume, or abandon the release."
+                    )
+                if same and entry["account"] != reservation.account:
+                    raise BadInput(
+                        f"This data file belongs to account {entry['account']!r} (release"
+                        f" {entry['release']!r}); name that account in the spec: another account"
+                        " would give the same people a fresh budget."
+                    )
+            rows.add_input(
+                release=reservation.release,
+                reservation=reservation.number,
+                account=reservation.account,
+                input=input_hash,
+                seal=_seal(key, reservation.number, reservation.release, input_hash),
+            )
+
+    def reservation(self, release: str) -> Reservation | None:
+        """Return the latest reservation of a release, None if it never had one."""
+        with self._database.reading() as rows:
+            return _reservation(rows, release)
+
+    def charge(
+        self, reservation: Reservation, batch: str, steps: Sequence[Step]
+    ) -> tuple[Charge, ...]:
+        """Record events as spent, all in one transaction, before the data are touched.
+
+        Steps of a batch that was charged before return their charges; nothing is paid twice.
+
+        Raises:
+            BudgetRefused: if a stage's budget does not allow it; nothing is recorded.
+            StageFailed: if the batch was charged for other steps.
+        """
+        check_steps(reservation.currency, steps)
+        with self._database.writing() as rows:
+            _require_open(rows, reservation)
+            charges = _charges(rows, reservation)
+            old = [charge for charge in charges if charge.batch == batch]
+            if old:
+                if [_identity(charge) for charge in old] != [_planned(step) for step in steps]:
+                    raise StageFailed(
+                        f"{batch!r} of release {reservation.release!r} was charged for other"
+                        " measurements than are asked for now; abandon the release."
+                    )
+                return tuple(old)
+            for stage in dict.fromkeys(step.stage for step in steps):
+                asked = sum((s.cost for s in steps if s.stage == stage), Fraction(0))
+                spent = sum((c.cost for c in charges if c.stage == stage), Fraction(0))
+                limit = reservation.costs.get(stage, Fraction(0))
+                if asked + spent > limit:
+                    raise BudgetRefused(
+                        f"Stage {stage!r} of release {reservation.release!r} asks for"
+                        f" {float(asked):.6g} but has {float(limit - spent):.6g} left of the"
+                        f" {float(limit):.6g} its plan reserved."
+                    )
+            for step in steps:
+                rows.append(
+                    "charge",
+                    account=reservation.account,
+                    release=reservation.release,
+                    body={
+                        "reservation": reservation.number,
+                        "batch": batch,
+                        "stage": step.stage,
+                        "step": step.name,
+                        "cost": str(step.cost),
+                        "event": step.event.to_json(),
+                    },
+                    key=f"charge/{reservation.number}/{step.stage}/{step.name}",
+                )
+            return tuple(c for c in _charges(rows, reservation) if c.batch == batch)
+
+    def attempt(self, reservation: Reservation, batch: str) -> None:
+        """Record that a charged result which never reached the disk is drawn again.
+
+        Raises:
+            StageFailed: after too many attempts, or if the result was committed.
+        """
+        with self._database.writing() as rows:
+            _require_open(rows, reservation)
+            charges = [c for c in _charges(rows, reservation) if c.batch == batch]
+            if any(charge.result for charge in charges):
+                raise StageFailed(f"The result of {batch!r} is committed; it is not drawn again.")
+            attempts = max(charge.attempts for charge in charges)
+            if attempts >= MOST_ATTEMPTS:
+                raise StageFailed(
+                    f"{batch!r} of release {reservation.release!r} was drawn {attempts} times"
+                    " without its result reaching the disk; find the cause, then abandon the"
+                    " release: it is not drawn again without a person."
+                )
+            rows.append(
+                "attempt",
+                account=reservation.account,
+                release=reservation.release,
+                body={"reservation": reservation.number, "batch": batch, "attempt": attempts + 1},
+            )
+
+    def charges(self, reservation: Reservation, batch: str | None = None) -> tuple[Charge, ...]:
+        """Return the charges of a release, or of one batch of it."""
+        with self._database.reading() as rows:
+            charges = _charges(rows, reservation)
+        return tuple(c for c in charges if batch is None or c.batch == batch)
+
+    def commit(self, reservation: Reservation, batch: str, result: str) -> None:
+        """Bind a stored result, by the hash of its file, to the charges that paid for it."""
+        with self._database.writing() as rows:
+            _require_open(rows, reservation)
+            rows.append(
+                "commit",
+                account=reservation.account,
+                release=reservation.release,
+                body={"reservation": reservation.number, "batch": batch, "result": result},
+                key=f"commit/{reservation.number}/{batch}",
+            )
+
+    def settle(self, reservation: Reservation, outcome: str) -> Reservation:
+        """End a release: what it reserved and did not charge goes back.
+
+        Args:
+            reservation: Of the release.
+            outcome: `finished` or `abandoned`; with nothing charged, `returned` lets the name be
+                used again.
+        """
+        with self._database.writing() as rows:
+            _require_open(rows, reservation)
+            charges = _charges(rows, reservation)
+            spent = sum((charge.cost for charge in charges), Fraction(0))
+            currency = reservation.currency
+            if outcome == "returned" and charges:
+                raise ValueError("A reservation that was charged is not returned.")
+            whole = spent == currency.limit
+            epsilon = (
+                reservation.epsilon
+                if whole
+                else min(reservation.epsilon, currency.epsilon(spent, reservation.delta))
+            )
+            pure = currency.kind == "pure" or not charges
+            delta = Fraction(0) if pure else reservation.delta
+            rows.append(
+                "settle",
+                account=reservation.account,
+                release=reservation.release,
+                body={
+                    "reservation": reservation.number,
+                    "outcome": outcome,
+                    "spent": str(spent),
+                    "epsilon": str(epsilon),
+                    "delta": str(delta),
+                },
+                key=f"settle/{reservation.number}",
+            )
+            settled = _reservation(rows, reservation.release)
+        assert settled is not None
+        return settled
+
+    # -- reading and checking
+
+    def rows(self, *, release: str | None = None, account: str | None = None) -> tuple[Row, ...]:
+        """Return rows in order: all, of one release, or of one account."""
+        with self._database.reading() as rows:
+            return rows.find(release=release, account=account)
+
+    def identity(self) -> str:
+        """Return the ledger's own identifier."""
+        with self._database.reading() as rows:
+            return str(rows.find(kind="ledger")[0].body["id"])
+
+    def verify(self, key: bytes | None = None) -> tuple[int, str]:
+        """Check every row; return how many there are and the hash of the last.
+
+        Args:
+            key: The confidential key; with it the seals of the inputs are checked too.
+
+        Raises:
+            LedgerCorrupt: naming the first row that does not fit.
+        """
+        previous, last_of = START, dict[str, str]()
+        count = 0
+        with self._database.reading() as rows:
+            for row in rows.walk():
+                count += 1
+                if row.number != count:
+                    raise LedgerCorrupt(f"Row {count} of the ledger is missing.")
+                if row.hash != row_hash(row):
+                    raise LedgerCorrupt(f"Row {row.number} ({row.kind}) was changed.")
+                in_release = last_of.get(row.release, START) if row.release else START
+                if row.previous != previous or row.previous_in_release != in_release:
+                    raise LedgerCorrupt(
+                        f"Row {row.number} ({row.kind}) does not follow row {row.number - 1}."
+                    )
+                previous = row.hash
+                if row.release:
+                    last_of[row.release] = row.hash
+            if key is not None:
+                for entry in rows.inputs():
+                    seal = _seal(key, entry["reservation"], entry["release"], entry["input"])
+                    if not hmac.compare_digest(seal, entry["seal"]):
+                        raise LedgerCorrupt(
+                            f"The input recorded for release {entry['release']!r} was changed."
+                        )
+            for account in rows.find(kind="open"):
+                balance = read_account(rows, account.account)
+                if balance.left_epsilon < 0 or balance.left_delta < 0:
+                    raise LedgerCorrupt(f"Account {account.account!r} is overspent.")
+        return count, previous
+
+
+def home_key(home: Path) -> bytes:
+    """Return the confidential key that identifies inputs, making it the first time (mode 0600)."""
+    path = home / "input.key"
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(os.urandom(32))
+            file.flush()
+            os.fsync(file.fileno())
+    key = path.read_bytes()
+    if len(key) != 32:
+        raise StageFailed(
+            f"The key file {path} is damaged (it should hold 32 bytes); restore it from a backup:"
+            " without it the ledger cannot recognise data it has seen."
+        )
+    return key
+
+
+def _seal(key: bytes, reservation: int, release: str, input_hash: str) -> str:
+    message = canonical_json([reservation, release, input_hash])
+    return hmac.new(key, message, hashlib.sha256).hexdigest()
+
+
+def _reservation(rows: Rows, release: str) -> Reservation | None:
+    found = rows.find(kind="reserve", release=release)
+    if not found:
+        return None
+    row = found[-1]
+    ends = [
+        end
+        for end in rows.find(kind="settle", release=release)
+        if end.body["reservation"] == row.number
+    ]
+    currency: Any = row.body["currency"]
+    costs: Any = row.body["costs"]
+    kind: Kind = currency["kind"]
+    return Reservation(
+        number=row.number,
+        release=release,
+        account=row.account,
+        plan=str(row.body["plan"]),
+        epsilon=Fraction(str(row.body["epsilon"])),
+        delta=Fraction(str(row.body["delta"])),
+        currency=Currency(kind, Fraction(currency["limit"])),
+        costs={stage: Fraction(cost) for stage, cost in costs.items()},
+        outcome=str(ends[0].body["outcome"]) if ends else None,
+    )
+
+
+def _charges(rows: Rows, reservation: Reservation) -> tuple[Charge, ...]:
+    mine = [
+        row
+        for row in rows.find(release=reservation.release)
+        if row.body.get("reservation") == reservation.number
+    ]
+    results = {row.body["batch"]: str(row.body["result"]) for row in mine if row.kind == "commit"}
+    attempts: dict[object, int] = {}
+    for row in mine:
+        if row.kind == "attempt":
+            attempts[row.body["batch"]] = int(str(row.body["attempt"]))
+    return tuple(
+        Charge(
+            number=row.number,
+            stage=str(row.body["stage"]),
+            step=str(row.body["step"]),
+            cost=Fraction(str(row.body["cost"])),
+            body=row.body,
+            batch=str(row.body["batch"]),
+            attempts=attempts.get(row.body["batch"], 1),
+            result=results.get(row.body["batch"]),
+        )
+        for row in mine
+        if row.kind == "charge"
+    )
+
+
+def _identity(charge: Charge) -> tuple[object, ...]:
+    event: Any = charge.body["event"]
+    return charge.stage, charge.step, charge.cost, event_from_json(event)
+
+
+def _planned(step: Step) -> tuple[object, ...]:
+    return step.stage, step.name, step.cost, step.event
+
+
+def _require_open(rows: Rows, reservation: Reservation) -> None:
+    held = _reservation(rows, reservation.release)
+    if held is None or held.number != reservation.number or held.outcome is not None:
+        raise StageFailed(
+            f"Release {reservation.release!r} no longer holds its reservation;"
+            f" `dp-release status {reservation.release}` shows what became of it."
+        )

@@ -1,0 +1,160 @@
+"""Charge, draw, store, commit: the protocol by which a release spends its reservation.
+
+Nothing is paid twice and nothing is measured unpaid, because what to do next is decided from two
+facts only, the ledger's rows and a complete result on disk:
+
+| charged | committed | result on disk | what happens |
+|---|---|---|---|
+| no | no | - | charge, draw, store, commit |
+| yes | no | no | draw under the same charge: its noise was never seen by anyone |
+| yes | no | yes | commit (the crash came between rename and commit) |
+| yes | yes | yes, hash as committed | read it |
+| yes | yes | no, or another hash | refuse: a committed result is never drawn again |
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.accounting.currency import Currency
+from dp_core.canonical import canonical_json
+from dp_core.errors import StageFailed
+from dp_core.ledger import Draw, Grant, Step
+from dp_core.privacy import Neighbours
+from tasks.stores.artifacts import disk_errors, sha256_of, sync_folder
+from tasks.stores.ledger import Ledger, Reservation
+
+MAGIC = b"DPNOISE1"
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerSession:
+    """One release's reservation, with a folder for its noisy results.
+
+    Attributes:
+        ledger: Where charges are recorded.
+        reservation: What this release may spend.
+        neighbours: The relation every event is calibrated to.
+        folder: Where noisy results are kept.
+    """
+
+    ledger: Ledger
+    reservation: Reservation
+    neighbours: Neighbours
+    folder: Path
+
+    @property
+    def currency(self) -> Currency:
+        """What the release pays in."""
+        return self.reservation.currency
+
+    def perform(
+        self, batch: str, steps: Sequence[Step], draw: Draw
+    ) -> tuple[tuple[Grant, NDArray[np.int64]], ...]:
+        """Return the noisy results of steps that are drawn together; see `Session`."""
+        path = self.folder / f"{batch}.noise"
+        known = self.ledger.charges(self.reservation, batch)
+        charges = self.ledger.charge(self.reservation, batch, steps)
+        grants = tuple(
+            Grant(charge.number, step) for charge, step in zip(charges, steps, strict=True)
+        )
+        attempt = charges[0].attempts
+        committed = charges[0].result
+        if committed is not None:
+            return _pair(grants, self._committed(path, committed, grants))
+        if known:
+            stored = _read(path, grants)
+            if stored is not None:
+                self.ledger.commit(self.reservation, batch, sha256_of(path))
+                return _pair(grants, stored)
+            # privacy: no complete result means its noise was never read by anyone; what an
+            # interrupted write may have left is erased before anything is drawn again.
+            path.unlink(missing_ok=True)
+            path.with_name(path.name + ".tmp").unlink(missing_ok=True)
+            self.ledger.attempt(self.reservation, batch)
+            attempt += 1
+        _draw_and_store(path, grants, attempt, draw)
+        self.ledger.commit(self.reservation, batch, sha256_of(path))
+        values = _read(path, grants)
+        assert values is not None
+        return _pair(grants, values)
+
+    def _committed(
+        self, path: Path, committed: str, grants: Sequence[Grant]
+    ) -> list[NDArray[np.int64]]:
+        stored = _read(path, grants)
+        if stored is None or sha256_of(path) != committed:
+            raise StageFailed(
+                f"The committed noisy result {path.name!r} of release"
+                f" {self.reservation.release!r} is missing or was changed. It is never drawn again:"
+                " restore it from a backup and resume, or abandon the release."
+            )
+        return stored
+
+
+def _draw_and_store(path: Path, grants: Sequence[Grant], attempt: int, draw: Draw) -> None:
+    """Draw into space that is already allocated, so that no failure depends on what was drawn."""
+    header = canonical_json(
+        {
+            "charges": [grant.number for grant in grants],
+            "attempt": attempt,
+            "shapes": [list(grant.step.shape) for grant in grants],
+        }
+    )
+    cells = sum(int(np.prod(grant.step.shape, dtype=np.int64)) for grant in grants)
+    prefix = MAGIC + struct.pack("<Q", len(header)) + header
+    temporary = path.with_name(path.name + ".tmp")
+    with disk_errors("a noisy result"):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with temporary.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, len(prefix) + 8 * cells + 32)
+            # privacy: between the draw and the store nothing looks at the values.
+            values = draw(grants)
+            payload = b"".join(np.ascontiguousarray(v, dtype="<i8").tobytes() for v in values)
+            checksum = hashlib.sha256(prefix + payload).digest()
+            file.write(prefix + payload + checksum)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        sync_folder(path.parent)
+
+
+def _read(path: Path, grants: Sequence[Grant]) -> list[NDArray[np.int64]] | None:
+    """Return a stored result, None unless it is complete and paid for by these grants."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    body, checksum = content[:-32], content[-32:]
+    if not body.startswith(MAGIC) or hashlib.sha256(body).digest() != checksum:
+        return None
+    start = len(MAGIC) + 8
+    (length,) = struct.unpack("<Q", body[len(MAGIC) : start])
+    header: dict[str, Any] = json.loads(body[start : start + length])
+    if header["charges"] != [grant.number for grant in grants] or header["shapes"] != [
+        list(grant.step.shape) for grant in grants
+    ]:
+        return None
+    flat = np.frombuffer(body, dtype="<i8", offset=start + length).astype(np.int64)
+    values, at = [], 0
+    for grant in grants:
+        cells = int(np.prod(grant.step.shape, dtype=np.int64))
+        values.append(flat[at : at + cells].reshape(grant.step.shape))
+        at += cells
+    return values
+
+
+def _pair(
+    grants: Sequence[Grant], values: Sequence[NDArray[np.int64]]
+) -> tuple[tuple[Grant, NDArray[np.int64]], ...]:
+    return tuple(zip(grants, values, strict=True))
