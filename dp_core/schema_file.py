@@ -9,13 +9,10 @@ Policies that the file states once and a column may state for itself:
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TypeVar
 
 from dp_core.bin_edges import (
     MAX_CODES,
@@ -25,13 +22,12 @@ from dp_core.bin_edges import (
     read_bins,
     value_text,
 )
+from dp_core.canonical import digest
 from dp_core.errors import BadInput
 from dp_core.schema import MISSING_LABEL, Column, Kind, Level, Missing, OutOfRange, Schema
 from dp_core.schema_rules import read_rules
 from dp_core.structural_zeros import StructuralZeros
-from dp_core.yaml_text import Document, Node, from_plain, load, shown
-
-Word = TypeVar("Word", bound=str)
+from dp_core.yaml_text import Document, Node, from_plain, load, one_of, shown
 
 VERSION = 1
 KINDS: tuple[Kind, ...] = ("category", "ordinal", "integer", "number", "date")
@@ -83,8 +79,8 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
     missing_values = (
         keys["missing_values"].texts(example='["", "?"]') if ("missing_values" in keys) else ("",)
     )
-    out_of_range = _one_of(keys.get("out_of_range"), _OUT_OF_RANGE)
-    definitions = keys["columns"].entries(example=f"age: {_COLUMN_EXAMPLE}")
+    out_of_range = one_of(keys.get("out_of_range"), _OUT_OF_RANGE)
+    definitions = keys["columns"].ordered_entries(example=f"age: {_COLUMN_EXAMPLE}")
     if not definitions:
         raise keys["columns"].error(f"has no column; add one, such as age: {_COLUMN_EXAMPLE}.")
     columns = tuple(
@@ -111,23 +107,22 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
             **({} if schema.rows_about is None else {"rows_about": str(schema.rows_about)}),
             "missing_values": list(missing_values),
             "out_of_range": out_of_range,
-            "columns": {
-                column.name: _column_document(column, definitions[column.name].entries())
+            "columns": [
+                {column.name: _column_document(column, definitions[column.name].entries())}
                 for column in columns
-            },
+            ],
             "ignore": list(ignore),
-            "impossible": [] if rules is None else _plain(rules),
+            "impossible": [] if rules is None else [_rule_document(rule) for rule in rules.items()],
         },
     )
 
 
 def schema_hash(schema: Schema) -> str:
-    """Return the SHA-256, in hex, of the schema's canonical JSON.
+    """Return the SHA-256, in hex, of the schema's canonical JSON (sorted keys, no spaces).
 
-    The order of keys is part of it: the order of columns and levels is the order of codes.
+    What has an order (columns, levels) is a list there, so any JSON tool keeps the hash.
     """
-    text = json.dumps(schema.document, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return digest(schema.document)
 
 
 def check_version(node: Node, version: int) -> None:
@@ -173,7 +168,7 @@ def _read_column(
         raise node.error("a column's name must not be blank.")
     all_keys = (*_COMMON, *_LEVELLED, *_BINNED, "decimals")
     keys = node.fields(all_keys, required=("type",), example=_COLUMN_EXAMPLE)
-    kind = _one_of(keys["type"], KINDS)
+    kind = one_of(keys["type"], KINDS)
     for key in keys:
         if key not in _allowed(kind):
             owners = [other for other in KINDS if key in _allowed(other)]
@@ -186,7 +181,7 @@ def _read_column(
         raise keys["role"].error(
             f"role {role} is not supported yet; remove the column here and name it under `ignore`."
         )
-    missing = _one_of(keys.get("missing"), _MISSING)
+    missing = one_of(keys.get("missing"), _MISSING)
     if "missing_values" in keys:
         missing_values = keys["missing_values"].texts(example='["", "?"]')
     column = Column(
@@ -217,7 +212,7 @@ def _column_out_of_range(
 ) -> OutOfRange:
     levelled = kind in ("category", "ordinal")
     own = keys.get("out_of_range")
-    policy = _one_of(own, _OUT_OF_RANGE) if own is not None else default
+    policy = one_of(own, _OUT_OF_RANGE) if own is not None else default
     if policy == "missing" and missing != "level":
         raise node.error(
             "out_of_range: missing needs `missing: level`; add it to this column, or give the"
@@ -239,11 +234,10 @@ def _read_levels(
             f"the key 'levels' is missing; list the file's texts, such as {example}."
         )
     node = keys["levels"]
-    if isinstance(node.content, Mapping):
-        pairs = [(text, label, label.name()) for text, label in node.content.items()]
-    else:
-        places = {item.content: item for item in node.items(example=example)}
-        pairs = [(text, places[text], text) for text in node.texts(example=example)]
+    if not isinstance(node.content, Mapping | tuple):
+        node.items(example=example)  # says what is expected
+    entries = node.ordered_entries(example=example, bare=True)
+    pairs = [(text, place, place.text()) for text, place in entries.items()]
     if not pairs:
         raise node.error(
             f"no level is listed; list the texts the file may hold, such as {example}."
@@ -256,6 +250,8 @@ def _read_levels(
                     f"{shown(word)} is a level and a missing value; remove the level, or give the"
                     " column its own `missing_values`."
                 )
+        if not label.strip():
+            raise place.error(f'level {shown(text)} needs a label, as in {{"{text}": none}}.')
         if label in labels:
             raise place.error(f"{shown(text)} and {shown(labels[label])} have the same label.")
         if label == MISSING_LABEL:
@@ -285,18 +281,14 @@ def _with_bins(column: Column, node: Node, keys: Mapping[str, Node], scale: Scal
     )
 
 
-def _one_of(node: Node | None, words: tuple[Word, ...]) -> Word:
-    """Return the node's text if it is one of the words; the first word where there is no node."""
-    if node is None:
-        return words[0]
-    return words[words.index(node.choice(words))]
-
-
 def _column_document(column: Column, keys: Mapping[str, Node]) -> dict[str, object]:
     """Return the column as a schema would state it, defaults filled in and numbers canonical."""
     document: dict[str, object] = {"type": column.kind}
     if column.kind == "category" or column.kind == "ordinal":
-        document["levels"] = {level.text: level.label for level in column.levels}
+        document["levels"] = [
+            level.text if level.text == level.label else {level.text: level.label}
+            for level in column.levels
+        ]
     else:
         scale: Scale = column.kind
 
@@ -317,6 +309,14 @@ def _column_document(column: Column, keys: Mapping[str, Node]) -> dict[str, obje
         "out_of_range": column.out_of_range,
         "description": column.description,
     }
+
+
+def _rule_document(rule: Node) -> list[dict[str, object]]:
+    """Return a rule as a list: the order of its columns says which one may be set to missing."""
+    return [
+        {name: _plain(condition)}
+        for name, condition in rule.ordered_entries(example="- {age: 3}").items()
+    ]
 
 
 def _plain(node: Node) -> object:

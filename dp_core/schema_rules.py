@@ -59,10 +59,10 @@ def read_rules(node: Node, columns: Sequence[Column]) -> StructuralZeros:
 
 
 def _read_rule(node: Node, known: Mapping[str, Column], example: str) -> Rule:
-    entries = node.entries(example=example)
+    entries = node.ordered_entries(example=example)
     if not entries:
         raise node.error("is empty; name at least one column and its impossible values.")
-    codes: list[tuple[int, ...]] = []
+    boxes: dict[str, tuple[int, ...]] = {}
     for name, condition in entries.items():
         if name not in known:
             raise node.error(
@@ -71,9 +71,9 @@ def _read_rule(node: Node, known: Mapping[str, Column], example: str) -> Rule:
         met = _codes(condition, known[name])
         if not met:
             raise condition.error(f"no value of column {name!r} meets {_text(condition)}.")
-        codes.append(tuple(sorted(met)))
+        boxes[name] = tuple(sorted(met))
     text = ", ".join(f"{name}: {_text(condition)}" for name, condition in entries.items())
-    return Rule(tuple(entries), tuple(codes), text)
+    return Rule(tuple(boxes), tuple(boxes.values()), text)
 
 
 def _codes(node: Node, column: Column) -> set[int]:

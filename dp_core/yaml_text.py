@@ -14,11 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import yaml
 
 from dp_core.errors import BadInput, nearest
+
+Word = TypeVar("Word", bound=str)
 
 MAX_BYTES = 16 * 2**20
 MAX_DEPTH = 20
@@ -104,7 +106,7 @@ class Node:
 
     def choice(self, words: Sequence[str]) -> str:
         """Return the text if it is one of `words`."""
-        text = self.text(example=words[0])
+        text = self.text(example=" or ".join(words))
         if text not in words:
             raise self.error(
                 f"{shown(text)} is not one of {', '.join(words)}.{_guess(text, words)}"
@@ -188,6 +190,34 @@ class Node:
             return self.content
         hint = f", such as {example}" if example else ""
         raise self.error(f"must be a mapping of keys to values{hint}, not {self._shape()}.")
+
+    def ordered_entries(self, *, example: str, bare: bool = False) -> Mapping[str, Node]:
+        """Return keys and values of a mapping, or of a list of mappings of one key each.
+
+        The list says with brackets that order matters, and survives tools that sort keys. With
+        `bare`, an item may be a single text, which is then its own value.
+        """
+        if not isinstance(self.content, tuple):
+            return self.entries(example=example)
+        entries: dict[str, Node] = {}
+        for item in self.content:
+            if isinstance(item.content, Mapping) and len(item.content) == 1:
+                ((key, value),) = item.content.items()
+            elif bare and isinstance(item.content, str):
+                key, value = item.content, item
+            elif bare and item.content is None:
+                raise item.error('is empty; write "" for the empty text, or remove it.')
+            else:
+                kind = "a single text" if bare else "one key with its value"
+                raise item.error(f"must be {kind}, as in {example}, not {item._shape()}.")
+            if key in entries:
+                raise item.error(
+                    f"{shown(key)} is given twice, first on line {entries[key].line}."
+                    if item.line
+                    else f"{shown(key)} is given twice."
+                )
+            entries[key] = value
+        return entries
 
     def fields(
         self, known: Iterable[str], *, required: Iterable[str] = (), example: str = ""
@@ -317,6 +347,13 @@ def parse_date(text: str) -> datetime.date:
         return datetime.date.fromisoformat(stripped)
     except ValueError:
         raise ValueError(f"There is no day {shown(stripped)} in the calendar.") from None
+
+
+def one_of(node: Node | None, words: tuple[Word, ...]) -> Word:
+    """Return the node's text if it is one of the words; the first word where there is no node."""
+    if node is None:
+        return words[0]
+    return words[words.index(node.choice(words))]
 
 
 def shown(text: str) -> str:

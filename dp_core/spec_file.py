@@ -1,0 +1,371 @@
+"""Reads `release.yaml`: one release, checked and with every default filled in.
+
+What a person leaves out comes from the preset named under `method`. A stage's keys override the
+preset one by one; options of a method stand under its stage and are the fields of its dataclass.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal
+
+from dp_core import registry
+from dp_core.errors import BadInput, nearest
+from dp_core.method_options import plain_options, read_options
+from dp_core.presets import PRESETS, Preset
+from dp_core.privacy import PAYING_STAGES, Neighbours, Noise, Privacy, Stage
+from dp_core.schema import Schema
+from dp_core.schema_file import check_version, parse_schema, schema_hash
+from dp_core.spec import ReleaseSpec
+from dp_core.yaml_text import Node, load, one_of, shown
+
+VERSION = 1
+DEFAULT_METHOD = "privsyn"
+MAX_EPSILON = 1000
+MAX_SETS = 1000
+MAX_ROWS = 10**10
+MAX_NAME = 100
+
+_KEYS = (
+    "version",
+    "release",
+    "data",
+    "schema",
+    "account",
+    "privacy",
+    "method",
+    "total",
+    "one_way",
+    "select",
+    "measure",
+    "reconstruct",
+    "synthesize",
+    "checks",
+)
+_REQUIRED = ("version", "release", "data", "schema", "account", "privacy")
+_SECTION_KEYS = {
+    "privacy": ("epsilon", "delta", "neighbours"),
+    "synthesize": ("sets", "rows", "mode", "seed"),
+    "measure": ("noise",),
+}
+_NEIGHBOURS: tuple[Neighbours, ...] = ("add-remove", "replace-one")
+_NOISE: tuple[Noise | Literal["auto"], ...] = ("auto", "laplace", "gaussian")
+_MODES: tuple[Literal["shared", "split"], ...] = ("shared", "split")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
+_EXAMPLES = {
+    "privacy": "{epsilon: 1.0, delta: 1.0e-9}",
+    "total": "{share: 0.02}",
+    "one_way": "{share: 0.1}",
+    "select": "{method: densemarg, share: 0.1}",
+    "measure": "{share: 0.9}",
+    "reconstruct": "{method: gum}",
+    "synthesize": "{sets: 5, rows: same, mode: shared, seed: 7}",
+    "checks": "{share: 0}",
+}
+
+
+def load_spec(path: Path) -> ReleaseSpec:
+    """Read a spec file and the schema it names; the data are not opened.
+
+    Raises:
+        BadInput: for any mistake, naming file, line, key and what is expected there.
+    """
+    root = load(path).root
+    keys = _top(root)
+    check_version(keys["version"], VERSION)
+    release, account = _read_name(keys["release"]), _read_name(keys["account"])
+    data = _read_path(keys["data"])
+    privacy = _read_privacy(_section(keys, "privacy", root))
+    method = _read_method(keys.get("method"))
+    preset = PRESETS[method]
+    schema = _read_schema(keys["schema"], path.parent)
+
+    sections = {stage: _section(keys, stage, root) for stage in _EXAMPLES if stage != "privacy"}
+    for stage, known in (
+        ("total", ("share",)),
+        ("one_way", ("share",)),
+        ("measure", ("share", "noise")),
+        ("synthesize", _SECTION_KEYS["synthesize"]),
+        ("checks", ("share",)),
+    ):
+        sections[stage].fields(known, example=_EXAMPLES[stage])
+    selector, selector_name = _read_stage(sections["select"], "select", preset, schema)
+    reconstructor, reconstructor_name = _read_stage(
+        sections["reconstruct"], "reconstruct", preset, schema
+    )
+    domain = schema.domain
+    _in_place(sections["select"], selector.planned, domain)
+    _in_place(sections["reconstruct"], reconstructor.check, domain)
+    shares = _read_shares(root, sections, preset, privacy, selector, selector_name)
+    noise = _read_noise(sections["measure"], preset, privacy)
+    synthesis = sections["synthesize"].entries()
+    rows_node, seed_node, sets_node = (synthesis.get(key) for key in ("rows", "seed", "sets"))
+    spec = ReleaseSpec(
+        release=release,
+        data=data,
+        folder=path.parent,
+        schema=schema,
+        account=account,
+        privacy=privacy,
+        method=method,
+        shares=shares,
+        noise=noise,
+        selector=selector,
+        reconstructor=reconstructor,
+        sets=1 if sets_node is None else sets_node.integer(minimum=1, maximum=MAX_SETS),
+        rows=None if rows_node is None else _read_rows(rows_node),
+        mode=one_of(synthesis.get("mode"), _MODES),
+        seed=1 if seed_node is None else seed_node.integer(minimum=0, maximum=2**63 - 1),
+        document={},
+    )
+    document = _document(spec, selector_name, reconstructor_name)
+    return dataclasses.replace(spec, document=document)
+
+
+def resolve_shares(
+    stated: Mapping[Stage, Fraction], preset: Mapping[Stage, Fraction]
+) -> Mapping[Stage, Fraction]:
+    """Return the share of every paying stage; they sum to exactly 1.
+
+    A stated share is kept. What is left goes to the other stages in proportion to their shares in
+    the preset.
+
+    Args:
+        stated: Nonnegative shares that a person wrote.
+        preset: Nonnegative shares of the method; a stage not named has none.
+
+    Raises:
+        ValueError: if the stated shares sum to more than 1, or to less and nobody takes the rest.
+
+    >>> shares = resolve_shares({"measure": Fraction(1, 2)}, {"select": Fraction(1, 10)})
+    >>> shares["select"], shares["total"]
+    (Fraction(1, 2), Fraction(0, 1))
+    """
+    total = sum(stated.values(), Fraction(0))
+    listing = ", ".join(f"{stage} {share}" for stage, share in stated.items())
+    if total > 1:
+        raise ValueError(f"the shares sum to {total}, more than 1 ({listing}); lower one of them.")
+    weights = {stage: preset.get(stage, Fraction(0)) for stage in PAYING_STAGES}
+    weights = {stage: weight for stage, weight in weights.items() if stage not in stated}
+    left, weight_sum = 1 - total, sum(weights.values(), Fraction(0))
+    if left and not weight_sum:
+        raise ValueError(
+            f"the shares sum to {total}, less than 1 ({listing}), and no other stage of this"
+            f" method takes the rest; raise one of them by {left}."
+        )
+    return {
+        stage: stated[stage]
+        if stage in stated
+        else (left * weights[stage] / weight_sum if left else Fraction(0))
+        for stage in PAYING_STAGES
+    }
+
+
+def _top(root: Node) -> Mapping[str, Node]:
+    entries = root.entries(example="`version: 1`, `release: ...`, `data: ...`")
+    if "columns" in entries and not {"privacy", "release"} & set(entries):
+        raise BadInput(
+            f"{root.source}: is a schema, not a release spec; name the file that has `privacy`"
+            " and points to this one under `schema`."
+        )
+    for section, inner in _SECTION_KEYS.items():
+        for key in inner:
+            if key in entries:
+                raise Node(None, root.source, entries[key].line).error(
+                    f"the key {key!r} belongs under {section},"
+                    f" as in {section}: {_EXAMPLES.get(section, '')}."
+                )
+    return root.fields(_KEYS, required=_REQUIRED)
+
+
+def _section(keys: Mapping[str, Node], name: str, root: Node) -> Node:
+    """Return a stage's node, or an empty mapping that stands where the preset speaks."""
+    if name not in keys:
+        place = keys.get("method", root)
+        return Node({}, root.source, place.line, name)
+    keys[name].entries(example=_EXAMPLES[name])
+    return keys[name]
+
+
+def _read_name(node: Node) -> str:
+    name = node.text(example="rand-2026q4")
+    if len(name) > MAX_NAME or not _NAME.fullmatch(name):
+        raise node.error(
+            f"{shown(name)} is not a name: letters, digits, dots, _ and - only, beginning with a"
+            f" letter or digit, at most {MAX_NAME} of them."
+        )
+    return name
+
+
+def _read_path(node: Node) -> str:
+    text = node.name()
+    if text.startswith("~"):
+        raise node.error(
+            f"{shown(text)} begins with ~, which is not expanded; write the path in full or"
+            " relative to this file."
+        )
+    if "://" in text:
+        raise node.error(f"{shown(text)} is a URL; name a local file or a glob of local files.")
+    return text
+
+
+def _read_schema(node: Node, folder: Path) -> Schema:
+    path = folder / _read_path(node)
+    try:
+        document = load(path)
+    except BadInput as error:
+        # A wrong path is a mistake of the spec; what is wrong inside the schema is not.
+        if path.is_file():
+            raise
+        raise node.error(error.message) from None
+    return parse_schema(document)
+
+
+def _read_privacy(node: Node) -> Privacy:
+    keys = node.fields(
+        _SECTION_KEYS["privacy"], required=("epsilon",), example=_EXAMPLES["privacy"]
+    )
+    return Privacy(
+        epsilon=keys["epsilon"].fraction(above=0, maximum=MAX_EPSILON),
+        delta=keys["delta"].fraction(minimum=0, below=1) if "delta" in keys else Fraction(0),
+        neighbours=one_of(keys.get("neighbours"), _NEIGHBOURS),
+    )
+
+
+def _read_method(node: Node | None) -> str:
+    if node is None:
+        return DEFAULT_METHOD
+    name = node.text(example=DEFAULT_METHOD)
+    if name not in PRESETS:
+        raise node.error(f"there is no method {shown(name)}.{nearest(name, PRESETS)}")
+    return name
+
+
+def _read_stage(
+    section: Node, stage: Literal["select", "reconstruct"], preset: Preset, schema: Schema
+) -> tuple[Any, str]:
+    """Return the method of a stage with its options, and its name."""
+    family: registry.Family = "selection" if stage == "select" else "reconstruction"
+    default = preset.select if stage == "select" else preset.reconstruct
+    entries = section.entries()
+    node = entries.get("method", section)
+    name = node.text(example=default) if "method" in entries else default
+    found = _in_place(node, registry.find, family, name)
+    own = preset.options.get(stage, {}) if name == default else {}
+    reserved = ("method", "share") if stage == "select" else ("method",)
+    return read_options(found, name, section, own, reserved, schema.domain), name
+
+
+def _read_shares(
+    root: Node,
+    sections: Mapping[str, Node],
+    preset: Preset,
+    privacy: Privacy,
+    selector: Any,
+    selector_name: str,
+) -> Mapping[Stage, Fraction]:
+    nodes: dict[Stage, Node] = {}
+    for stage in PAYING_STAGES:
+        entries = sections[stage].entries()
+        if "share" in entries:
+            nodes[stage] = entries["share"]
+    stated = {stage: node.fraction(minimum=0, maximum=1) for stage, node in nodes.items()}
+    if stated.get("checks"):
+        raise nodes["checks"].error(
+            "must be 0 in this version: checks on the confidential data that are charged and"
+            " published come later."
+        )
+    if stated.get("total") and privacy.neighbours == "replace-one":
+        raise nodes["total"].error(
+            "must be 0 under replace-one, where the number of rows is public; remove it."
+        )
+    if stated.get("select") and not selector.adaptive:
+        raise nodes["select"].error(
+            f"must be 0, because {selector_name} chooses without looking at the data; remove it."
+        )
+    # What cannot be used is not taken from the preset either.
+    unused = {"total"} if privacy.neighbours == "replace-one" else set()
+    unused |= set() if selector.adaptive else {"select"}
+    usable = {stage: share for stage, share in preset.shares.items() if stage not in unused}
+    try:
+        shares = resolve_shares(stated, usable)
+    except ValueError as error:
+        raise BadInput(f"{root.source}: {error}") from None
+    if selector.adaptive and not shares["select"]:
+        raise sections["select"].error(
+            f"{selector_name} chooses by looking at the data and needs a share of the budget;"
+            " add one, such as share: 0.1."
+        )
+    if not shares["measure"]:
+        raise sections["measure"].error(
+            f"nothing is left to measure with ({_listing(shares)}); give measure a share."
+        )
+    return shares
+
+
+def _read_noise(section: Node, preset: Preset, privacy: Privacy) -> Noise | Literal["auto"]:
+    node = section.entries().get("noise")
+    noise = one_of(node, _NOISE) if node is not None else preset.noise or "auto"
+    if noise == "gaussian" and not privacy.delta:
+        raise (node or section).error(
+            "gaussian noise needs a delta above 0; set privacy.delta, or take laplace or auto."
+        )
+    return noise
+
+
+def _read_rows(node: Node) -> int | None:
+    if node.content == "same":
+        return None
+    if isinstance(node.content, str) and not node.content.strip().lstrip("+-").isdigit():
+        raise node.error(f"{shown(node.content)} is neither `same` nor a number of rows.")
+    return node.integer(minimum=1, maximum=MAX_ROWS)
+
+
+def _in_place(node: Node, check: Any, *arguments: object) -> Any:
+    """Call a method's own check, and put the place in the file in front of its message."""
+    try:
+        return check(*arguments)
+    except BadInput as error:
+        raise node.error(error.message) from None
+
+
+def _listing(shares: Mapping[Stage, Fraction]) -> str:
+    return ", ".join(f"{stage} {share}" for stage, share in shares.items() if share)
+
+
+def _document(spec: ReleaseSpec, selector: str, reconstructor: str) -> dict[str, object]:
+    """Return the resolved spec in its own keys; every number exact, no path of this machine."""
+
+    def share(stage: Stage) -> dict[str, object]:
+        return {"share": str(spec.shares[stage])}
+
+    return {
+        "version": VERSION,
+        "release": spec.release,
+        "data": spec.data,
+        "schema": {"title": spec.schema.title, "sha256": schema_hash(spec.schema)},
+        "account": spec.account,
+        "privacy": {
+            "epsilon": str(spec.privacy.epsilon),
+            "delta": str(spec.privacy.delta),
+            "neighbours": spec.privacy.neighbours,
+            "unit": "row",
+        },
+        "method": spec.method,
+        "total": share("total"),
+        "one_way": share("one_way"),
+        "select": {"method": selector, **share("select"), **plain_options(spec.selector)},
+        "measure": {**share("measure"), "noise": spec.noise},
+        "reconstruct": {"method": reconstructor, **plain_options(spec.reconstructor)},
+        "synthesize": {
+            "sets": spec.sets,
+            "rows": "same" if spec.rows is None else spec.rows,
+            "mode": spec.mode,
+            "seed": spec.seed,
+        },
+        "checks": share("checks"),
+    }
