@@ -1,0 +1,315 @@
+"""Exact marginals of a block of codes. Confidential side.
+
+Counting is bound by one table increment per row and table, so the aim is few increments that all
+hit the nearest caches:
+
+- *Few tables.* Cliques are gathered into groups whose joint table still fits the first-level cache:
+  four columns of ten codes are 10,000 cells and serve all six of their pairs. Each group is counted
+  once and projected onto its cliques, which is exact in integers.
+- *Rows in blocks.* All tables are counted over a block of rows before the next, so that codes are
+  read from memory once and stay in the second-level cache.
+- *Two steps.* The cell of every row (mixed radix) is computed for some thousand rows at a time by
+  vector instructions; a second loop only increments.
+- *Several copies of small tables.* Neighbouring rows increment different copies: where one cell
+  holds most rows, an increment would otherwise wait for the one before it to reach memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+
+Axes: TypeAlias = tuple[int, ...]
+"""Columns of a table, by number."""
+
+GROUP_CELLS = 1 << 13
+"""Cells a table may grow to by joining cliques: 32 kB of 32-bit counters."""
+COPIED_CELLS = 1 << 11
+"""Tables up to this size are counted in `COPIES` copies."""
+COPIES = 4
+BLOCK_BYTES = 1 << 20
+"""Bytes of codes in a block: half of a second-level cache."""
+INDEX_ROWS = 4096
+"""Rows whose cells are computed at a time; their indices stay in the first-level cache."""
+PASS_CELLS = 1 << 24
+"""Cells counted in one pass over the rows; a larger table has a pass of its own."""
+MOST_CELLS = 2**31
+MOST_ROWS = 2**32 - 1
+"""Rows of one call: counters have 32 bits within a call."""
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """Which tables are counted, and which of them each clique is projected from.
+
+    Attributes:
+        sizes: Codes per column.
+        cliques: As asked for.
+        tables: Columns of each counted table, ascending.
+        chosen: For each clique the table it comes from.
+    """
+
+    sizes: tuple[int, ...]
+    cliques: tuple[Axes, ...]
+    tables: tuple[Axes, ...]
+    chosen: tuple[int, ...]
+
+    @property
+    def cells(self) -> int:
+        """Number of cells of all counted tables."""
+        return sum(_cells(self.sizes, table) for table in self.tables)
+
+    def project(self, counts: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
+        """Return the marginal of each clique, its axes in the clique's own order.
+
+        Args:
+            counts: Of each counted table, flat.
+        """
+        marginals = []
+        for clique, number in zip(self.cliques, self.chosen, strict=True):
+            table = self.tables[number]
+            cube = counts[number].reshape([self.sizes[axis] for axis in table])
+            rest = tuple(place for place, axis in enumerate(table) if axis not in clique)
+            kept = [axis for axis in table if axis in clique]
+            summed = cube.sum(axis=rest, dtype=np.int64) if rest else cube
+            marginals.append(np.asarray(summed).transpose([kept.index(axis) for axis in clique]))
+        return marginals
+
+
+@lru_cache(maxsize=32)
+def plan_tables(sizes: tuple[int, ...], cliques: tuple[Axes, ...]) -> TablePlan:
+    """Choose the tables to count.
+
+    Greedy: from the largest clique not yet served, a table grows by the column that completes most
+    further cliques for its size, as long as it fits `GROUP_CELLS`.
+
+    Args:
+        sizes: Codes per column.
+        cliques: Column numbers of each, without repetition; `()` is the number of rows.
+
+    Raises:
+        ValueError: if a clique repeats a column or has more than 2**31 cells.
+    """
+    for clique in cliques:
+        if len(set(clique)) != len(clique):
+            raise ValueError(f"A clique repeats a column: {clique}.")
+        if _cells(sizes, clique) > MOST_CELLS:
+            raise ValueError(f"A clique of more than 2**31 cells cannot be counted: {clique}.")
+    asked = sorted({tuple(sorted(c)) for c in cliques}, key=lambda c: -_cells(sizes, c))
+    member = np.zeros((len(asked), len(sizes)), dtype=bool)
+    for row, clique in enumerate(asked):
+        member[row, list(clique)] = True
+    # A column of one code costs no cells; the small constant keeps its price above nothing.
+    price = np.log2(np.array(sizes, dtype=float)) + 0.01
+    serving = np.full(len(asked), -1)
+    tables: list[Axes] = []
+    for row, clique in enumerate(asked):
+        if serving[row] >= 0:
+            continue
+        held = member[row].copy()
+        cells = _cells(sizes, clique)
+        while True:
+            lacking = (member & ~held).sum(axis=1)
+            served = lacking == 0
+            gain = member[(serving < 0) & (lacking == 1)].sum(axis=0) / price
+            gain[held | (np.array(sizes) * float(cells) > GROUP_CELLS)] = 0
+            best = int(gain.argmax())
+            if gain[best] == 0:
+                break
+            held[best] = True
+            cells *= sizes[best]
+        serving[served & (serving < 0)] = len(tables)
+        tables.append(tuple(int(axis) for axis in np.flatnonzero(held)))
+    number = dict(zip(asked, serving.tolist(), strict=True))
+    chosen = tuple(number[tuple(sorted(clique))] for clique in cliques)
+    return TablePlan(sizes, cliques, tuple(tables), chosen)
+
+
+def count_tables(columns: Sequence[NDArray[Any]], plan: TablePlan) -> list[NDArray[np.int64]]:
+    """Return the counts of each table of the plan, flat, in C order of its columns.
+
+    Args:
+        columns: Codes of every column of `plan.sizes`, `uint8` or `uint16`, shape (rows,).
+        plan: From `plan_tables`.
+
+    Raises:
+        ValueError: if a code is not below its column's size, or columns differ in length.
+    """
+    rows = len(columns[0]) if columns else 0
+    if any(len(column) != rows for column in columns) or len(columns) != len(plan.sizes):
+        raise ValueError("Columns differ in length, or are not those of the plan.")
+    if rows > MOST_ROWS:
+        raise ValueError("One call counts at most 2**32 - 1 rows; count chunks.")
+    counts: list[NDArray[np.int64]] = []
+    for some in _passes(plan):
+        counts += _count_pass(columns, plan.sizes, some, rows)
+    return counts
+
+
+def count_codes(
+    columns: Sequence[NDArray[Any]], sizes: Sequence[int], cliques: Sequence[Axes]
+) -> list[NDArray[np.int64]]:
+    """Return the exact marginal of each clique, shape: the sizes of its columns in its order.
+
+    Args:
+        columns: Codes of every column, `uint8` or `uint16`, shape (rows,).
+        sizes: Codes of column `i` are below `sizes[i]`.
+        cliques: Column numbers of each clique; `()` is the number of rows.
+
+    Raises:
+        ValueError: if a code is not below its column's size or a clique is too large.
+
+    >>> a, b = np.array([0, 1, 1], np.uint8), np.array([2, 0, 0], np.uint8)
+    >>> [table.tolist() for table in count_codes([a, b], [2, 3], [(0, 1), (1,), ()])]
+    [[[0, 0, 1], [2, 0, 0]], [2, 0, 1], 3]
+    """
+    plan = plan_tables(tuple(sizes), tuple(tuple(clique) for clique in cliques))
+    return plan.project(count_tables(columns, plan))
+
+
+def _cells(sizes: Sequence[int], axes: Axes) -> int:
+    return math.prod(sizes[axis] for axis in axes)
+
+
+def _passes(plan: TablePlan) -> list[list[Axes]]:
+    """Split the tables, in their order, into passes of bounded size."""
+    passes: list[list[Axes]] = []
+    room = 0
+    for table in plan.tables:
+        cells = _cells(plan.sizes, table)
+        if cells > room:
+            passes.append([])
+            room = PASS_CELLS
+        passes[-1].append(table)
+        room -= cells
+    return passes
+
+
+def _count_pass(
+    columns: Sequence[NDArray[Any]], sizes: Sequence[int], tables: Sequence[Axes], rows: int
+) -> list[NDArray[np.int64]]:
+    used = sorted({axis for table in tables for axis in table})
+    place = {axis: row for row, axis in enumerate(used)}
+    dtype = np.uint8 if all(columns[axis].dtype == np.uint8 for axis in used) else np.uint16
+    cells = np.array([_cells(sizes, table) for table in tables], dtype=np.int64)
+    copies = np.where(cells <= COPIED_CELLS, COPIES, 1)
+    offsets = np.concatenate(([0], np.cumsum(cells * copies)))
+    starts = np.concatenate(([0], np.cumsum([len(table) for table in tables])))
+    flat = [(place[axis], sizes[axis]) for table in tables for axis in table]
+    axes = np.array(flat, dtype=np.int64).reshape(-1, 2)
+    counters = np.zeros(offsets[-1], dtype=np.uint32)
+    length = max(BLOCK_BYTES // (max(len(used), 1) * np.dtype(dtype).itemsize), INDEX_ROWS)
+    block = np.empty((len(used), min(length, max(rows, 1))), dtype=dtype)
+    small, large = np.empty(INDEX_ROWS, np.uint16), np.empty(INDEX_ROWS, np.uint32)
+    for start in range(0, rows, length):
+        stop = min(start + length, rows)
+        for axis in used:
+            codes = columns[axis][start:stop]
+            # The kernel writes where the codes say, so they are checked here.
+            if codes.max() >= sizes[axis]:
+                raise ValueError(f"Column {axis} holds a code that is not below its size.")
+            block[place[axis], : stop - start] = codes
+        _count_block(
+            block, stop - start, axes, starts, cells, copies, offsets, counters, small, large
+        )
+    return [
+        counters[begin : begin + size * copy].reshape(copy, size).sum(axis=0, dtype=np.int64)
+        for begin, size, copy in zip(offsets[:-1], cells, copies, strict=True)
+    ]
+
+
+@nb.njit(nogil=True, cache=True)
+def _count_block(
+    block: Any,
+    rows: int,
+    axes: Any,
+    starts: Any,
+    cells: Any,
+    copies: Any,
+    offsets: Any,
+    counters: Any,
+    small: Any,
+    large: Any,
+) -> None:
+    """Add a block's rows to every table; 16-bit cell numbers where they fit, else 32-bit."""
+    for table in range(cells.size):
+        counter = counters[offsets[table] : offsets[table + 1]]
+        columns = axes[starts[table] : starts[table + 1]]
+        for begin in range(0, rows, INDEX_ROWS):
+            end = min(begin + INDEX_ROWS, rows)
+            if columns.shape[0] == 0:
+                counter[0] += np.uint32(end - begin)
+            elif cells[table] <= 65536:
+                index = small[: end - begin]
+                _locate(block, begin, end, columns, index)
+                _tally(index, counter, cells[table], copies[table])
+            else:
+                wide = large[: end - begin]
+                _locate(block, begin, end, columns, wide)
+                _tally(wide, counter, cells[table], copies[table])
+
+
+@nb.njit(nogil=True, cache=True)
+def _locate(block: Any, begin: int, end: int, columns: Any, index: Any) -> None:
+    """Write the cell of each row: mixed radix, the last column varies fastest."""
+    if columns.shape[0] == 1:
+        _copy(block[columns[0, 0], begin:end], index)
+        return
+    _pair(block[columns[0, 0], begin:end], block[columns[1, 0], begin:end], columns[1, 1], index)
+    for column in range(2, columns.shape[0]):
+        _append(index, block[columns[column, 0], begin:end], columns[column, 1])
+
+
+# These loops are functions of their own over whole slices: only then are they vectorised.
+
+
+@nb.njit(nogil=True, cache=True)
+def _copy(codes: Any, index: Any) -> None:
+    for row in range(index.size):
+        index[row] = codes[row]
+
+
+@nb.njit(nogil=True, cache=True)
+def _pair(first: Any, second: Any, size: int, index: Any) -> None:
+    radix = index.dtype.type(size)
+    for row in range(index.size):
+        index[row] = first[row] * radix + second[row]
+
+
+@nb.njit(nogil=True, cache=True)
+def _append(index: Any, codes: Any, size: int) -> None:
+    radix = index.dtype.type(size)
+    for row in range(index.size):
+        index[row] = index[row] * radix + codes[row]
+
+
+@nb.njit(nogil=True, cache=True)
+def _tally(index: Any, counter: Any, cells: int, copies: int) -> None:
+    one = np.uint32(1)
+    done = index.size // 4 * 4
+    if copies == 4:
+        first, second = counter[:cells], counter[cells : 2 * cells]
+        third, fourth = counter[2 * cells : 3 * cells], counter[3 * cells :]
+        for row in range(0, done, 4):
+            # All four are loaded before the first store, which might otherwise alias them.
+            c0, c1, c2, c3 = index[row], index[row + 1], index[row + 2], index[row + 3]
+            first[c0] += one
+            second[c1] += one
+            third[c2] += one
+            fourth[c3] += one
+    else:
+        for row in range(0, done, 4):
+            c0, c1, c2, c3 = index[row], index[row + 1], index[row + 2], index[row + 3]
+            counter[c0] += one
+            counter[c1] += one
+            counter[c2] += one
+            counter[c3] += one
+    for row in range(done, index.size):
+        counter[index[row]] += one
