@@ -1,0 +1,214 @@
+"""Total variation distance between tables, and its average over all small marginals.
+
+Against confidential counts the results are confidential; against noisy or synthetic tables they
+are public. The functions do not know which: their callers do.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dp_core.dataset import Dataset
+from dp_core.domain import Clique, Domain
+
+TRIPLES = 300
+"""Three-way tables looked at; more are sampled with a fixed seed."""
+CELL_LIMIT = 5_000_000
+"""Cells of one table above which it is left out (and counted as left out)."""
+_BATCH_CELLS = 16_000_000
+_CHUNK_ROWS = 1 << 18
+_SAMPLE_SEED = 20_261_101
+
+
+def tvd(first: ArrayLike, second: ArrayLike) -> float:
+    """Return the total variation distance of two tables, each normalised to sum 1.
+
+    Half of the L1 distance. A table without mass (sum not positive) is at distance 1 from one with
+    mass and at distance 0 from another without.
+
+    >>> tvd([1, 1], [2, 0])
+    0.5
+    """
+    a = np.asarray(first, dtype=np.float64)
+    b = np.asarray(second, dtype=np.float64)
+    if a.shape != b.shape:
+        raise ValueError(f"Tables of shapes {a.shape} and {b.shape} cannot be compared.")
+    total_a, total_b = float(a.sum()), float(b.sum())
+    if total_a <= 0 or total_b <= 0:
+        return float((total_a > 0) != (total_b > 0))
+    return float(np.abs(a / total_a - b / total_b).sum()) / 2
+
+
+class Tally:
+    """Counts of chosen marginals of a dataset that may arrive in pieces.
+
+    Args:
+        domain: All columns.
+        cliques: Marginals to count.
+
+    Attributes:
+        rows: Records seen so far.
+    """
+
+    def __init__(self, domain: Domain, cliques: Iterable[Clique]) -> None:
+        self.domain = domain
+        self.rows = 0
+        self._counts: dict[Clique, NDArray[np.int64]] = {
+            clique: np.zeros(domain.size(clique), dtype=np.int64) for clique in cliques
+        }
+        self._axes = {clique: domain.axes(clique) for clique in self._counts}
+
+    def add(self, piece: Dataset) -> Tally:
+        """Count the records of a piece and return the tally itself.
+
+        Raises:
+            ValueError: if the piece has another domain.
+        """
+        if piece.domain != self.domain:
+            raise ValueError("A piece of a dataset has the dataset's own domain.")
+        self.rows += piece.rows
+        # Chunks small enough for the cache: two or three times faster than whole columns.
+        for start in range(0, piece.rows, _CHUNK_ROWS):
+            codes = piece.codes[:, start : start + _CHUNK_ROWS].astype(np.int32)
+            for clique, counts in self._counts.items():
+                counts += _bincount(codes, self._axes[clique], self.domain.sizes, counts.size)
+        return self
+
+    def count(self, clique: Clique) -> NDArray[np.int64]:
+        """Return the counts of a clique, shape of its sizes.
+
+        Raises:
+            KeyError: if the clique is not among those tallied.
+        """
+        return self._counts[clique].reshape(self.domain.project(clique).sizes)
+
+
+def _bincount(
+    codes: NDArray[np.int32], axes: tuple[int, ...], sizes: tuple[int, ...], cells: int
+) -> NDArray[np.int64]:
+    if not axes:
+        return np.array([codes.shape[1]], dtype=np.int64)
+    wide = np.int64 if cells > np.iinfo(np.int32).max else np.int32
+    flat = codes[axes[0]].astype(wide, copy=False)
+    for axis in axes[1:]:
+        flat = flat * wide(sizes[axis]) + codes[axis]
+    return np.bincount(flat, minlength=cells).astype(np.int64, copy=False)
+
+
+def small_cliques(domain: Domain, ways: int, *, most: int | None = None) -> tuple[Clique, ...]:
+    """Return all cliques of `ways` columns, or a fixed sample of `most` of them.
+
+    The sample depends on the number of columns only, so that figures of several methods on the
+    same file compare.
+
+    >>> small_cliques(Domain(("a", "b", "c"), (2, 2, 2)), 2)
+    (('a', 'b'), ('a', 'c'), ('b', 'c'))
+    """
+    number = math.comb(len(domain), ways)
+    if most is None or number <= most:
+        return tuple(itertools.combinations(domain.columns, ways))
+    rng = np.random.default_rng(_SAMPLE_SEED)
+    chosen: set[Clique] = set()
+    # Columns are drawn, not indices of a list: 100 columns have 161,700 triples.
+    while len(chosen) < most:
+        axes = np.sort(rng.choice(len(domain), size=ways, replace=False))
+        chosen.add(tuple(domain.columns[axis] for axis in axes))
+    position = {column: axis for axis, column in enumerate(domain.columns)}
+    return tuple(sorted(chosen, key=lambda clique: [position[column] for column in clique]))
+
+
+@dataclass(frozen=True, slots=True)
+class MarginalError:
+    """Average distance over the marginals of one number of columns.
+
+    Attributes:
+        ways: Columns per table.
+        mean: Average TVD over the tables; NaN where there is none.
+        worst: Largest TVD; NaN where there is none.
+        worst_clique: Its columns.
+        tables: Tables that were compared.
+        skipped: Tables left out because they have too many cells.
+    """
+
+    ways: int
+    mean: float
+    worst: float
+    worst_clique: Clique
+    tables: int
+    skipped: int
+
+
+def summarise(ways: int, distances: Mapping[Clique, float], *, skipped: int) -> MarginalError:
+    """Return the average and the worst of several tables' distances."""
+    if not distances:
+        return MarginalError(ways, math.nan, math.nan, (), 0, skipped)
+    worst = max(distances, key=lambda clique: distances[clique])
+    mean = math.fsum(distances.values()) / len(distances)
+    return MarginalError(ways, mean, distances[worst], worst, len(distances), skipped)
+
+
+def within_limit(
+    domain: Domain, cliques: Iterable[Clique], *, cell_limit: int = CELL_LIMIT
+) -> tuple[tuple[Clique, ...], int]:
+    """Return the cliques of at most `cell_limit` cells, and how many are larger."""
+    every = tuple(cliques)
+    kept = tuple(clique for clique in every if domain.size(clique) <= cell_limit)
+    return kept, len(every) - len(kept)
+
+
+def batches(domain: Domain, cliques: Sequence[Clique]) -> Iterator[tuple[Clique, ...]]:
+    """Yield the cliques in groups whose tables fit in memory together (about 16M cells)."""
+    group: list[Clique] = []
+    cells = 0
+    for clique in cliques:
+        size = domain.size(clique)
+        if group and cells + size > _BATCH_CELLS:
+            yield tuple(group)
+            group, cells = [], 0
+        group.append(clique)
+        cells += size
+    if group:
+        yield tuple(group)
+
+
+def average_tvd(
+    first: Dataset,
+    second: Dataset,
+    ways: int,
+    *,
+    most: int | None = None,
+    cell_limit: int = CELL_LIMIT,
+) -> MarginalError:
+    """Return the average TVD over all marginals of `ways` columns of two datasets.
+
+    Args:
+        first: A dataset.
+        second: Another of the same domain; it may have another number of rows.
+        ways: Columns per table.
+        most: Tables to sample, with a fixed seed; None: all for one- and two-way tables and at
+            most 300 for larger ones.
+        cell_limit: Larger tables are left out and counted as such.
+
+    Raises:
+        ValueError: if the domains differ.
+    """
+    if first.domain != second.domain:
+        raise ValueError("Datasets of different domains cannot be compared.")
+    domain = first.domain
+    if most is None and ways > 2:
+        most = TRIPLES
+    cliques, skipped = within_limit(
+        domain, small_cliques(domain, ways, most=most), cell_limit=cell_limit
+    )
+    distances: dict[Clique, float] = {}
+    for group in batches(domain, cliques):
+        a, b = Tally(domain, group).add(first), Tally(domain, group).add(second)
+        for clique in group:
+            distances[clique] = tvd(a.count(clique), b.count(clique))
+    return summarise(ways, distances, skipped=skipped)

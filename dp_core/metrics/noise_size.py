@@ -1,0 +1,102 @@
+"""How large discrete noise is, in records: what a reader of a noisy table needs to know."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Noise = Literal["laplace", "gaussian"]
+
+_NORMAL_97_5 = 1.959963984540054
+
+
+@lru_cache(maxsize=4096)
+def expected_absolute(noise: Noise, scale: float) -> float:
+    """Return E|Z| of one cell's noise Z, in records.
+
+    Discrete Laplace with parameter a = exp(-1/scale): 2a / (1 - a^2). Discrete Gaussian: the sum
+    over its mass function; from sigma = 20 on the continuous value sigma sqrt(2/pi), which then
+    agrees to better than 1e-3 of itself.
+
+    >>> round(expected_absolute("gaussian", 100.0), 3)
+    79.788
+    """
+    _check(noise, scale)
+    if noise == "laplace":
+        # 2a/(1 - a^2) = 1/sinh(1/scale), which does not cancel for large scales.
+        return 1 / math.sinh(1 / scale) if 1 / scale < 700 else 0.0
+    if scale >= 20:
+        return scale * math.sqrt(2 / math.pi)
+    values, mass = _gaussian_mass(scale)
+    return float(np.dot(values, mass))
+
+
+@lru_cache(maxsize=4096)
+def half_width(noise: Noise, scale: float, coverage: float = 0.95) -> int:
+    """Return the least whole t with P(|Z| <= t) >= coverage, in records.
+
+    >>> half_width("gaussian", 10.0), half_width("laplace", 10.0)
+    (20, 30)
+    """
+    _check(noise, scale)
+    if noise == "laplace":
+        # P(|Z| > t) = 2 a^(t+1) / (1 + a)
+        a = math.exp(-1 / scale)
+        if a == 0:
+            return 0
+        bound = (1 - coverage) * (1 + a) / 2
+        return max(0, math.ceil(-scale * math.log(bound) - 1 - 1e-12))
+    if scale >= 1e5:
+        return math.ceil(_NORMAL_97_5 * scale) if coverage == 0.95 else _wide(scale, coverage)
+    values, mass = _gaussian_mass(scale)
+    return int(values[np.searchsorted(np.cumsum(mass), coverage)])
+
+
+def standard_deviation(noise: Noise, scale: float) -> float:
+    """Return the standard deviation of one cell's noise, in records.
+
+    Exact for the discrete Laplace; for the discrete Gaussian `scale`, an upper bound (Canonne,
+    Kamath and Steinke 2020, Corollary 9).
+    """
+    _check(noise, scale)
+    if noise == "laplace":
+        half = 1 / (2 * scale)
+        return 1 / (math.sqrt(2) * math.sinh(half)) if half < 350 else 0.0
+    return scale
+
+
+def expected_tvd(noise: Noise, scale: float, *, cells: int, records: float) -> float:
+    """Return the TVD that noise alone is expected to put on a table, as half of its L1.
+
+    Args:
+        noise: Kind of noise.
+        scale: Its parameter, records.
+        cells: Cells of the table.
+        records: Number of records the table counts, at least 1.
+    """
+    return cells * expected_absolute(noise, scale) / (2 * max(records, 1.0))
+
+
+def _gaussian_mass(scale: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return |Z| = 0, 1, ... and their probabilities for the discrete Gaussian."""
+    values = np.arange(0, math.ceil(12 * scale) + 3, dtype=np.float64)
+    mass = np.exp(-((values / scale) ** 2) / 2)
+    mass[1:] *= 2
+    return values, mass / mass.sum()
+
+
+def _wide(scale: float, coverage: float) -> int:
+    from statistics import NormalDist
+
+    return math.ceil(NormalDist().inv_cdf((1 + coverage) / 2) * scale)
+
+
+def _check(noise: str, scale: float) -> None:
+    if noise not in ("laplace", "gaussian"):
+        raise ValueError(f"Noise is laplace or gaussian, not {noise!r}.")
+    if not (math.isfinite(scale) and scale > 0):
+        raise ValueError("The scale of noise is a positive number of records.")
