@@ -1,0 +1,167 @@
+"""`datapackage.json`: the codebook, as a Frictionless Data Package (version 1).
+
+Standard keys carry what the standard knows (types, constraints, missing values); `bins` and
+`levels` are ours, for what it does not.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from dp_core.bundle.marginals_file import SCHEMA
+from dp_core.bundle.statement import Published, timestamp
+from dp_core.schema import Column
+
+CODEBOOK = "datapackage.json"
+"""Name of the codebook in the bundle."""
+MARGINALS = "marginals.parquet"
+"""Name of the file of noisy tables in the bundle."""
+
+_PARQUET = {
+    "profile": "data-resource",
+    "format": "parquet",
+    "mediatype": "application/vnd.apache.parquet",
+}
+_MARGINAL_FIELDS: Mapping[str, tuple[str, str]] = {
+    "table": ("integer", "Running number of the table, from 1."),
+    "stage": ("string", "Stage of the release that paid for it: total, one_way or measure."),
+    "replicate": ("integer", "Synthetic set it was measured for; 0 when all sets share it."),
+    "columns": ("array", "Columns of the table, as a list."),
+    "cell": ("array", "Code of each column, as a list; codes are those of `bins` and `levels`."),
+    "labels": ("array", "What the codes stand for, as a list."),
+    "count": ("integer", "Noisy number of records; may be negative, and need not add up."),
+    "noise": ("string", "Discrete laplace or discrete gaussian noise."),
+    "scale": ("number", "Parameter of the noise in records: b of the Laplace, sigma of the other."),
+    "grant": ("integer", "Number of the ledger receipt that paid for the table."),
+}
+
+
+def codebook(published: Published, files: Mapping[str, Mapping[str, object]]) -> dict[str, Any]:
+    """Return the content of `datapackage.json`.
+
+    Args:
+        published: The release.
+        files: SHA-256 and size (`file_record`) of the synthetic sets and of the noisy tables.
+    """
+    fields = [field(column) for column in published.schema.columns]
+    resources = [
+        {
+            "name": f"set-{number}",
+            "path": synthetic_path(number),
+            "title": f"Synthetic set {number} of {published.sets}",
+            "description": (
+                "Synthetic records: no row is a person. Analyse all sets and combine the results."
+            ),
+            **_PARQUET,
+            **_checksum(files[synthetic_path(number)]),
+            "schema": {"fields": fields, "missingValues": [""]},
+        }
+        for number in range(1, published.sets + 1)
+    ]
+    resources.append(
+        {
+            "name": "marginals",
+            "path": MARGINALS,
+            "title": "Noisy tables",
+            "description": (
+                "Every table that was measured, with its noise. A question that one of them answers"
+                " is usually better answered from it than from the synthetic sets."
+            ),
+            **_PARQUET,
+            **_checksum(files[MARGINALS]),
+            "schema": {
+                "fields": [
+                    {
+                        "name": name,
+                        "type": _MARGINAL_FIELDS[name][0],
+                        "description": _MARGINAL_FIELDS[name][1],
+                        "constraints": {"required": True},
+                    }
+                    for name in SCHEMA.names
+                ],
+                "missingValues": [""],
+            },
+        }
+    )
+    return {
+        "profile": "data-package",
+        "name": package_name(published.release),
+        "title": published.title,
+        "description": published.schema.description
+        or f"Differentially private synthetic microdata: {published.title}.",
+        "created": timestamp(published.created),
+        "resources": resources,
+    }
+
+
+def synthetic_path(number: int) -> str:
+    """Return the path of a synthetic set in the bundle, counted from 1."""
+    return f"synthetic/set-{number}.parquet"
+
+
+def package_name(release: str) -> str:
+    """Return the release's name in the characters the standard allows.
+
+    >>> package_name("RAND 2026/Q4")
+    'rand-2026-q4'
+    """
+    return re.sub(r"[^a-z0-9._-]+", "-", release.lower()).strip("-.") or "release"
+
+
+def field(column: Column) -> dict[str, Any]:
+    """Return a column's Table Schema field, with its codes."""
+    kinds = {"category": "string", "ordinal": "string"}
+    constraints: dict[str, Any] = {"required": column.missing != "level"}
+    described: dict[str, Any] = {
+        "name": column.name,
+        "type": kinds.get(column.kind, column.kind),
+        "description": column.description,
+        "constraints": constraints,
+    }
+    if column.kind == "date":
+        described["format"] = "default"
+    if column.levels:
+        constraints["enum"] = list(dict.fromkeys(level.label for level in column.levels))
+        described["ordered"] = column.kind == "ordinal"
+        described["levels"] = [
+            {"code": code, "source": level.text, "label": level.label}
+            for code, level in enumerate(column.levels)
+        ]
+    else:
+        if column.minimum is not None:
+            constraints["minimum"] = _value(column, column.minimum)
+        if column.maximum is not None:
+            constraints["maximum"] = _value(column, column.maximum)
+        labels = column.code_labels()
+        described["bins"] = [
+            {
+                "code": code,
+                "from": _value(column, column.edges[code]),
+                "below": _value(column, column.edges[code + 1]),
+                "label": labels[code],
+            }
+            for code in range(column.bins)
+        ]
+        described["within_bin"] = "uniform: values inside a bin carry no information"
+    if column.missing_code is not None:
+        described["missing"] = {
+            "code": column.missing_code,
+            "description": "Missing in the file; empty (null) in the synthetic sets.",
+        }
+    return described
+
+
+def _value(column: Column, value: Fraction) -> Any:
+    if column.kind == "date":
+        # An upper edge may be the day after the last date there is.
+        day = min(int(value), datetime.date.max.toordinal())
+        return datetime.date.fromordinal(day).isoformat()
+    return int(value) if value.denominator == 1 else float(value)
+
+
+def _checksum(record: Mapping[str, object]) -> dict[str, object]:
+    return {"bytes": record["bytes"], "hash": f"sha256:{record['sha256']}"}

@@ -1,0 +1,106 @@
+"""Parquet with bytes that depend on the content only, written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dp_core.errors import StageFailed
+
+ROW_GROUP = 1 << 17
+"""Rows of every row group but the last, whatever pieces the rows arrived in."""
+
+
+def write_parquet(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> int:
+    """Write tables of one schema as one file and return its number of rows.
+
+    The same rows give the same bytes however they were cut into tables: metadata that records a
+    tool's own state is dropped, and rows are regrouped to `ROW_GROUP`. The file appears under its
+    name only when it is complete and on disk.
+
+    Args:
+        path: File to write; an older one is replaced.
+        schema: Columns; its metadata is not written.
+        tables: Pieces in order, at most one of them in memory beside a row group.
+
+    Raises:
+        StageFailed: if the disk is full or the file cannot be written.
+    """
+    schema = schema.remove_metadata()
+    partial = path.with_name(f".{path.name}.partial")
+    rows = 0
+    with writing(path, partial):
+        with pq.ParquetWriter(
+            partial,
+            schema,
+            compression="zstd",
+            version="2.6",
+            write_statistics=False,
+            store_schema=True,
+        ) as writer:
+            for group in _regrouped(schema, tables):
+                writer.write_table(group, row_group_size=ROW_GROUP)
+                rows += group.num_rows
+        settle(partial)
+        os.replace(partial, path)
+    return rows
+
+
+def _regrouped(schema: pa.Schema, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    waiting: list[pa.Table] = []
+    rows = 0
+    for table in tables:
+        piece = table.replace_schema_metadata(None).cast(schema)
+        while rows + piece.num_rows >= ROW_GROUP:
+            head = piece.slice(0, ROW_GROUP - rows)
+            yield _joined([*waiting, head])
+            piece = piece.slice(head.num_rows)
+            waiting, rows = [], 0
+        if piece.num_rows:
+            waiting.append(piece)
+            rows += piece.num_rows
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(pieces: list[pa.Table]) -> pa.Table:
+    # One chunk per column, dictionaries unified: how the pieces were cut must not show.
+    return pa.concat_tables(pieces).unify_dictionaries().combine_chunks()
+
+
+@contextlib.contextmanager
+def writing(path: Path, partial: Path) -> Iterator[None]:
+    """Turn a full disk or a refused write into a sentence, and remove the partial file."""
+    try:
+        yield
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise StageFailed(write_failure(path, error)) from None
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def write_failure(path: Path, error: OSError) -> str:
+    """Return the sentence for a file that could not be written."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"The disk is full: {path} could not be written. Free some space and resume."
+    reason = error.strerror or "the system refused"
+    return f"{path} could not be written ({reason}). Mend that and resume."
+
+
+def settle(path: Path) -> None:
+    """Make a file readable by all and wait until it, or a folder's list of names, is on disk."""
+    if not path.is_dir():
+        path.chmod(0o644)
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,313 @@
+"""`report.html`: the release for people, in one file that asks nothing of the network."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dp_core.bundle.checks import TableFit, check_fit
+from dp_core.bundle.pictures import Picture, picture
+from dp_core.bundle.statement import (
+    NOT_COVERED,
+    Guarantee,
+    Published,
+    combining_rule,
+    in_words,
+    plain,
+    software_versions,
+    timestamp,
+)
+from dp_core.canonical import digest
+from dp_core.metrics.marginal_error import Tally
+from dp_core.schema import Column
+
+REPORT = "report.html"
+"""Name of the report in the bundle."""
+
+FINE, CARE = 0.02, 0.10
+"""Noise (as TVD of a table) up to which a table is fit for use, and for use with care."""
+_TABLES_SHOWN = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One noisy table in words."""
+
+    name: str
+    cells: int
+    half_width: int
+    example: str
+    noise_percent: float
+    verdict: str
+    mark: str
+    fit: str
+    outside: str
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Example code for the analysis of the sets, complete and ready to run."""
+
+    python: str
+    python_table: str
+    r: str
+    r_table: str
+
+
+def report(published: Published, tallies: Sequence[Tally]) -> str:
+    """Return the report as one HTML page without scripts and outside requests.
+
+    Args:
+        published: The release.
+        tallies: One per synthetic set, of `checks.needed_counts`.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent, encoding="utf-8"),
+        autoescape=True,  # titles and labels are whatever the schema says
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["count"] = _count
+    environment.filters["decimal"] = decimal
+    fits = check_fit(published.measurements, tallies, records=published.records)
+    lines = table_lines(fits, records=published.records)
+    pictures: list[Picture] = [
+        picture(column, published.measurements, tallies, records=published.records)
+        for column in published.schema.columns
+    ]
+    template = environment.get_template("report.html.jinja")
+    return template.render(
+        published=published,
+        privacy=published.privacy,
+        enforced=published.enforced,
+        best=published.best,
+        sharper=_sharper(published.best, published.enforced),
+        words=in_words(published.best, published.privacy.neighbours, published.unit),
+        not_covered=NOT_COVERED,
+        created=timestamp(published.created),
+        day=timestamp(published.created)[:10],
+        lines=lines[:_TABLES_SHOWN],
+        left_out=max(len(lines) - _TABLES_SHOWN, 0),
+        tables=len(lines),
+        verdicts=[
+            (verdict, sum(line.verdict == verdict for line in lines))
+            for verdict in ("fit for use", "use with care", "coarse groups only")
+        ],
+        summary=summary_sentence(fits),
+        pictures=pictures,
+        code=example_code(published),
+        combine=combining_rule(published.mode, published.sets),
+        shared=published.mode == "shared" or published.sets == 1,
+        rows_differ=abs(published.rows / max(published.records, 1.0) - 1) > 0.05,
+        plan_hash=digest(plain(published.plan)),
+        schema_hash=digest(plain(published.schema.document)),
+        software=dict(sorted((published.software or software_versions()).items())),
+        rules=[rule.text for rule in published.schema.zeros.rules],
+        fine=100 * FINE,
+        care=100 * CARE,
+    )
+
+
+def table_lines(fits: Sequence[TableFit], *, records: float) -> tuple[Line, ...]:
+    """Return each noisy table in words, most exact first."""
+    lines = []
+    for fit in sorted(fits, key=lambda fit: (fit.noise_tvd, fit.clique, fit.replicate)):
+        name = " × ".join(fit.clique)
+        if fit.replicate:
+            name += f" (for set {fit.replicate})"
+        typical = max(records, 0.0) / fit.cells
+        if fit.noise_tvd <= FINE:
+            verdict, mark = "fit for use", "good"
+        elif fit.noise_tvd <= CARE:
+            verdict, mark = "use with care", "care"
+        else:
+            verdict, mark = "coarse groups only", "poor"
+        lines.append(
+            Line(
+                name=name,
+                cells=fit.cells,
+                half_width=fit.half_width,
+                example=within_words(_round_number(typical), fit.half_width),
+                noise_percent=100 * fit.noise_tvd,
+                verdict=verdict,
+                mark=mark,
+                fit="–" if math.isnan(fit.ratio) else f"{fit.ratio:.2f}",
+                outside=f"{100 * fit.outside_share:.1f} %",
+            )
+        )
+    return tuple(lines)
+
+
+def within_words(count: int, half_width: int) -> str:
+    """Return the noise of one cell in plain words.
+
+    >>> within_words(200, 12)
+    'a count of 200 is usually within 12'
+    """
+    return f"a count of {_count(count)} is usually within {_count(half_width)}"
+
+
+def summary_sentence(fits: Sequence[TableFit]) -> str:
+    """Return how well the synthetic sets follow the noisy tables, in one or two sentences."""
+    ratios = [fit.ratio for fit in fits if not math.isnan(fit.ratio)]
+    if not ratios:
+        return "There is no noisy table to compare the synthetic sets with."
+    mean = math.fsum(ratios) / len(ratios)
+    far = sum(ratio > 1.5 for ratio in ratios)
+    text = (
+        f"Over {len(ratios)} noisy tables the synthetic sets are on average {mean:.2f} times as far"
+        " from the noisy table as noise alone would put the true counts."
+    )
+    if far:
+        text += (
+            f" For {far} of them it is more than 1.5 times: there the model, or the drawing of"
+            " rows, adds an error of its own."
+        )
+    return text
+
+
+def example_code(published: Published) -> Code:
+    """Return code for this release's own columns, in Python and in R."""
+    column = _example_column(published)
+    name, r_name = repr(column.name), json.dumps(column.name, ensure_ascii=False)
+    if column.levels:
+        level = column.levels[0].label
+        python = [
+            f"    share = (data[{name}] == {level!r}).mean()",
+            "    return share, share * (1 - share) / len(data)",
+        ]
+        r_level = json.dumps(level, ensure_ascii=False)
+        r = [
+            f"  share <- mean(data[[{r_name}]] %in% {r_level})",
+            "  c(share, share * (1 - share) / nrow(data))",
+        ]
+    else:
+        number = "pd.to_datetime({}).astype('int64') / 86400e9" if column.kind == "date" else "{}"
+        values = number.format(f"data[{name}].dropna()")
+        python = [
+            f"    values = {values}",
+            "    return values.mean(), values.var() / len(values)",
+        ]
+        r = [
+            f"  values <- as.numeric(na.omit(data[[{r_name}]]))",
+            "  c(mean(values), var(values) / length(values))",
+        ]
+    m = published.sets
+    table = max(
+        (table for table in published.measurements if table.clique),
+        key=lambda table: (len(table.clique) == 1, table.clique == (column.name,)),
+        default=None,
+    )
+    joined = " x ".join(table.clique) if table else column.name
+    half = "1.96 * table['scale']" + (
+        " * 2 ** 0.5" if table is not None and table.noise == "laplace" else ""
+    )
+    r_half = "1.96 * table$scale" + (
+        " * sqrt(2)" if table is not None and table.noise == "laplace" else ""
+    )
+    return Code(
+        python="\n".join(
+            [
+                "import pandas as pd",
+                "from scipy import stats",
+                "",
+                "def estimate(data):  # your analysis of one set: an estimate and its variance",
+                *python,
+                "",
+                "sets = [pd.read_parquet(f'synthetic/set-{k}.parquet')"
+                f" for k in range(1, {m + 1})]",
+                "m = len(sets)",
+                "q, w = zip(*(estimate(data) for data in sets))",
+                "Q = sum(q) / m",
+                "W = sum(w) / m",
+                "B = sum((x - Q) ** 2 for x in q) / (m - 1) if m > 1 else 0.0",
+                "T = W + B / m",
+                "df = (m - 1) * (1 + m * W / B) ** 2 if B > 0 else float('inf')",
+                "half = stats.t.ppf(0.975, df) * T ** 0.5",
+                "print(f'{Q:.4f}, 95 % interval {Q - half:.4f} to {Q + half:.4f}')",
+            ]
+        ),
+        python_table="\n".join(
+            [
+                "import pandas as pd",
+                "",
+                "tables = pd.read_parquet('marginals.parquet')",
+                f"table = tables[tables['columns'].map(' x '.join) == {joined!r}].copy()",
+                f"table['plus_minus'] = {half}  # 95 % range of the noise, about",
+                "print(table[['labels', 'count', 'plus_minus']])",
+            ]
+        ),
+        r="\n".join(
+            [
+                "library(arrow)",
+                "",
+                "estimate <- function(data) {  # your analysis of one set",
+                *r,
+                "}",
+                "",
+                f"m <- {m}",
+                'results <- sapply(sprintf("synthetic/set-%d.parquet", 1:m),',
+                "                  function(path) estimate(as.data.frame(read_parquet(path))))",
+                "Q <- mean(results[1, ])",
+                "W <- mean(results[2, ])",
+                "B <- if (m > 1) var(results[1, ]) else 0",
+                "T <- W + B / m",
+                "df <- if (B > 0) (m - 1) * (1 + m * W / B)^2 else Inf",
+                "Q + c(-1, 0, 1) * qt(0.975, df) * sqrt(T)",
+            ]
+        ),
+        r_table="\n".join(
+            [
+                "library(arrow)",
+                "",
+                'tables <- as.data.frame(read_parquet("marginals.parquet"))',
+                'names <- sapply(tables$columns, paste, collapse = " x ")',
+                f"table <- tables[names == {json.dumps(joined, ensure_ascii=False)}, ]",
+                f"table$plus_minus <- {r_half}  # 95 % range of the noise, about",
+                'table[, c("labels", "count", "plus_minus")]',
+            ]
+        ),
+    )
+
+
+def decimal(value: object) -> str:
+    """Return an exact number for people.
+
+    >>> from fractions import Fraction
+    >>> decimal(Fraction(1)), decimal(Fraction(1, 10**9)), decimal(Fraction(1, 3))
+    ('1', '1e-09', '0.333333')
+    """
+    return f"{float(value):.6g}"  # type: ignore[arg-type]
+
+
+def _example_column(published: Published) -> Column:
+    columns = published.schema.columns
+    return next((column for column in columns if column.levels), columns[0])
+
+
+def _sharper(best: Guarantee, enforced: Guarantee) -> bool:
+    return decimal(best.epsilon) != decimal(enforced.epsilon) or best.delta != enforced.delta
+
+
+def _round_number(value: float) -> int:
+    """Return a number near `value` that people would say: 1, 2 or 5 times a power of ten.
+
+    >>> _round_number(137.0), _round_number(0.3)
+    (100, 1)
+    """
+    if value < 1:
+        return 1
+    power = 10 ** math.floor(math.log10(value))
+    return int(max(step * power for step in (1, 2, 5) if step * power <= value))
+
+
+def _count(value: object) -> str:
+    number = float(value)  # type: ignore[arg-type]
+    return f"{number:,.0f}"

@@ -1,0 +1,326 @@
+"""`release.json`: what was promised, what was done, and what is not covered."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import importlib.metadata
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal
+
+from dp_core.accounting.currency import Currency
+from dp_core.canonical import digest
+from dp_core.marginals import Measurement
+from dp_core.privacy import Privacy
+from dp_core.receipts import START, Row
+from dp_core.schema import Schema
+
+FORMAT_NAME = "dp-release bundle"
+FORMAT_VERSION = 1
+STATEMENT = "release.json"
+"""Name of the statement in the bundle."""
+
+NOT_COVERED = (
+    "That this release exists. A release can be stopped by the validation of the confidential file"
+    " or by a person, so its existence says that neither happened. Out-of-range rules `clip` and"
+    " `missing` instead of `reject` avoid the first.",
+    "The choice among draws. The operator is trusted not to repeat a noisy draw and keep the one"
+    " they prefer, neither by deleting stored results nor by interrupting after reading one. The"
+    " ledger shows attempts; it cannot prevent them.",
+    "An internal look. Staff may compare the release with the confidential data, in a folder that"
+    " is not published, and then publish it or withdraw it; it is never made again with other seeds"
+    " or methods. That decision is outside epsilon.",
+    "Other releases. A person who is in several releases is protected by their sum. This statement"
+    " covers what the ledger and account named here paid for, and claims no more.",
+    "What the schema says. Levels, bounds, bin edges and impossible combinations are taken as"
+    " public knowledge; where they were read off the confidential file they are not protected.",
+    "What the population has in common. Conclusions about a group, drawn from this release, can be"
+    " true of a member of the group whether or not that person's row was in the file.",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarantee:
+    """A statement of differential privacy.
+
+    Attributes:
+        epsilon: Exact.
+        delta: Exact; 0 for pure differential privacy.
+        theorem: Why it holds.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    theorem: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """Everything the bundle is made from, all of it public.
+
+    Attributes:
+        release: Name, unique in the ledger.
+        title: For people.
+        created: Moment of publication, with time zone.
+        privacy: The guarantee asked for and enforced.
+        currency: What the release paid in, and the reserved total.
+        method: Name of the preset.
+        plan: `Plan.document()`: the resolved spec and the arithmetic; its hash is in the ledger.
+        schema: The schema.
+        ledger: Identity of the ledger.
+        account: Account that paid.
+        receipts: All rows of this release in the ledger so far, in their order.
+        measurements: Every noisy table.
+        sets: Number of synthetic sets, m.
+        rows: Records of each synthetic set.
+        mode: `shared`: m sets from one measurement; `split`: one measurement for each.
+        seed: Of post-processing.
+        records: Number of records of the file: public, or estimated from noisy tables.
+        records_public: Whether it is public (replace-one), and so exact.
+        unit: Who is protected.
+        tightest: Strongest guarantee known to hold; None: the one that the reserved total implies.
+        software: Names and versions; empty: those in use.
+        note: Public facts of the selection.
+    """
+
+    release: str
+    title: str
+    created: datetime.datetime
+    privacy: Privacy
+    currency: Currency
+    method: str
+    plan: Mapping[str, object]
+    schema: Schema
+    ledger: str
+    account: str
+    receipts: tuple[Row, ...]
+    measurements: tuple[Measurement, ...]
+    sets: int
+    rows: int
+    mode: Literal["shared", "split"]
+    seed: int
+    records: float
+    records_public: bool = False
+    unit: str = "row"
+    tightest: Guarantee | None = None
+    software: Mapping[str, str] = field(default_factory=dict)
+    note: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.created.tzinfo is None:
+            raise ValueError("The moment of publication needs a time zone.")
+        if self.sets < 1 or self.rows < 0:
+            raise ValueError(f"A release of {self.sets} sets of {self.rows} rows is none.")
+        if not (math.isfinite(self.records) and self.records >= 0):
+            raise ValueError("The number of records is a number of at least 0.")
+
+    @property
+    def enforced(self) -> Guarantee:
+        """The guarantee that the ledger enforced."""
+        return Guarantee(
+            epsilon=self.privacy.epsilon,
+            delta=self.privacy.delta,
+            theorem=self.currency.theorem,
+        )
+
+    @property
+    def best(self) -> Guarantee:
+        """The tightest guarantee known to hold."""
+        return self.tightest or tightest_guarantee(self.currency, self.privacy)
+
+    @property
+    def head(self) -> str:
+        """Hash of the last receipt; the ledger's chain of this release went that far."""
+        return self.receipts[-1].hash if self.receipts else START
+
+
+def tightest_guarantee(currency: Currency, privacy: Privacy) -> Guarantee:
+    """Return what the reserved total implies: pure where it can be, otherwise at the same delta.
+
+    The total, not the sum of the charges: the total was fixed before the data were touched, and
+    only such a total composes under every choice made on the way.
+    """
+    delta = Fraction(0) if currency.kind == "pure" else privacy.delta
+    # Conversions round up: what was enforced holds in any case.
+    epsilon = min(currency.epsilon(currency.limit, delta), privacy.epsilon)
+    return Guarantee(epsilon=epsilon, delta=delta, theorem=currency.theorem)
+
+
+def statement(published: Published, files: Mapping[str, Mapping[str, object]]) -> dict[str, Any]:
+    """Return the content of `release.json`.
+
+    Args:
+        published: The release.
+        files: `file_record` of every other file, by its path in the bundle with forward slashes.
+    """
+    privacy, best = published.privacy, published.best
+    document: dict[str, Any] = {
+        "format": {"name": FORMAT_NAME, "version": FORMAT_VERSION},
+        "release": {
+            "name": published.release,
+            "title": published.title,
+            "created": timestamp(published.created),
+        },
+        "guarantee": {
+            "neighbours": privacy.neighbours,
+            "unit": published.unit,
+            "enforced": _guarantee(published.enforced),
+            "tightest": _guarantee(best),
+            "in_words": in_words(best, privacy.neighbours, published.unit),
+            "not_covered": list(NOT_COVERED),
+        },
+        "method": {
+            "name": published.method,
+            "plan": plain(published.plan),
+            "plan_sha256": digest(plain(published.plan)),
+            "schema": plain(published.schema.document),
+            "schema_sha256": digest(plain(published.schema.document)),
+            "selection": plain(published.note),
+        },
+        "software": dict(sorted((published.software or software_versions()).items())),
+        "ledger": {
+            "id": published.ledger,
+            "account": published.account,
+            "currency": {
+                "kind": published.currency.kind,
+                "limit": exact(published.currency.limit),
+            },
+            "receipts": [receipt.to_json() for receipt in published.receipts],
+            "head": published.head,
+        },
+        "sets": {
+            "m": published.sets,
+            "rows": published.rows,
+            "mode": published.mode,
+            "seed": published.seed,
+            "records": {
+                "value": round(published.records, 3),
+                "how": "public" if published.records_public else "estimated from noisy tables",
+            },
+            "combine": combining_rule(published.mode, published.sets),
+        },
+        "files": {path: dict(files[path]) for path in sorted(files)},
+    }
+    document["sha256"] = digest(document)
+    return document
+
+
+def render(document: Mapping[str, object]) -> bytes:
+    """Return the one spelling of a statement: UTF-8, two spaces, a final newline."""
+    text = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False)
+    return (text + "\n").encode("utf-8")
+
+
+def file_record(path: Path) -> dict[str, object]:
+    """Return SHA-256 and size of a file.
+
+    Raises:
+        OSError: if it cannot be read.
+    """
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"sha256": found, "bytes": path.stat().st_size}
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON's own types: fractions and dates become their exact text."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, str) or value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, Sequence | set | frozenset):
+        return [plain(item) for item in value]
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    if hasattr(value, "item"):  # a NumPy scalar
+        return plain(value.item())
+    return str(value)
+
+
+def exact(value: Fraction) -> dict[str, object]:
+    """Return a fraction as its exact text and its nearest decimal.
+
+    >>> exact(Fraction(1, 4))
+    {'exact': '1/4', 'decimal': 0.25}
+    """
+    return {"exact": str(value), "decimal": float(value)}
+
+
+def timestamp(moment: datetime.datetime) -> str:
+    """Return a moment in UTC, to the second."""
+    return moment.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def in_words(guarantee: Guarantee, neighbours: str, unit: str) -> str:
+    """Return the guarantee as a sentence."""
+    differ = (
+        f"one {unit} added or removed" if neighbours == "add-remove" else f"one {unit} replaced"
+    )
+    epsilon = float(guarantee.epsilon)
+    factor = f"{math.exp(epsilon):.4g}" if epsilon < 700 else f"e^{epsilon:.4g}"
+    sentence = (
+        f"For any two files that differ by {differ}, whatever is concluded from this release is at"
+        f" most {factor} times (e to the power {epsilon:.6g}) as likely from one as from the other"
+    )
+    if guarantee.delta:
+        sentence += f", apart from a probability of {float(guarantee.delta):.3g}"
+    return sentence + "."
+
+
+def combining_rule(mode: str, sets: int) -> dict[str, object]:
+    """Return how estimates from the m sets are combined, and what the result leaves out.
+
+    Liu (2016), equations 9-11, hold for independently noised sets.
+    """
+    rule: dict[str, object] = {
+        "estimate": "q = mean of the m estimates",
+        "within": "W = mean of the m estimated variances",
+        "between": "B = sample variance of the m estimates",
+        "variance": "T = W + B/m",
+        "degrees_of_freedom": "(m - 1) (1 + m W/B)^2; normal where B = 0",
+    }
+    if mode == "split" and sets > 1:
+        rule["covers"] = (
+            "sampling, synthesis and privacy noise: every set has its own measurement. The model's"
+            " bias is not covered."
+        )
+    else:
+        rule["covers"] = (
+            "sampling and synthesis only. All sets come from one noisy measurement, so the noise"
+            " that they share does not show between them: T is too small and intervals are too"
+            " narrow. Add the noise's own variance where the estimate can be traced to a noisy"
+            " table (marginals.parquet gives it)."
+        )
+    return rule
+
+
+def software_versions() -> dict[str, str]:
+    """Return the versions on which the release depends."""
+    versions = {"python": f"{sys.version_info.major}.{sys.version_info.minor}"}
+    for name, distribution in (
+        ("dp_release", "dp-release"),
+        ("opendp", "opendp"),
+        ("numpy", "numpy"),
+        ("pyarrow", "pyarrow"),
+    ):
+        try:
+            versions[name] = importlib.metadata.version(distribution)
+        except importlib.metadata.PackageNotFoundError:
+            versions[name] = "unknown"
+    return versions
+
+
+def _guarantee(guarantee: Guarantee) -> dict[str, object]:
+    return {
+        "epsilon": exact(guarantee.epsilon),
+        "delta": exact(guarantee.delta),
+        "theorem": guarantee.theorem,
+    }

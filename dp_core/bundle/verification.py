@@ -1,0 +1,520 @@
+"""Anyone's check of a bundle: files, receipts and privacy arithmetic, from the bundle alone.
+
+It shows that the folder is whole, that its receipts are a chain, and that the noise they state is
+enough for the guarantee claimed. It cannot show that the noise was drawn as stated.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, cast
+
+from dp_core.accounting.currency import Currency, Kind, largest_limit
+from dp_core.accounting.events import Event, GaussianEvent, LaplaceEvent, event_from_json
+from dp_core.accounting.sensitivity import count_l1, count_l2_squared
+from dp_core.bundle.codebook import CODEBOOK, MARGINALS, synthetic_path
+from dp_core.bundle.marginals_file import read_marginals
+from dp_core.bundle.report import REPORT
+from dp_core.bundle.statement import (
+    FORMAT_NAME,
+    FORMAT_VERSION,
+    STATEMENT,
+    file_record,
+    render,
+)
+from dp_core.canonical import digest
+from dp_core.errors import BadInput
+from dp_core.marginals import Measurement
+from dp_core.privacy import Neighbours
+from dp_core.receipts import Row, first_bad_link
+
+_EXACT = re.compile(r"-?[0-9]{1,2000}(/[0-9]{1,2000})?", re.ASCII)
+_MOST_BYTES = 1 << 30
+_TABLE_STAGES = ("total", "one_way", "measure")
+_GARBAGE = (
+    KeyError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    IndexError,
+    ArithmeticError,
+    RecursionError,
+    UnicodeError,
+)
+"""What reading plain values of the wrong shape raises."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One question and its answer.
+
+    Attributes:
+        name: Short name, fixed.
+        passed: The answer.
+        sentence: What was found, naming the file or receipt if it failed.
+    """
+
+    name: str
+    passed: bool
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """All checks of one bundle.
+
+    Attributes:
+        folder: The bundle.
+        checks: In the order they were made.
+    """
+
+    folder: Path
+    checks: tuple[Check, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every check passed."""
+        return all(check.passed for check in self.checks)
+
+    @property
+    def failures(self) -> tuple[Check, ...]:
+        """Checks that failed."""
+        return tuple(check for check in self.checks if not check.passed)
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain values."""
+        return {
+            "folder": str(self.folder),
+            "passed": self.passed,
+            "checks": [
+                {"name": check.name, "passed": check.passed, "sentence": check.sentence}
+                for check in self.checks
+            ],
+        }
+
+
+def verify(folder: Path) -> Verification:
+    """Check a bundle and return every finding; nothing in it is trusted.
+
+    Raises:
+        BadInput: if it is not a folder with a statement in it.
+    """
+    if not folder.is_dir():
+        what = "is a file" if folder.exists() else "does not exist"
+        raise BadInput(f"{folder} {what}; name the folder of a release (it holds {STATEMENT}).")
+    if not (folder / STATEMENT).is_file():
+        raise BadInput(f"{folder} is not a release: it holds no {STATEMENT}.")
+    try:
+        found = _files_in(folder)
+    except OSError as error:
+        raise BadInput(f"{folder} cannot be read ({error.strerror}).") from None
+    document, opening = _statement(folder / STATEMENT)
+    checks = [opening]
+    if document is None:
+        return Verification(folder, tuple(checks))
+    checks.append(_guard("files", lambda: _files(folder, found, document)))
+    claims = _guarded_claims(document)
+    if isinstance(claims, Check):
+        return Verification(folder, (*checks, claims))
+    checks.append(_guard("receipts", lambda: _receipts(claims)))
+    checks.append(_guard("guarantee", lambda: _guarantee(claims)))
+    checks.append(_guard("charges", lambda: _charges(claims)))
+    checks.append(_tables(folder, claims))
+    checks.append(_guard("sets", lambda: _sets(folder, claims)))
+    return Verification(folder, tuple(checks))
+
+
+@dataclass(frozen=True, slots=True)
+class _Charge:
+    """A receipt of kind `charge`, read."""
+
+    number: int
+    stage: str
+    batch: str
+    cost: Fraction
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class _Claims:
+    """What a statement claims, in types."""
+
+    name: str
+    account: str
+    head: str
+    neighbours: Neighbours
+    unit: str
+    enforced: tuple[Fraction, Fraction]
+    tightest: tuple[Fraction, Fraction]
+    currency: Currency
+    plan: Mapping[str, Any]
+    hashes: tuple[tuple[str, object, str], ...]
+    receipts: tuple[Row, ...]
+    reserve: Row
+    charges: tuple[_Charge, ...]
+    committed: frozenset[str]
+    sets: int
+    rows: int
+
+
+def _guard(name: str, check: Callable[[], str | tuple[str, ...]]) -> Check:
+    """Turn a check's finding into a `Check`: a text is a pass, a tuple is what failed."""
+    try:
+        finding = check()
+    except BadInput as error:
+        return Check(name, False, error.message)
+    except OSError as error:
+        return Check(name, False, f"A file of the release cannot be read ({error.strerror}).")
+    except _GARBAGE as error:
+        return Check(name, False, f"{STATEMENT} has not the expected form ({_what(error)}).")
+    if isinstance(finding, str):
+        return Check(name, True, finding)
+    more = f" And {len(finding) - 3} more." if len(finding) > 3 else ""
+    return Check(name, False, " ".join(finding[:3]) + more)
+
+
+def _what(error: BaseException) -> str:
+    return f"missing {error}" if isinstance(error, KeyError) else type(error).__name__
+
+
+def _statement(path: Path) -> tuple[dict[str, Any] | None, Check]:
+    def failed(sentence: str) -> tuple[None, Check]:
+        return None, Check("statement", False, sentence)
+
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            return failed(f"{STATEMENT} is far too large to be a statement.")
+        content = path.read_bytes()
+        document = json.loads(content.decode("utf-8"))
+    except OSError as error:
+        return failed(f"{STATEMENT} cannot be read ({error.strerror}).")
+    except (ValueError, RecursionError):
+        return failed(f"{STATEMENT} is not JSON: it is cut off or damaged.")
+    try:
+        name, version = document["format"]["name"], document["format"]["version"]
+        if name != FORMAT_NAME:
+            return failed(f"{STATEMENT} is not the statement of a release.")
+        if version != FORMAT_VERSION:
+            return failed(
+                f"{STATEMENT} has format version {version!r:.20}, and this program knows"
+                f" {FORMAT_VERSION}; verify it with a newer dp-release."
+            )
+        body = {key: value for key, value in document.items() if key != "sha256"}
+        if digest(body) != document["sha256"] or render(document) != content:
+            return None, Check(
+                "statement", False, f"{STATEMENT} was changed: its own checksum does not match."
+            )
+    except _GARBAGE as error:
+        return failed(f"{STATEMENT} has not the expected form ({_what(error)}).")
+    return document, Check("statement", True, f"{STATEMENT} is whole, format {FORMAT_VERSION}.")
+
+
+def _files_in(folder: Path) -> set[str]:
+    """Return the paths of all files below a folder; links count as files, none is followed."""
+    found: set[str] = set()
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    for place, folders, files in os.walk(folder, onerror=refuse):
+        linked = [name for name in folders if (Path(place) / name).is_symlink()]
+        for name in [*files, *linked]:
+            found.add((Path(place) / name).relative_to(folder).as_posix())
+    return found
+
+
+def _files(folder: Path, found: set[str], document: Mapping[str, Any]) -> str | tuple[str, ...]:
+    listed = document["files"]
+    wrong: list[str] = []
+    for needed in (MARGINALS, CODEBOOK, REPORT):
+        if needed not in listed:
+            wrong.append(f"{STATEMENT} lists no {needed}.")
+    wrong += [f"{name} is missing." for name in sorted(set(listed) - found)]
+    wrong += [
+        f"{name} does not belong to the release." for name in sorted(found - {*listed, STATEMENT})
+    ]
+    for name in sorted(set(listed) & found):
+        path = folder / name
+        if path.is_symlink() or not path.is_file():
+            wrong.append(f"{name} is not an ordinary file.")
+            continue
+        try:
+            record = file_record(path)
+        except OSError as error:
+            wrong.append(f"{name} cannot be read ({error.strerror}).")
+            continue
+        if record != listed[name]:
+            wrong.append(f"{name} was changed: its checksum does not match.")
+    return tuple(wrong) or f"All {len(listed)} files are as they were published, and no other."
+
+
+def _guarded_claims(document: Mapping[str, Any]) -> _Claims | Check:
+    try:
+        return _read_claims(document)
+    except BadInput as error:
+        return Check("receipts", False, error.message)
+    except _GARBAGE as error:
+        return Check("receipts", False, f"{STATEMENT} has not the expected form ({_what(error)}).")
+
+
+def _read_claims(document: Mapping[str, Any]) -> _Claims:
+    ledger, guarantee, method = document["ledger"], document["guarantee"], document["method"]
+    receipts = tuple(Row.from_json(row) for row in ledger["receipts"])
+    reservations = [row for row in receipts if row.kind == "reserve"]
+    if not reservations:
+        raise BadInput(f"{STATEMENT} holds no receipt of a reservation.")
+    reserve = reservations[-1]
+    mine = [row for row in receipts if row.body.get("reservation") == reserve.number]
+    if guarantee["neighbours"] not in ("add-remove", "replace-one"):
+        raise BadInput(f"{STATEMENT} names a neighbouring relation that is not known.")
+    return _Claims(
+        name=_text(document["release"]["name"]),
+        account=_text(ledger["account"]),
+        head=_text(ledger["head"]),
+        neighbours=cast(Neighbours, guarantee["neighbours"]),
+        unit=_text(guarantee["unit"]),
+        enforced=_pair(guarantee["enforced"]),
+        tightest=_pair(guarantee["tightest"]),
+        currency=_currency(ledger["currency"]["kind"], ledger["currency"]["limit"]["exact"]),
+        plan=method["plan"],
+        hashes=(
+            ("plan", method["plan"], _text(method["plan_sha256"])),
+            ("schema", method["schema"], _text(method["schema_sha256"])),
+        ),
+        receipts=receipts,
+        reserve=reserve,
+        charges=tuple(_charge(row) for row in mine if row.kind == "charge"),
+        committed=frozenset(_text(row.body["batch"]) for row in mine if row.kind == "commit"),
+        sets=_whole(document["sets"]["m"]),
+        rows=_whole(document["sets"]["rows"]),
+    )
+
+
+def _charge(row: Row) -> _Charge:
+    event = cast("Mapping[str, object]", row.body["event"])
+    _exact(event["scale"])  # bounded before anyone multiplies it
+    return _Charge(
+        number=row.number,
+        stage=_text(row.body["stage"]),
+        batch=_text(row.body["batch"]),
+        cost=_exact(row.body["cost"]),
+        event=event_from_json(event),
+    )
+
+
+def _receipts(claims: _Claims) -> str | tuple[str, ...]:
+    wrong: list[str] = []
+    broken = first_bad_link(claims.receipts)
+    if broken:
+        wrong.append(broken)
+    if claims.receipts[-1].hash != claims.head:
+        wrong.append(f"The last receipt is not the one that {STATEMENT} names as the last.")
+    numbers = [row.number for row in claims.receipts]
+    if any(later <= earlier for earlier, later in itertools.pairwise(numbers)):
+        wrong.append("The receipts' numbers do not rise.")
+    for row in claims.receipts:
+        if row.release != claims.name or row.account != claims.account:
+            wrong.append(f"Receipt {row.number} is of another release or account.")
+    for what, value, stated in claims.hashes:
+        if digest(value) != stated:
+            wrong.append(f"The {what} does not have the hash that {STATEMENT} states.")
+    if digest(claims.plan) != claims.reserve.body["plan"]:
+        wrong.append("The plan is not the one that was reserved: its hash differs.")
+    return tuple(wrong) or f"{len(claims.receipts)} receipts form one unbroken chain."
+
+
+def _guarantee(claims: _Claims) -> str | tuple[str, ...]:
+    body: Mapping[str, Any] = claims.reserve.body
+    epsilon, delta = claims.enforced
+    wrong: list[str] = []
+    if (epsilon, delta) != (_exact(body["epsilon"]), _exact(body["delta"])):
+        wrong.append("The stated (epsilon, delta) is not the one that was reserved.")
+    if (claims.neighbours, claims.unit) != (body["neighbours"], body["unit"]):
+        wrong.append("The stated neighbours or unit are not those that were reserved.")
+    reserved = _currency(body["currency"]["kind"], body["currency"]["limit"])
+    if reserved != claims.currency:
+        wrong.append("The stated currency or total is not the one that was reserved.")
+    if epsilon <= 0 or not 0 <= delta < 1:
+        return (*wrong, "The stated (epsilon, delta) is no guarantee.")
+    if not _implies(reserved, epsilon, delta):
+        wrong.append("The reserved total does not imply the stated (epsilon, delta).")
+    if claims.tightest != claims.enforced and not _implies(reserved, *claims.tightest):
+        wrong.append("The reserved total does not imply the tightest (epsilon, delta) stated.")
+    if wrong:
+        return tuple(wrong)
+    return (
+        f"The reserved total implies epsilon {float(claims.tightest[0]):.6g} at delta"
+        f" {float(claims.tightest[1]):.3g}."
+    )
+
+
+def _implies(currency: Currency, epsilon: Fraction, delta: Fraction) -> bool:
+    if epsilon <= 0 or not 0 <= delta < 1 or currency.limit <= 0:
+        return False
+    # Both directions round to the safe side; either shows it.
+    if currency.limit <= largest_limit(currency.kind, epsilon, delta):
+        return True
+    return currency.kind == "pure" or (
+        delta > 0 and currency.epsilon(currency.limit, delta) <= epsilon
+    )
+
+
+def _charges(claims: _Claims) -> str | tuple[str, ...]:
+    wrong: list[str] = []
+    costs = {
+        stage: _exact(cost)
+        for stage, cost in cast("Mapping[str, object]", claims.reserve.body["costs"]).items()
+    }
+    spent: dict[str, Fraction] = dict.fromkeys(costs, Fraction(0))
+    for charge in claims.charges:
+        spent[charge.stage] = spent.get(charge.stage, Fraction(0)) + charge.cost
+        try:
+            cost = claims.currency.cost(charge.event)
+        except ValueError:
+            wrong.append(f"Receipt {charge.number} is for an event that this currency cannot pay.")
+            continue
+        if cost <= 0 or cost > charge.cost:
+            wrong.append(f"Receipt {charge.number} charges less than its event costs.")
+        if not _sensitive_enough(charge.event, claims.neighbours):
+            wrong.append(
+                f"Receipt {charge.number} assumes a smaller effect of one {claims.unit} than its"
+                " neighbours have."
+            )
+    for stage, total in spent.items():
+        if total > costs.get(stage, Fraction(0)):
+            wrong.append(f"Stage {stage!r:.40} charged more than was reserved for it.")
+    if sum(spent.values()) > claims.currency.limit or sum(costs.values()) > claims.currency.limit:
+        wrong.append("The charges add up to more than was reserved.")
+    if not claims.charges:
+        wrong.append("Nothing was charged, so nothing can have been measured.")
+    return tuple(wrong) or (
+        f"{len(claims.charges)} charges cover their events and stay within the reservation."
+    )
+
+
+def _noise(event: Event) -> tuple[str, Fraction] | None:
+    if isinstance(event, LaplaceEvent):
+        return "laplace", event.scale
+    return ("gaussian", event.scale) if isinstance(event, GaussianEvent) else None
+
+
+def _sensitive_enough(event: Event, neighbours: Neighbours) -> bool:
+    if isinstance(event, LaplaceEvent):
+        return event.l1_sensitivity >= count_l1(neighbours)
+    if isinstance(event, GaussianEvent):
+        return event.l2_sensitivity_squared >= count_l2_squared(neighbours)
+    return True
+
+
+def _tables(folder: Path, claims: _Claims) -> Check:
+    try:
+        tables = read_marginals(folder / MARGINALS)
+    except BadInput as error:
+        return Check("tables", False, error.message)
+    return _guard("tables", lambda: _paid(tables, claims))
+
+
+def _paid(tables: Sequence[Measurement], claims: _Claims) -> str | tuple[str, ...]:
+    wrong: list[str] = []
+    charges = {charge.number: charge for charge in claims.charges}
+    used: set[int] = set()
+    for table in tables:
+        name = f"The noisy table {' x '.join(table.clique) or '(number of rows)'}"
+        charge = charges.get(table.grant)
+        if charge is None:
+            wrong.append(f"{name} in {MARGINALS} names no receipt of this release.")
+            continue
+        if table.grant in used:
+            wrong.append(f"{name} in {MARGINALS} names receipt {table.grant}, which is used twice.")
+        used.add(table.grant)
+        if _noise(charge.event) != (table.noise, Fraction(table.scale)):
+            wrong.append(f"{name} in {MARGINALS} has other noise than receipt {table.grant} paid.")
+        if table.stage != charge.stage:
+            wrong.append(f"{name} in {MARGINALS} is of another stage than receipt {table.grant}.")
+        if charge.batch not in claims.committed:
+            wrong.append(f"{name} in {MARGINALS} was never committed in the ledger.")
+        if not 0 <= table.replicate <= claims.sets:
+            wrong.append(f"{name} in {MARGINALS} is for a set that does not exist.")
+    unseen = [
+        charge.number
+        for charge in claims.charges
+        if charge.stage in _TABLE_STAGES and charge.number not in used
+    ]
+    if unseen:
+        wrong.append(f"Receipt {unseen[0]} paid for a table that is not in {MARGINALS}.")
+    return tuple(wrong) or f"{len(tables)} noisy tables, each paid for by its own receipt."
+
+
+def _sets(folder: Path, claims: _Claims) -> str | tuple[str, ...]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    wrong: list[str] = []
+    if claims.reserve.body["sets"] != claims.sets:
+        wrong.append(f"{STATEMENT} states another number of sets than was reserved.")
+    described = _codebook_columns(folder)
+    names = {path.name for path in (folder / "synthetic").glob("*")}
+    if len(names) != claims.sets:
+        wrong.append(f"The folder synthetic holds {len(names)} sets, not {claims.sets}.")
+    for number in range(1, min(claims.sets, len(names)) + 1):
+        path = synthetic_path(number)
+        try:
+            with pq.ParquetFile(folder / path) as file:
+                rows, columns = file.metadata.num_rows, file.schema_arrow.names
+        except (OSError, pa.ArrowException, ValueError):
+            wrong.append(f"{path} cannot be read as Parquet.")
+            continue
+        if rows != claims.rows:
+            wrong.append(f"{path} has another number of rows than {STATEMENT} states.")
+        if described is not None and columns != described.get(path):
+            wrong.append(f"{path} has other columns than {CODEBOOK} describes.")
+    if described is None:
+        wrong.append(f"{CODEBOOK} cannot be read as a codebook.")
+    return tuple(wrong) or f"{claims.sets} synthetic sets of {claims.rows} rows, as described."
+
+
+def _codebook_columns(folder: Path) -> dict[str, list[str]] | None:
+    try:
+        document = json.loads((folder / CODEBOOK).read_bytes().decode("utf-8"))
+        return {
+            resource["path"]: [field["name"] for field in resource["schema"]["fields"]]
+            for resource in document["resources"]
+        }
+    except (OSError, *_GARBAGE):
+        return None
+
+
+def _currency(kind: object, limit: object) -> Currency:
+    if kind not in ("pure", "zcdp", "gaussian"):
+        raise BadInput(f"{STATEMENT} names a currency that is not known.")
+    return Currency(cast(Kind, kind), _exact(limit))
+
+
+def _pair(guarantee: Mapping[str, Any]) -> tuple[Fraction, Fraction]:
+    return _exact(guarantee["epsilon"]["exact"]), _exact(guarantee["delta"]["exact"])
+
+
+def _exact(text: object) -> Fraction:
+    """Return an exact fraction from its text; refuses what would take for ever to expand."""
+    if not isinstance(text, str) or not _EXACT.fullmatch(text):
+        raise ValueError("not an exact fraction")
+    return Fraction(text)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("not a text")
+    return value
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise TypeError("not a whole number")
+    return value

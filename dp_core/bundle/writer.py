@@ -1,0 +1,137 @@
+"""Writes the published folder: all of it, or nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from dp_core.bundle.codebook import CODEBOOK, MARGINALS, codebook, synthetic_path
+from dp_core.bundle.marginals_file import write_marginals
+from dp_core.bundle.parquet_file import settle, write_failure
+from dp_core.bundle.report import REPORT, report
+from dp_core.bundle.statement import STATEMENT, Published, file_record, render, statement
+from dp_core.errors import BadInput, StageFailed
+from dp_core.metrics.marginal_error import Tally
+
+
+def check_destination(folder: Path) -> None:
+    """Raise BadInput unless a bundle can be put there: a new name, or an empty folder.
+
+    Run it before anything is spent.
+
+    Raises:
+        BadInput: if it is a file, or holds files, or no folder can be made there.
+    """
+    folder = folder.absolute()
+    try:
+        if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+            raise BadInput(
+                f"The output folder {folder} is a file or a link; name a folder that is new."
+            )
+        if folder.exists() and any(folder.iterdir()):
+            raise BadInput(
+                f"The output folder {folder} is not empty; name a new one, or empty it first."
+            )
+        above = folder.parent
+        while not above.exists() and above != above.parent:
+            above = above.parent
+        if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+            raise BadInput(
+                f"The output folder {folder} cannot be made: {above} is not a folder in which you"
+                " may write."
+            )
+        if folder.exists() and folder.is_mount():
+            raise BadInput(
+                f"The output folder {folder} is a mount point, which cannot be replaced in one"
+                f" step; name a folder inside it, such as {folder / 'release'}."
+            )
+    except OSError as error:
+        raise BadInput(
+            f"The output folder {folder} cannot be used ({error.strerror}); name another."
+        ) from None
+
+
+def write_bundle(
+    folder: Path, published: Published, *, synthetic: Sequence[Path], tallies: Sequence[Tally]
+) -> Path:
+    """Write a complete bundle to `folder` and return it.
+
+    Everything goes into a hidden folder beside it, is synced, and is renamed in one step: a bundle
+    that exists is whole. Files are readable by all.
+
+    Args:
+        folder: New, or empty.
+        published: The release.
+        synthetic: The m synthetic sets, written by `write_synthetic`, in order; they are copied.
+        tallies: One per set, of `checks.needed_counts`.
+
+    Raises:
+        BadInput: if the folder is not new or empty.
+        StageFailed: if the disk is full or a file cannot be written; nothing is left behind.
+    """
+    if len(synthetic) != published.sets or len(tallies) != published.sets:
+        raise ValueError(
+            f"{published.sets} sets, but {len(synthetic)} files and {len(tallies)} tallies."
+        )
+    folder = folder.absolute()
+    check_destination(folder)
+    partial = folder.parent / f".{folder.name}.partial"
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        # What an interrupted attempt left; the name is ours.
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(mode=0o755)
+        _fill(partial, published, synthetic, tallies)
+        for path in [*_folders(partial), partial]:
+            path.chmod(0o755)
+            settle(path)
+        os.rename(partial, folder)
+        settle(folder.parent)
+    except OSError as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise StageFailed(write_failure(folder, error)) from None
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    return folder
+
+
+def _fill(
+    folder: Path, published: Published, synthetic: Sequence[Path], tallies: Sequence[Tally]
+) -> None:
+    import json
+
+    files: dict[str, dict[str, object]] = {}
+    (folder / "synthetic").mkdir()
+    for number, source in enumerate(synthetic, start=1):
+        name = synthetic_path(number)
+        if not source.is_file():
+            raise StageFailed(
+                f"Synthetic set {number} is missing from the run's folder; resume the release to"
+                " draw it again at no cost."
+            )
+        shutil.copyfile(source, folder / name)
+        settle(folder / name)
+        files[name] = file_record(folder / name)
+    write_marginals(folder / MARGINALS, published.measurements, published.schema)
+    files[MARGINALS] = file_record(folder / MARGINALS)
+    described = json.dumps(codebook(published, files), ensure_ascii=False, indent=2)
+    texts = {
+        CODEBOOK: (described + "\n").encode("utf-8"),
+        REPORT: report(published, tallies).encode("utf-8"),
+    }
+    for name, text in texts.items():
+        _write(folder / name, text)
+        files[name] = file_record(folder / name)
+    _write(folder / STATEMENT, render(statement(published, files)))
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    settle(path)
+
+
+def _folders(folder: Path) -> list[Path]:
+    return [path for path in folder.iterdir() if path.is_dir()]

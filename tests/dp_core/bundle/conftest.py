@@ -1,0 +1,254 @@
+"""A complete small release made of public values only: schema, receipts, noisy tables, sets."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dp_core.accounting.currency import Currency, largest_limit
+from dp_core.accounting.events import GaussianEvent, LaplaceEvent
+from dp_core.bundle.checks import tally_sets
+from dp_core.bundle.statement import Published
+from dp_core.bundle.synthetic_file import write_synthetic
+from dp_core.bundle.writer import write_bundle
+from dp_core.canonical import digest
+from dp_core.codec import decode
+from dp_core.dataset import Dataset
+from dp_core.domain import Clique
+from dp_core.marginals import Measurement
+from dp_core.privacy import Privacy
+from dp_core.receipts import START, Row, make_row
+from dp_core.schema import Column, Level, Schema
+from dp_core.structural_zeros import StructuralZeros
+
+NASTY = "<script>alert('x')</script> & \"quoted\""
+ACCOUNT, RELEASE = "survey", "survey-2026"
+
+
+def make_schema() -> Schema:
+    columns = (
+        Column(
+            name="sex",
+            kind="category",
+            levels=(Level("1", "female"), Level("2", "male"), Level("3", NASTY)),
+            missing="level",
+            description="Sex, as answered.",
+        ),
+        Column(
+            name="age",
+            kind="integer",
+            edges=tuple(Fraction(edge) for edge in range(12, 33)),
+            minimum=Fraction(12),
+            maximum=Fraction(31),
+        ),
+        Column(
+            name="height",
+            kind="number",
+            edges=(Fraction(1), Fraction(3, 2), Fraction(7, 4), Fraction(2)),
+            minimum=Fraction(1),
+            maximum=Fraction(2),
+            decimals=2,
+        ),
+        Column(
+            name="born",
+            kind="date",
+            edges=tuple(
+                Fraction(datetime.date(year, 1, 1).toordinal()) for year in (2000, 2005, 2010)
+            ),
+            minimum=Fraction(datetime.date(2000, 1, 1).toordinal()),
+            maximum=Fraction(datetime.date(2009, 12, 31).toordinal()),
+            missing="level",
+        ),
+    )
+    return Schema(
+        title=f"A survey {NASTY}",
+        columns=columns,
+        rows_about=1000,
+        zeros=StructuralZeros(),
+        document={"version": 1, "title": "A survey"},
+    )
+
+
+@dataclass
+class Chain:
+    """Rows of one release, linked as the ledger links them."""
+
+    rows: list[Row]
+    number: int = 4
+
+    def add(self, kind: str, body: dict[str, object]) -> Row:
+        row = make_row(
+            number=self.number,
+            kind=kind,
+            account=ACCOUNT,
+            release=RELEASE,
+            at="2026-11-20T12:00:00+00:00",
+            body=body,
+            previous="f" * 64,
+            previous_in_release=self.rows[-1].hash if self.rows else START,
+        )
+        self.number += 1
+        self.rows.append(row)
+        return row
+
+
+def make_published(
+    *,
+    pure: bool = False,
+    mode: str = "shared",
+    sets: int = 2,
+    rows: int = 300,
+    reserved: Fraction | None = None,
+    sensitivity: int = 1,
+) -> tuple[Published, tuple[Dataset, ...]]:
+    """Return a release and its sets; `reserved` falsifies the total, `sensitivity` the events."""
+    schema = make_schema()
+    privacy = Privacy(
+        epsilon=Fraction(1),
+        delta=Fraction(0) if pure else Fraction(1, 10**9),
+        neighbours="add-remove",
+    )
+    kind = "pure" if pure else "zcdp"
+    currency = Currency(kind, reserved or largest_limit(kind, privacy.epsilon, privacy.delta))
+    costs = {"one_way": currency.limit / 2, "measure": currency.limit / 2}
+    plan = {
+        "plan_version": 1,
+        "spec": {"release": RELEASE},
+        "costs": {stage: str(cost) for stage, cost in costs.items()},
+    }
+    chain = Chain([])
+    reserve = chain.add(
+        "reserve",
+        {
+            "epsilon": str(privacy.epsilon),
+            "delta": str(privacy.delta),
+            "neighbours": privacy.neighbours,
+            "unit": "row",
+            "plan": digest(plan),
+            "sets": sets,
+            "currency": {"kind": kind, "limit": str(currency.limit)},
+            "costs": plan["costs"],
+        },
+    )
+    rng = np.random.default_rng(7)
+    truth = Dataset(
+        schema.domain,
+        np.stack(
+            [np.minimum(rng.poisson(size / 3, 1000), size - 1) for size in schema.domain.sizes]
+        ).astype(np.uint16),
+    )
+    replicates = range(1, sets + 1) if mode == "split" else range(1)
+    stages: dict[str, list[Clique]] = {
+        "one_way": [(column,) for column in schema.domain.columns],
+        "measure": [("sex", "age"), ("sex", "height", "born")],
+    }
+    measurements = []
+    for stage, cliques in stages.items():
+        for replicate in replicates:
+            batch = f"{stage}-{replicate}"
+            for clique in cliques:
+                cost = costs[stage] / (len(cliques) * len(replicates))
+                event = currency.noise_event(cost, l1=1, l2_squared=1)
+                assert isinstance(event, LaplaceEvent | GaussianEvent)
+                values = event.to_json()
+                if sensitivity != 1:
+                    values["l1_sensitivity" if pure else "l2_sensitivity_squared"] = sensitivity
+                row = chain.add(
+                    "charge",
+                    {
+                        "reservation": reserve.number,
+                        "batch": batch,
+                        "stage": stage,
+                        "step": f"{replicate} {' x '.join(clique)}",
+                        "cost": str(cost),
+                        "event": values,
+                    },
+                )
+                scale = float(event.scale)
+                domain = schema.domain.project(clique)
+                noise = np.rint(rng.normal(0, scale, domain.sizes)).astype(np.int64)
+                measurements.append(
+                    Measurement(
+                        domain=domain,
+                        values=tabulate(truth, clique) + noise,
+                        noise="laplace" if pure else "gaussian",
+                        scale=scale,
+                        stage=stage,
+                        replicate=replicate,
+                        grant=row.number,
+                    )
+                )
+            chain.add(
+                "commit",
+                {"reservation": reserve.number, "batch": batch, "result": "0" * 64},
+            )
+    published = Published(
+        release=RELEASE,
+        title=schema.title,
+        created=datetime.datetime(2026, 11, 20, 12, tzinfo=datetime.UTC),
+        privacy=privacy,
+        currency=currency,
+        method="fixed",
+        plan=plan,
+        schema=schema,
+        ledger="6d3c5c1e",
+        account=ACCOUNT,
+        receipts=tuple(chain.rows),
+        measurements=tuple(measurements),
+        sets=sets,
+        rows=rows,
+        mode="split" if mode == "split" else "shared",
+        seed=7,
+        records=1003.25,
+        software={"python": "3.11"},
+    )
+    chosen = [rng.integers(0, 1000, size=rows) for _ in range(sets)]
+    return published, tuple(Dataset(schema.domain, truth.codes[:, pick]) for pick in chosen)
+
+
+def tabulate(data: Dataset, clique: Clique) -> np.ndarray:
+    table = np.zeros(data.domain.project(clique).sizes, dtype=np.int64)
+    np.add.at(table, tuple(data.column(column).astype(int) for column in clique), 1)
+    return table
+
+
+def write(folder: Path, published: Published, data: tuple[Dataset, ...], scratch: Path) -> Path:
+    """Write the release's bundle and return its folder."""
+    files = []
+    for number, codes in enumerate(data, start=1):
+        path = scratch / f"set-{number}.parquet"
+        rng = np.random.default_rng(number)
+        write_synthetic(path, [decode(published.schema, codes, rng=rng)])
+        files.append(path)
+    tallies = tally_sets(published.schema.domain, published.measurements, [[set_] for set_ in data])
+    return write_bundle(folder, published, synthetic=files, tallies=tallies)
+
+
+@pytest.fixture(scope="session")
+def release() -> tuple[Published, tuple[Dataset, ...]]:
+    return make_published()
+
+
+@pytest.fixture(scope="session")
+def bundle(release, tmp_path_factory) -> Path:
+    """A whole bundle; tests that change it copy it first."""
+    folder = tmp_path_factory.mktemp("bundle")
+    return write(folder / "out", *release, folder / "scratch")
+
+
+@pytest.fixture
+def make():
+    """Give tests the builder of releases, and the writer of bundles."""
+    return make_published, write
+
+
+@pytest.fixture
+def replace():
+    """Give tests a way to change one field of a release."""
+    return dataclasses.replace
