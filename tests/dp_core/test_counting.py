@@ -92,7 +92,7 @@ def test_small_cliques_share_tables_and_large_ones_do_not():
 
 def test_every_clique_lies_in_its_table():
     sizes = (2, 3, 5, 8, 13, 21, 34, 55)
-    cliques = tuple(itertools.permutations(range(8), 2)) + ((), (3,), (7, 6, 5))
+    cliques = (*itertools.permutations(range(8), 2), (), (3,), (7, 6, 5))
     plan = plan_tables(sizes, cliques)
     for clique, number in zip(plan.cliques, plan.chosen, strict=True):
         assert set(clique) <= set(plan.tables[number])

@@ -1,0 +1,443 @@
+"""The confidential files as a stream of small record batches. Confidential side.
+
+One CSV or Parquet file, or a glob of files of one kind. Opening looks at headers and footers only
+and finds every mistake that can be seen there; rows are read lazily, one batch at a time, and the
+caller may iterate as often as it likes. CSV is read as text throughout: nothing is guessed, so
+that `?`, `NA`, `None` and `007` arrive as they stand in the file.
+"""
+
+from __future__ import annotations
+
+import csv
+import glob
+import gzip
+import hmac
+import os
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, NoReturn, TextIO, cast
+
+import pyarrow as pa
+import pyarrow.csv as pv
+import pyarrow.parquet as pq
+
+from dp_core.errors import BadInput
+
+BATCH_ROWS = 1 << 18
+"""Largest number of rows of a batch: 20 text columns of it are some tens of megabytes."""
+CSV_BLOCK_BYTES = 8 << 20
+"""Bytes of a CSV block; a few of them are in memory at a time. A record must fit in one."""
+DIGEST_BLOCK_BYTES = 1 << 20
+NAMED = 5
+"""How many columns a message names."""
+
+SUFFIXES: dict[str, Literal["csv", "parquet"]] = {
+    ".csv": "csv",
+    ".csv.gz": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+TEXT = pa.dictionary(pa.int32(), pa.string())
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Batch:
+    """Some rows of one partition. Confidential.
+
+    Attributes:
+        partition: Number of the row group (Parquet) or of the file (CSV) they come from.
+        records: The wanted columns, in the order asked for.
+        done: Part of the source that has been read once these rows are dealt with, 0 to 1.
+    """
+
+    partition: int
+    records: pa.RecordBatch
+    done: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What tells, cheaply, that a file is still the one that was opened."""
+
+    size: int
+    modified: int
+    inode: int
+
+    @classmethod
+    def of(cls, path: Path) -> Stamp:
+        """Return the stamp of the file as it is now."""
+        status = path.stat()
+        return cls(status.st_size, status.st_mtime_ns, status.st_ino)
+
+
+class Source:
+    """Files of one kind, checked against the wanted columns; see `open_source`.
+
+    Attributes:
+        files: In the order they are read.
+        kind: `csv` or `parquet`.
+        columns: The wanted columns, in the order of the batches.
+    """
+
+    def __init__(
+        self, files: Sequence[Path], kind: Literal["csv", "parquet"], columns: Sequence[str]
+    ) -> None:
+        self.files = tuple(files)
+        self.kind = kind
+        self.columns = tuple(columns)
+        self._stamps = {path: _stamp(path) for path in self.files}
+
+    def __repr__(self) -> str:
+        return f"Source({len(self.files)} {self.kind} file(s))"
+
+    @cached_property
+    def partitions(self) -> int:
+        """Number of row groups (Parquet) or of files (CSV)."""
+        if self.kind == "csv":
+            return len(self.files)
+        return sum(_footer(path).num_row_groups for path in self.files)
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield all rows, in the order of the files, at most `BATCH_ROWS` at a time.
+
+        Raises:
+            BadInput: if a file is damaged, ragged, not UTF-8, or has changed since it was opened.
+        """
+        self.assert_unchanged()
+        yield from self._csv_batches() if self.kind == "csv" else self._parquet_batches()
+        self.assert_unchanged()
+
+    def assert_unchanged(self) -> None:
+        """Check size, time and identity of every file.
+
+        Raises:
+            BadInput: if a file is not as it was when the source was opened.
+        """
+        for path, stamp in self._stamps.items():
+            try:
+                same = Stamp.of(path) == stamp
+            except OSError:
+                same = False
+            if not same:
+                raise BadInput(
+                    f"The data file {path.name} changed while the release was reading it;"
+                    " start again when nothing writes to it any more."
+                )
+
+    def _parquet_batches(self) -> Iterator[Batch]:
+        total = sum(_footer(path).num_rows for path in self.files)
+        partition = rows = 0
+        for path in self.files:
+            try:
+                texts = [
+                    field.name
+                    for field in pq.read_schema(path)
+                    if field.name in self.columns and _is_text(field.type)
+                ]
+                # A stream of pages, not whole column chunks: memory stays flat however large a
+                # row group is. Text columns come dictionary-encoded, as they are in the file.
+                with pq.ParquetFile(
+                    path, read_dictionary=texts, buffer_size=1 << 18, pre_buffer=False
+                ) as file:
+                    for group in range(file.metadata.num_row_groups):
+                        for records in file.iter_batches(
+                            batch_size=BATCH_ROWS, row_groups=[group], columns=list(self.columns)
+                        ):
+                            rows += records.num_rows
+                            chosen = records.select(list(self.columns))
+                            yield Batch(partition, chosen, rows / total)
+                        partition += 1
+            except (pa.ArrowException, OSError) as error:
+                _damaged(path, error)
+
+    def _csv_batches(self) -> Iterator[Batch]:
+        total = sum(stamp.size for stamp in self._stamps.values())
+        before = 0
+        for partition, path in enumerate(self.files):
+            try:
+                with pa.OSFile(str(path)) as raw, _csv_reader(path, raw, self.columns) as reader:
+                    for block in reader:
+                        done = (before + min(raw.tell(), raw.size())) / total
+                        for start in range(0, block.num_rows, BATCH_ROWS):
+                            yield Batch(partition, block.slice(start, BATCH_ROWS), done)
+            except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+                _bad_csv(path, error)
+            before += self._stamps[path].size
+
+
+def open_source(
+    pattern: str, folder: Path, columns: Sequence[str], ignore: Collection[str]
+) -> Source:
+    """Open the confidential files without reading their rows.
+
+    Args:
+        pattern: Path or glob, relative to `folder` unless absolute.
+        folder: Folder of the spec file.
+        columns: Columns to read, each of which every file must have.
+        ignore: Columns that files may have besides.
+
+    Returns:
+        The source; its files are sorted by path.
+
+    Raises:
+        BadInput: if no file matches, a file is of no known kind or of another kind than the
+            others, is empty, cut off or not readable, lacks a column, has one that is in neither
+            list, names one twice, or if there is no row at all. No message shows a value.
+    """
+    files = _matching(pattern, folder)
+    kinds = {path: _kind(path) for path in files}
+    if len(set(kinds.values())) > 1:
+        raise BadInput(
+            f"The data pattern {pattern!r} matches CSV and Parquet files;"
+            " name files of one kind only."
+        )
+    kind = kinds[files[0]]
+    some = False
+    for path in files:
+        if path.stat().st_size == 0:
+            raise BadInput(f"The data file {path.name} is empty.")
+        if kind == "parquet":
+            some |= _check_parquet(path, columns, ignore)
+        else:
+            some |= _check_csv(path, columns, ignore)
+    if not some:
+        raise BadInput(f"The data in {pattern!r} has a header but not one row.")
+    return Source(files, kind, columns)
+
+
+def keyed_digest(source: Source, key: bytes) -> str:
+    """Return the HMAC-SHA256 of all files' bytes, in order, as hexadecimal text.
+
+    The number of files and the length of each are hashed too, so that moving bytes from one file
+    to the next changes the digest; names are not, so that renaming the folder does not.
+
+    Args:
+        source: The files.
+        key: Secret of the confidential side, at least 16 bytes.
+
+    Raises:
+        BadInput: if a file changed since the source was opened.
+
+    Privacy:
+        A plain hash would be an exact answer about the data (whoever knows all rows but one can
+        confirm the last); without the key this one says nothing.
+    """
+    if len(key) < 16:
+        raise ValueError("The key of the data's digest has at least 16 bytes.")
+    source.assert_unchanged()
+    digest = hmac.new(key, len(source.files).to_bytes(8, "big"), "sha256")
+    for path in source.files:
+        with path.open("rb") as file:
+            digest.update(os.fstat(file.fileno()).st_size.to_bytes(8, "big"))
+            while block := file.read(DIGEST_BLOCK_BYTES):
+                digest.update(block)
+    source.assert_unchanged()
+    return digest.hexdigest()
+
+
+def _matching(pattern: str, folder: Path) -> list[Path]:
+    exact = folder / pattern  # an absolute pattern replaces the folder
+    if exact.exists():
+        files = [exact]
+    else:
+        files = [Path(name) for name in sorted(glob.glob(str(exact), recursive=True))]
+    if not files:
+        raise BadInput(
+            f"No data file matches {pattern!r}; paths are relative to the folder of the spec."
+        )
+    for path in files:
+        if path.is_dir():
+            raise BadInput(
+                f"The data path {path.name!r} is a folder; name a file, or a glob"
+                f" such as {path.name + '/*.parquet'!r}."
+            )
+    return files
+
+
+def _kind(path: Path) -> Literal["csv", "parquet"]:
+    for suffix, kind in SUFFIXES.items():
+        if path.name.lower().endswith(suffix):
+            return kind
+    raise BadInput(
+        f"The data file {path.name} is of no known kind; names end in {', '.join(SUFFIXES)}."
+    )
+
+
+def _stamp(path: Path) -> Stamp:
+    try:
+        return Stamp.of(path)
+    except OSError as error:
+        _damaged(path, error)
+
+
+def _footer(path: Path) -> pq.FileMetaData:
+    try:
+        return pq.read_metadata(path)
+    except (pa.ArrowException, OSError) as error:
+        _damaged(path, error)
+
+
+def _damaged(path: Path, error: Exception) -> NoReturn:
+    """Say that a file cannot be read; what the library says may hold data and stays inside."""
+    if isinstance(error, PermissionError):
+        message = f"The data file {path.name} may not be read by this user; check its permissions."
+    else:
+        message = f"The data file {path.name} is damaged or cut off; copy it again."
+    raise BadInput(message, internal=str(error)) from None
+
+
+def _check_parquet(path: Path, columns: Sequence[str], ignore: Collection[str]) -> bool:
+    try:
+        with path.open("rb") as file:
+            marked = file.read(4) == b"PAR1"
+    except OSError as error:
+        _damaged(path, error)
+    if not marked:
+        raise BadInput(f"The data file {path.name} is not a Parquet file, whatever its name says.")
+    try:
+        schema = pq.read_schema(path)
+    except (pa.ArrowException, OSError) as error:
+        _damaged(path, error)
+    _check_columns(path, schema.names, columns, ignore)
+    for field in schema:
+        if field.name in columns and not _is_readable(field.type):
+            raise BadInput(
+                f"Column {field.name!r} of {path.name} is stored as {field.type},"
+                " which is not read; store it as text, number, boolean or date."
+            )
+    return bool(_footer(path).num_rows)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_readable(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(
+        _is_text(kind)
+        or pa.types.is_string_view(kind)
+        or pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_date(kind)
+        or pa.types.is_timestamp(kind)
+        or pa.types.is_null(kind)
+    )
+
+
+def _check_csv(path: Path, columns: Sequence[str], ignore: Collection[str]) -> bool:
+    """Check the header; return whether a row follows."""
+    header: list[str] = []
+    some = False
+    try:
+        with _open_text(path) as text:
+            reader = csv.reader(text)
+            header = next(reader, [])
+            for record in reader:
+                if record or len(header) == 1:
+                    some = True
+                    break
+    except UnicodeDecodeError as error:
+        _bad_csv(path, error)
+    except (OSError, EOFError, csv.Error) as error:
+        _damaged(path, error)
+    if not header:
+        raise BadInput(f"The data file {path.name} has no header line.")
+    # privacy: a file without a header has a record where the names should be; only a header that
+    # names at least one known column is quoted in a message.
+    if columns and not set(columns) & set(header):
+        mark = next((m for m in ";\t|" if len(header) == 1 and m in header[0]), None)
+        raise BadInput(
+            f"The first line of {path.name} names none of the schema's columns;"
+            + (
+                f" the file seems to be separated by {mark!r}, and a comma is needed."
+                if mark
+                else " the first line of a CSV file is its header."
+            )
+        )
+    _check_columns(path, header, columns, ignore)
+    return some
+
+
+def _open_text(path: Path) -> TextIO:
+    opener = gzip.open if path.name.lower().endswith(".gz") else open
+    # `utf-8-sig` drops the byte order mark that spreadsheets write.
+    return cast(TextIO, opener(path, "rt", encoding="utf-8-sig", newline=""))
+
+
+def _check_columns(
+    path: Path, header: Sequence[str], columns: Sequence[str], ignore: Collection[str]
+) -> None:
+    repeated = sorted({name for name in header if header.count(name) > 1})
+    if repeated:
+        raise BadInput(f"The data file {path.name} has more than one {_names(repeated)}.")
+    missing = [name for name in columns if name not in header]
+    if missing:
+        raise BadInput(
+            f"The data file {path.name} lacks {_names(missing, all_of_them=True)} of the schema."
+        )
+    known = {*columns, *ignore}
+    extra = [name for name in header if name not in known]
+    if extra:
+        raise BadInput(
+            f"The data file {path.name} has {_names(extra)}, which the schema does not describe;"
+            " describe it under `columns` or name it under `ignore`."
+        )
+
+
+def _names(names: Sequence[str], *, all_of_them: bool = False) -> str:
+    shown = names if all_of_them else names[:NAMED]
+    text = ", ".join(repr(name) for name in shown)
+    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+    return f"column{'s' if len(names) > 1 else ''} {text}{more}"
+
+
+def _csv_reader(path: Path, raw: pa.OSFile, columns: Sequence[str]) -> pv.CSVStreamingReader:
+    compressed = path.name.lower().endswith(".gz")
+    return pv.open_csv(
+        pa.CompressedInputStream(raw, "gzip") if compressed else raw,
+        read_options=pv.ReadOptions(block_size=CSV_BLOCK_BYTES),
+        parse_options=pv.ParseOptions(
+            newlines_in_values=True,
+            # In a file of one column an empty line is a record with an empty text.
+            ignore_empty_lines=len(columns) > 1 or _header_length(path) > 1,
+        ),
+        convert_options=pv.ConvertOptions(
+            # Declared for every column, so that the reader infers nothing from the first block.
+            column_types=dict.fromkeys(columns, TEXT),
+            include_columns=list(columns),
+            null_values=[],
+            strings_can_be_null=False,
+        ),
+    )
+
+
+def _header_length(path: Path) -> int:
+    with _open_text(path) as text:
+        return len(next(csv.reader(text), []))
+
+
+def _bad_csv(path: Path, error: Exception) -> NoReturn:
+    """Translate the reader's complaint; its own text quotes the row, so it stays inside."""
+    text = str(error)
+    if isinstance(error, UnicodeDecodeError) or "UTF8" in text or "UTF-8" in text:
+        message = f"The data file {path.name} is not UTF-8 text; save it as UTF-8."
+    elif re.search(r"Expected \d+ columns, got \d+", text):
+        message = (
+            f"The data file {path.name} has a row with more or fewer fields than its header;"
+            " the internal folder says which."
+        )
+    elif "straddling object" in text:
+        message = (
+            f"The data file {path.name} has a record too long to be one, perhaps for want of a"
+            " closing quotation mark."
+        )
+    else:
+        _damaged(path, error)
+    raise BadInput(message, internal=text) from None

@@ -1,0 +1,230 @@
+import gzip
+import os
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dp_core import source as source_module
+from dp_core.errors import BadInput
+from dp_core.source import keyed_digest, open_source
+
+CANARY = "zq7canary"
+KEY = b"0123456789abcdef"
+
+
+def rows_of(source):
+    return [tuple(row.values()) for b in source.batches() for row in b.records.to_pylist()]
+
+
+def write(path, text):
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def refusal(folder, pattern="*", columns=("a", "b"), ignore=()):
+    """Return the message with which opening or reading is refused; it never holds the canary."""
+    with pytest.raises(BadInput) as caught:
+        rows_of(open_source(pattern, folder, columns, ignore))
+    assert CANARY not in caught.value.message
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    return caught.value.message
+
+
+def test_csv_texts_arrive_as_they_stand_in_the_file(tmp_path):
+    write(tmp_path / "d.csv", 'a,b\n007,?\nNA,None\n"x,\ny",\n1e-9,""\n')
+    source = open_source("d.csv", tmp_path, ["b", "a"], [])
+    assert rows_of(source) == [("?", "007"), ("None", "NA"), ("", "x,\ny"), ("", "1e-9")]
+
+
+def test_a_later_block_of_another_type_is_read_as_text_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(source_module, "CSV_BLOCK_BYTES", 64)
+    rows = [(str(i), "1") for i in range(50)] + [("x", "é")] * 50
+    write(tmp_path / "d.csv", "a,b\n" + "".join(f"{a},{b}\n" for a, b in rows))
+    assert rows_of(open_source("d.csv", tmp_path, ["a", "b"], [])) == rows
+
+
+def test_the_byte_order_mark_is_not_part_of_the_first_name(tmp_path):
+    write(tmp_path / "d.csv", b"\xef\xbb\xbfa,b\r\n1,2\r\n")
+    assert rows_of(open_source("d.csv", tmp_path, ["a", "b"], [])) == [("1", "2")]
+
+
+def test_an_empty_line_of_a_one_column_file_is_a_record(tmp_path):
+    write(tmp_path / "d.csv", "a\n1\n\n2\n")
+    assert rows_of(open_source("d.csv", tmp_path, ["a"], [])) == [("1",), ("",), ("2",)]
+
+
+def test_compressed_csv_is_read(tmp_path):
+    write(tmp_path / "d.csv.gz", gzip.compress(b"a,b\n1,2\n"))
+    assert rows_of(open_source("d.csv.gz", tmp_path, ["a", "b"], [])) == [("1", "2")]
+
+
+def test_files_of_a_glob_are_read_in_the_order_of_their_names(tmp_path):
+    for name in "cab":
+        write(tmp_path / f"{name}.csv", f"a,b,n\n{name},1,0\n")
+    source = open_source("*.csv", tmp_path, ["a"], ["b", "n"])
+    assert rows_of(source) == [("a",), ("b",), ("c",)]
+    assert source.partitions == 3
+
+
+def test_a_column_may_stand_elsewhere_in_another_file(tmp_path):
+    write(tmp_path / "1.csv", "a,b\n1,2\n")
+    write(tmp_path / "2.csv", "b,a\n4,3\n")
+    assert rows_of(open_source("*.csv", tmp_path, ["a", "b"], [])) == [("1", "2"), ("3", "4")]
+
+
+def test_row_groups_are_partitions_and_large_ones_come_in_batches(tmp_path, monkeypatch):
+    monkeypatch.setattr(source_module, "BATCH_ROWS", 30)
+    table = pa.table({"a": range(200), "b": [f"t{i % 7}" for i in range(200)]})
+    pq.write_table(table, tmp_path / "1.parquet", row_group_size=70)
+    pq.write_table(table, tmp_path / "2.parquet")
+    source = open_source("*.parquet", tmp_path, ["b", "a"], [])
+    batches = list(source.batches())
+    assert source.partitions == 4
+    assert sorted({b.partition for b in batches}) == [0, 1, 2, 3]
+    assert max(b.records.num_rows for b in batches) <= 30
+    assert batches[-1].done == 1
+    assert rows_of(source) == 2 * [(f"t{i % 7}", i) for i in range(200)]
+
+
+def test_progress_ends_at_one(tmp_path):
+    write(tmp_path / "1.csv", "a\n" + "1\n" * 1000)
+    done = [batch.done for batch in open_source("1.csv", tmp_path, ["a"], []).batches()]
+    assert done == sorted(done)
+    assert done[-1] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "empty"),
+        ("a,b\n", "not one row"),
+        ("a,b\n\n\n", "not one row"),
+        (f"a,b\n1,2\n{CANARY}\n", "more or fewer fields"),
+        (f"a,b\n1,2\n{CANARY},2,3\n", "more or fewer fields"),
+        (b"a,b\n1," + CANARY.encode() + b"\xff\n", "not UTF-8"),
+        (b"a,b\n1,2\n3," + CANARY.encode() + b"\xff\n", "not UTF-8"),
+        (b"a,\xff\n1,2\n", "not UTF-8"),
+        (f"a\n{CANARY}\n", "lacks column 'b'"),
+        (f"a,b,c\n1,2,{CANARY}\n", "'c', which the schema does not describe"),
+        (f"a,b,a\n1,2,{CANARY}\n", "more than one column 'a'"),
+        (f"{CANARY},3\n4,5\n", "names none of the schema's columns"),
+        (f"a;b\n1;{CANARY}\n", "separated by ';'"),
+    ],
+)
+def test_a_bad_csv_file_is_refused_without_a_value(tmp_path, text, words):
+    write(tmp_path / "d.csv", text)
+    assert words in refusal(tmp_path, "d.csv")
+    assert "d.csv" in refusal(tmp_path, "d.csv")
+
+
+def test_an_unclosed_quote_is_refused_without_a_value(tmp_path, monkeypatch):
+    monkeypatch.setattr(source_module, "CSV_BLOCK_BYTES", 100)
+    write(tmp_path / "d.csv", f'a,b\n1,2\n3,"{CANARY}\n' + "5,6\n" * 200)
+    assert "d.csv" in refusal(tmp_path, "d.csv")
+
+
+def test_every_missing_column_is_named(tmp_path):
+    write(tmp_path / "d.csv", "a\n1\n")
+    assert "columns 'b', 'c', 'd'" in refusal(tmp_path, "d.csv", ("a", "b", "c", "d"))
+
+
+def test_a_long_list_of_unknown_columns_is_cut(tmp_path):
+    write(
+        tmp_path / "d.csv", "a,b," + ",".join(f"x{i}" for i in range(9)) + "\n" + "1," * 10 + "1\n"
+    )
+    assert "'x4' and 4 more" in refusal(tmp_path, "d.csv")
+
+
+def test_files_with_differing_columns_are_refused(tmp_path):
+    write(tmp_path / "1.csv", "a,b\n1,2\n")
+    write(tmp_path / "2.csv", "a\n1\n")
+    message = refusal(tmp_path, "*.csv")
+    assert "2.csv" in message
+    assert "'b'" in message
+
+
+def test_nothing_matches_a_folder_and_unknown_kinds_are_refused(tmp_path):
+    (tmp_path / "sub").mkdir()
+    write(tmp_path / "d.xlsx", "x")
+    write(tmp_path / "d.csv", "a,b\n1,2\n")
+    pq.write_table(pa.table({"a": [1], "b": [2]}), tmp_path / "d.parquet")
+    assert "No data file matches" in refusal(tmp_path, "*.txt")
+    assert "is a folder" in refusal(tmp_path, "sub")
+    assert "no known kind" in refusal(tmp_path, "d.xlsx")
+    assert "CSV and Parquet" in refusal(tmp_path, "d.[cp]*")
+
+
+def test_a_parquet_file_cut_in_half_is_refused(tmp_path):
+    table = pa.table({"a": [CANARY] * 1000, "b": range(1000)})
+    pq.write_table(table, tmp_path / "d.parquet")
+    content = (tmp_path / "d.parquet").read_bytes()
+    write(tmp_path / "d.parquet", content[: len(content) // 2])
+    assert "damaged or cut off" in refusal(tmp_path, "d.parquet")
+
+
+def test_damage_inside_a_parquet_file_is_refused(tmp_path):
+    table = pa.table({"a": [f"{CANARY}{i}" for i in range(3000)], "b": range(3000)})
+    pq.write_table(table, tmp_path / "d.parquet")
+    content = bytearray((tmp_path / "d.parquet").read_bytes())
+    content[4:900] = os.urandom(896)
+    write(tmp_path / "d.parquet", bytes(content))
+    assert "damaged or cut off" in refusal(tmp_path, "d.parquet")
+
+
+def test_other_bad_parquet_files_are_refused(tmp_path):
+    write(tmp_path / "1.parquet", "a,b\n1,2\n")
+    assert "is not a Parquet file" in refusal(tmp_path, "1.parquet")
+    pq.write_table(
+        pa.table({"a": pa.array([], pa.int64()), "b": pa.array([], pa.int64())}),
+        tmp_path / "2.parquet",
+    )
+    assert "not one row" in refusal(tmp_path, "2.parquet")
+    pq.write_table(pa.table({"a": [[1]], "b": [1]}), tmp_path / "3.parquet")
+    assert "Column 'a'" in refusal(tmp_path, "3.parquet")
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "4.parquet")
+    assert "lacks column 'b'" in refusal(tmp_path, "4.parquet")
+
+
+def test_the_digest_depends_on_bytes_lengths_and_key_but_not_on_names(tmp_path):
+    def digest(*texts, key=KEY, prefix="x"):
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        folder.mkdir()
+        for number, text in enumerate(texts):
+            write(folder / f"{prefix}{number}.csv", text)
+        return keyed_digest(open_source("*.csv", folder, ["a"], []), key)
+
+    base = digest("a\n1\n", "a\n2\n")
+    assert base == digest("a\n1\n", "a\n2\n", prefix="y")
+    others = [
+        digest("a\n1\n", "a\n3\n"),
+        digest("a\n1\na\n2\n"),
+        digest("a\n1\n2\n", "a\n"),
+        digest("a\n1\n", "a\n2\n", key=KEY[::-1]),
+    ]
+    assert base not in others
+    assert len(set(others)) == len(others)
+
+
+def test_a_file_that_changes_between_passes_is_refused(tmp_path):
+    path = write(tmp_path / "d.csv", "a,b\n1,2\n")
+    source = open_source("d.csv", tmp_path, ["a", "b"], [])
+    source.assert_unchanged()
+    write(path, "a,b\n1,2\n3,4\n")
+    for look in (
+        source.assert_unchanged,
+        lambda: rows_of(source),
+        lambda: keyed_digest(source, KEY),
+    ):
+        with pytest.raises(BadInput, match="changed while"):
+            look()
+    path.unlink()
+    with pytest.raises(BadInput, match="changed while"):
+        source.assert_unchanged()
+
+
+def test_a_short_key_is_refused(tmp_path):
+    write(tmp_path / "d.csv", "a\n1\n")
+    with pytest.raises(ValueError, match="16 bytes"):
+        keyed_digest(open_source("d.csv", tmp_path, ["a"], []), b"short")
