@@ -1,0 +1,332 @@
+import datetime
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dp_core.codec import Problem, decode, encode, refused, settle_zeros
+from dp_core.dataset import Dataset
+from dp_core.schema import Column, Level, Schema
+from dp_core.structural_zeros import Rule, StructuralZeros
+
+
+def fractions(*values):
+    return tuple(Fraction(str(value)) for value in values)
+
+
+def category(name="c", kind="category", **options):
+    levels = (Level("1", "male"), Level("2", "female"), Level("NA", "unknown"))
+    return Column(name=name, kind=kind, levels=options.pop("levels", levels), **options)
+
+
+def integer(name="i", edges=(0, 1, 5, 81), **options):
+    edges = fractions(*edges)
+    return Column(
+        name=name, kind="integer", edges=edges, minimum=edges[0], maximum=edges[-1] - 1, **options
+    )
+
+
+def number(name="x", edges=("0", "0.1", "0.3", "2.5"), **options):
+    edges = fractions(*edges)
+    return Column(
+        name=name, kind="number", edges=edges, minimum=edges[0], maximum=edges[-1], **options
+    )
+
+
+def date(name="d", **options):
+    days = [datetime.date(1999, 1, 1), datetime.date(2000, 1, 1), datetime.date(2001, 1, 1)]
+    edges = tuple(Fraction(day.toordinal()) for day in days)
+    return Column(
+        name=name, kind="date", edges=edges, minimum=edges[0], maximum=edges[-1] - 1, **options
+    )
+
+
+def schema_of(*columns, zeros=()):
+    return Schema(title="t", columns=columns, zeros=StructuralZeros(tuple(zeros)), document={})
+
+
+def codes(column, values, kind=None):
+    """Return codes, -1 where refused."""
+    encoded = encode(column, pa.array(values, kind))
+    result = encoded.codes.astype(int)
+    assert encoded.codes.dtype == np.uint16
+    if encoded.bad is not None:
+        assert (result[encoded.bad] == 0).all()
+        result[encoded.bad] = -1
+    return result.tolist()
+
+
+def problems(column, values, kind=None):
+    return dict(encode(column, pa.array(values, kind)).problems)
+
+
+def test_levels_match_the_exact_text():
+    assert codes(category(), ["1", "2", "NA", "1 ", "01", "1.0"]) == [0, 1, 2, -1, -1, -1]
+    assert problems(category(), ["1", "x", "x", ""]) == {Problem.LEVEL: 2, Problem.MISSING: 1}
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.int8(), pa.uint64(), pa.float64(), pa.float32(), pa.decimal128(20)]
+)
+def test_stored_numbers_match_levels_as_texts(kind):
+    values = pa.array([1, 2, 3]).cast(kind)
+    assert codes(category(), values) == [0, 1, -1]
+
+
+def test_stored_booleans_and_dates_match_levels_as_texts():
+    column = category(levels=(Level("false", "no"), Level("true", "yes"), Level("2000-02-29", "d")))
+    assert codes(column, [True, False]) == [1, 0]
+    assert codes(column, [datetime.date(2000, 2, 29)]) == [2]
+    assert codes(column, [datetime.datetime(2000, 2, 29), datetime.datetime(2000, 2, 29, 1)]) == [
+        2,
+        -1,
+    ]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.large_string(),
+        pa.string_view(),
+        pa.dictionary(pa.int8(), pa.string()),
+        pa.dictionary(pa.int32(), pa.large_string()),
+    ],
+)
+def test_texts_of_every_type_are_read_alike(kind):
+    texts = pa.array(["1", None, "2", "1"]).cast(kind)
+    assert codes(category(missing="level"), texts) == [0, 3, 1, 0]
+    assert codes(integer(missing="level"), texts) == [1, 3, 1, 1]
+
+
+def test_a_value_equal_to_an_edge_belongs_to_the_upper_bin_and_the_last_bin_of_a_number_is_closed():
+    texts = [
+        "0",
+        "0.0999999999999",
+        "0.1",
+        "0.10",
+        "1e-1",
+        "0.3",
+        "2.5",
+        "2.50000001",
+        "-0.0",
+        "-1",
+    ]
+    assert codes(number(), texts) == [0, 0, 1, 1, 1, 2, 2, -1, 0, -1]
+    assert codes(number(), [0.1, 0.3, 2.5]) == [1, 2, 2]
+    assert codes(number(), [0.1, 0.3, 2.5], pa.float32()) == [1, 2, 2]
+    assert codes(number(), [Decimal("0.1"), Decimal("0.3"), Decimal("2.5")]) == [1, 2, 2]
+    assert codes(integer(), ["0", "1", "4", "5", "80", "81", "-1"]) == [0, 1, 1, 2, 2, -1, -1]
+
+
+def test_what_is_an_integer():
+    texts = ["3", "+3", " 3 ", "003", "3.0", "3.", "3.5", "3e0", "0x3", "three", "--3", "9" * 30]
+    assert codes(integer(), texts) == [1] * 6 + [-1] * 6
+    assert problems(integer(), texts) == {Problem.TYPE: 5, Problem.RANGE: 1}
+    assert codes(integer(), [3.0, 3.5, 1e300, float("inf")]) == [1, -1, -1, -1]
+    assert codes(integer(), [3, 2**64 - 1], pa.uint64()) == [1, -1]
+    assert codes(integer(), [True, False]) == [1, 0]
+
+
+def test_large_integers_are_exact():
+    edges = (0, 2**53, 2**53 + 1, 2**53 + 2)
+    values = [2**53 - 1, 2**53, 2**53 + 1, 2**53 + 2]
+    assert codes(integer(edges=edges), values) == [0, 1, 2, -1]
+    assert codes(integer(edges=edges), [str(v) for v in values]) == [0, 1, 2, -1]
+
+
+def test_what_is_a_number():
+    texts = ["1", "+1.0", ".2", "2.", "1e-3", "1E0", "nan", "inf", "1,5", "1_0", "0x1", "1e400", ""]
+    assert codes(number(), texts) == [2, 2, 1, 2, 0, 2] + [-1] * 7
+    assert problems(number(), texts) == {Problem.TYPE: 5, Problem.RANGE: 1, Problem.MISSING: 1}
+    assert problems(number(), [float("nan"), None, float("inf"), 1.0]) == {
+        Problem.MISSING: 2,
+        Problem.RANGE: 1,
+    }
+
+
+def test_what_is_a_date():
+    texts = [
+        "1999-12-31",
+        "2000-01-01",
+        "2000-12-31T23:59:59",
+        "2000-02-30",
+        "2001-01-01",
+        "01/02/2000",
+        "0000-01-01",
+        "2000-1-1",
+    ]
+    assert codes(date(), texts) == [0, 1, 1, -1, -1, -1, -1, -1]
+    assert problems(date(), texts) == {Problem.TYPE: 4, Problem.RANGE: 1}
+    assert codes(date(), [datetime.date(1999, 1, 1), None], pa.date32()) == [0, -1]
+    assert codes(date(), [datetime.date(2000, 1, 1)], pa.date64()) == [1]
+    assert codes(date(), [datetime.datetime(1999, 12, 31, 23, 59, 59, 999999)]) == [0]
+    east = pa.array([datetime.datetime(1999, 12, 31, 23, 30)], pa.timestamp("s", "UTC"))
+    assert codes(date(), east.cast(pa.timestamp("s", "+01:00"))) == [1]
+    assert codes(date(), [730000]) == [-1]
+    assert codes(number(), [datetime.date(1999, 1, 1)]) == [-1]
+
+
+def test_dates_before_1970_are_exact():
+    day = datetime.date(1900, 3, 1).toordinal()
+    edges = (Fraction(day), Fraction(day + 1), Fraction(day + 2))
+    column = Column(name="d", kind="date", edges=edges, minimum=edges[0], maximum=edges[-1] - 1)
+    stamps = [datetime.datetime(1900, 3, 1, 12), datetime.datetime(1900, 3, 2, 0, 0, 1)]
+    assert codes(column, stamps) == [0, 1]
+    assert codes(column, ["1900-03-01", "1900-03-02", "1900-02-29"]) == [0, 1, -1]
+
+
+def test_missing_values_are_texts_nulls_and_nan():
+    options = {"missing": "level", "missing_values": ("", "?", "-9")}
+    assert codes(category(**options), ["?", "", None, "-9", "1"]) == [3, 3, 3, 3, 0]
+    assert codes(integer(**options), ["?", " ? ", "-9", "1"]) == [3, 3, 3, 1]
+    assert codes(integer(**options), [-9, 1, None]) == [3, 1, 3]
+    assert codes(number(**options), [-9.0, 1.0, float("nan")]) == [3, 2, 3]
+    assert codes(integer(), pa.nulls(2)) == [-1, -1]
+    assert codes(category(missing="level"), pa.nulls(2)) == [3, 3]
+
+
+def test_clip_moves_to_the_nearest_legal_value():
+    options = {"out_of_range": "clip"}
+    assert codes(integer(**options), ["-5", "999", "9" * 40, "x", ""]) == [0, 2, 2, -1, -1]
+    assert codes(number(**options), [-1.0, float("inf"), 2.6]) == [0, 2, 2]
+    assert codes(date(**options), ["1500-01-01", "2500-01-01"]) == [0, 1]
+    assert codes(category(**options), ["x"]) == [-1]
+
+
+def test_missing_policy_makes_everything_outside_the_schema_missing():
+    options = {"out_of_range": "missing", "missing": "level"}
+    assert codes(integer(**options), ["-5", "999", "x", "", "5"]) == [3, 3, 3, 3, 2]
+    assert codes(category(**options), ["x", "", "2"]) == [3, 3, 1]
+    assert problems(integer(**options), ["-5", "x", ""]) == {
+        Problem.RANGE: 1,
+        Problem.TYPE: 1,
+        Problem.MISSING: 1,
+    }
+    assert codes(integer(out_of_range="missing"), ["-5", "5"]) == [-1, 2]
+    assert refused(integer(**options)) == frozenset()
+
+
+def test_an_empty_batch_has_no_codes():
+    for column in (category(), integer(), number(), date()):
+        assert codes(column, [], pa.string()) == []
+
+
+MARRIED = Rule(("i", "c"), ((0, 1), (1,)), "i: <5, c: 2")
+
+
+def test_broken_rules_without_a_missing_policy_are_refused():
+    schema = schema_of(integer(), category(missing="level"), zeros=[MARRIED])
+    columns = [np.array([0, 1, 2, 1], np.uint8), np.array([1, 1, 1, 0], np.uint8)]
+    (broken,) = settle_zeros(schema, columns)
+    assert (broken.rule.text, broken.refused, broken.settled) == ("i: <5, c: 2", 2, 0)
+
+
+def test_broken_rules_set_the_last_column_with_that_policy_to_missing():
+    settle = {"missing": "level", "out_of_range": "missing"}
+    schema = schema_of(integer(**settle), category(**settle), zeros=[MARRIED])
+    columns = [np.array([0, 1, 2, 1], np.uint8), np.array([1, 1, 1, 0], np.uint8)]
+    (broken,) = settle_zeros(schema, columns)
+    assert (broken.refused, broken.settled) == (0, 2)
+    assert [c.tolist() for c in columns] == [[0, 1, 2, 1], [3, 3, 1, 0]]
+    first = schema_of(integer(**settle), category(missing="level"), zeros=[MARRIED])
+    columns = [np.array([0, 2], np.uint8), np.array([1, 1], np.uint8)]
+    settle_zeros(first, columns)
+    assert [c.tolist() for c in columns] == [[3, 2], [1, 1]]
+
+
+def test_a_row_that_stays_impossible_when_missing_is_refused():
+    settle = {"missing": "level", "out_of_range": "missing"}
+    never = Rule(("i", "c"), ((0,), (1, 3)), "never")
+    schema = schema_of(integer(), category(**settle), zeros=[never])
+    (broken,) = settle_zeros(schema, [np.array([0], np.uint8), np.array([1], np.uint8)])
+    assert (broken.refused, broken.settled) == (1, 1)
+
+
+def test_possible_rows_break_nothing():
+    schema = schema_of(integer(), category(), zeros=[MARRIED])
+    assert settle_zeros(schema, [np.array([2], np.uint8), np.array([1], np.uint8)]) == []
+
+
+COLUMNS = [
+    category("a"),
+    category("o", kind="ordinal", missing="level"),
+    category("same", levels=(Level("1", "x"), Level("2", "x"), Level("3", "y"))),
+    integer("i"),
+    integer("j", edges=(-(10**12), 0, 7, 8, 10**12), missing="level"),
+    number("x"),
+    number("y", missing="level", decimals=1),
+    number("z", edges=("0", "0.01", "0.02", "1.005"), decimals=2),
+    number("thin", edges=("0.11", "0.12", "0.19", "0.3"), decimals=1),
+    Column(
+        name="third",
+        kind="number",
+        edges=(Fraction(0), Fraction(1, 3), Fraction(2, 3), Fraction(1)),
+    ),
+    date("d"),
+    date("e", missing="level"),
+]
+
+
+@given(seed=st.integers(0, 2**32 - 1), rows=st.integers(0, 300))
+@settings(deadline=None, max_examples=25)
+def test_encoding_undoes_decoding(seed, rows):
+    rng = np.random.default_rng(seed)
+    schema = schema_of(*COLUMNS)
+    drawn = [rng.integers(0, size, rows) for size in schema.domain.sizes]
+    data = Dataset(schema.domain, np.array(drawn, np.uint16).reshape(len(COLUMNS), rows))
+    table = decode(schema, data, rng=rng)
+    for column in COLUMNS:
+        expected = data.column(column.name)
+        if column.levels:
+            labels = [column.levels[c].label if c < column.bins else None for c in expected]
+            assert table[column.name].to_pylist() == labels
+        else:
+            for values in (table[column.name], table[column.name].cast(pa.string())):
+                encoded = encode(column, values.combine_chunks())
+                assert encoded.bad is None
+                assert np.array_equal(encoded.codes, expected)
+
+
+@given(texts=st.lists(st.integers(0, 80).map(str) | st.just("?") | st.text(max_size=3), min_size=1))
+@settings(deadline=None, max_examples=25)
+def test_codes_do_not_depend_on_the_other_values_of_the_batch(texts):
+    column = integer(missing="level", missing_values=("?",))
+    assert codes(column, texts) == [codes(column, [text])[0] for text in texts]
+
+
+def test_decoded_columns_have_the_types_of_the_schema():
+    schema = schema_of(*COLUMNS)
+    rng = np.random.default_rng(1)
+    data = Dataset(schema.domain, np.ones((len(COLUMNS), 5), np.uint16))
+    frame = decode(schema, data, rng=rng).to_pandas()
+    assert frame["o"].cat.ordered
+    assert not frame["a"].cat.ordered
+    assert frame["i"].dtype == "int64"
+    assert decode(schema, data, rng=rng).schema.field("d").type == pa.date32()
+    assert frame["y"].round(1).equals(frame["y"])
+
+
+def test_decimals_give_the_number_that_is_written_so():
+    schema = schema_of(number("z", edges=("0", "0.29", "0.31"), decimals=2))
+    data = Dataset(schema.domain, np.ones((1, 100), np.uint16))
+    values = decode(schema, data, rng=np.random.default_rng(0))["z"].to_pylist()
+    assert set(values) == {0.29, 0.3, 0.31}
+
+
+def test_whole_numbers_are_uniform_over_their_bin():
+    schema = schema_of(integer("i", edges=(0, 4)))
+    data = Dataset(schema.domain, np.zeros((1, 40_000), np.uint16))
+    drawn = decode(schema, data, rng=np.random.default_rng(3))["i"].to_numpy()
+    expected, stddev = 10_000, (40_000 * 3 / 16) ** 0.5
+    assert np.abs(np.bincount(drawn, minlength=4) - expected).max() < 5.5 * stddev
+
+
+def test_the_same_generator_gives_the_same_table():
+    schema = schema_of(*COLUMNS)
+    data = Dataset(schema.domain, np.zeros((len(COLUMNS), 50), np.uint16))
+    first, second = (decode(schema, data, rng=np.random.default_rng(5)) for _ in range(2))
+    assert first.equals(second)
