@@ -1,0 +1,107 @@
+import stat
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dp_core.code_store import MANIFEST, CodeStore, CodeWriter, code_type
+from dp_core.domain import Domain
+from dp_core.errors import StageFailed
+
+DOMAIN = Domain(("a", "b", "c"), (2, 256, 257))
+
+
+def random_columns(rows, seed=0):
+    rng = np.random.default_rng(seed)
+    return [rng.integers(0, size, rows).astype(np.uint16) for size in DOMAIN.sizes]
+
+
+def write(folder, columns, cuts=(), chunk_rows=100):
+    with CodeWriter(folder, DOMAIN, chunk_rows=chunk_rows) as writer:
+        for start, stop in zip((0, *cuts), (*cuts, len(columns[0])), strict=True):
+            writer.append([column[start:stop] for column in columns])
+    return CodeStore(folder, DOMAIN)
+
+
+def write_and_be_interrupted(folder):
+    with CodeWriter(folder, DOMAIN, chunk_rows=50) as writer:
+        writer.append(random_columns(120))
+        raise KeyboardInterrupt
+
+
+@given(rows=st.integers(0, 350), cuts=st.lists(st.integers(0, 350), max_size=4))
+@settings(deadline=None, max_examples=15)
+def test_what_is_written_is_read_however_it_was_cut(tmp_path_factory, rows, cuts):
+    columns = random_columns(rows)
+    cuts = sorted(min(cut, rows) for cut in cuts)
+    store = write(tmp_path_factory.mktemp("s") / "codes", columns, cuts)
+    assert store.rows == rows
+    assert [chunk.rows for chunk in store.chunks[:-1]] == [100] * ((rows - 1) // 100)
+    for number, column in enumerate(columns):
+        parts = [store.read(chunk)[number] for chunk in range(len(store.chunks))]
+        assert np.array_equal(np.concatenate([*parts, []]), column)
+
+
+def test_columns_are_as_narrow_as_their_size_allows_and_are_not_copied(tmp_path):
+    store = write(tmp_path / "s", random_columns(150))
+    columns = store.read(0)
+    assert [column.dtype for column in columns] == [np.uint8, np.uint8, np.uint16]
+    assert not any(column.flags.owndata or column.flags.writeable for column in columns)
+
+
+def test_only_the_owner_may_read(tmp_path):
+    store = write(tmp_path / "s", random_columns(150))
+    assert stat.S_IMODE(store.folder.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(file.stat().st_mode) for file in store.folder.iterdir()} == {0o600}
+
+
+def test_an_interrupted_store_is_incomplete_and_can_be_made_again(tmp_path):
+    write(tmp_path / "s", random_columns(350))
+    with pytest.raises(KeyboardInterrupt):
+        write_and_be_interrupted(tmp_path / "s")
+    with pytest.raises(StageFailed, match="incomplete"):
+        CodeStore(tmp_path / "s", DOMAIN)
+    assert write(tmp_path / "s", random_columns(10)).rows == 10
+    assert len(list((tmp_path / "s").iterdir())) == 2
+
+
+def test_a_full_disk_leaves_no_temporary_file(tmp_path, monkeypatch):
+    def full(_file):
+        raise OSError(28, "No space left on device")
+
+    with CodeWriter(tmp_path / "s", DOMAIN) as writer:
+        monkeypatch.setattr("os.fsync", full)
+        writer.append(random_columns(10))
+        with pytest.raises(OSError, match="No space"):
+            writer._flush()
+        monkeypatch.undo()
+    assert not list((tmp_path / "s").glob("*.tmp"))
+
+
+@pytest.mark.parametrize("damage", ["cut", "gone", "manifest", "garbled"])
+def test_a_damaged_store_is_refused(tmp_path, damage):
+    store = write(tmp_path / "s", random_columns(150))
+    chunk = store.folder / store.chunks[1].file
+    content = chunk.read_bytes()
+    if damage == "cut":
+        chunk.write_bytes(content[:-1])
+    elif damage == "gone":
+        chunk.unlink()
+    elif damage == "manifest":
+        (store.folder / MANIFEST).write_text("{")
+    else:
+        chunk.write_bytes(b"x" * len(content))
+    with pytest.raises(StageFailed):
+        CodeStore(store.folder, DOMAIN).read(1)
+
+
+def test_a_store_of_another_schema_is_refused(tmp_path):
+    store = write(tmp_path / "s", random_columns(10))
+    with pytest.raises(StageFailed, match="another schema"):
+        CodeStore(store.folder, Domain(("a", "b", "c"), (2, 256, 300)))
+
+
+def test_more_than_65536_codes_do_not_fit():
+    with pytest.raises(ValueError, match="65,536"):
+        code_type(65_537)
