@@ -51,7 +51,8 @@ _TAIL = """\
 """
 _TYPE_TODO = "    type:      # category, ordinal, integer, number or date; then its other keys\n"
 _BY_KIND = {
-    "category": "    type: category   # or ordinal\n    levels: []       # list them{note}\n",
+    "category": "    type: category   # or ordinal\n    levels: []       # list them\n",
+    "boolean": "    type: category\n    levels: [false, true]\n",
     "integer": (
         "    type: integer    # or category, if these are codes\n"
         "    min:             # smallest legal value\n"
@@ -109,7 +110,8 @@ def draft_schema(path: Path) -> str:
             "ignore:                  # stored in a way that is not read as one value\n"
             + "".join(f"  - {_key(name)}\n" for name in ignored)
         )
-    return f"{_HEAD.format(file=path.name)}columns:\n{body}{tail}{_TAIL}"
+    file = path.name if path.name.isprintable() else "a file"
+    return f"{_HEAD.format(file=file)}columns:\n{body}{tail}{_TAIL}"
 
 
 def _csv_header(path: Path) -> list[str]:
@@ -199,8 +201,7 @@ def _parquet_columns(path: Path) -> tuple[list[tuple[str, str]], list[str]]:
         if kind is None:
             ignored.append(field.name)
         else:
-            note = ", such as [no, yes]" if pa.types.is_boolean(field.type) else ""
-            columns.append((field.name, _BY_KIND[kind].replace("{note}", note)))
+            columns.append((field.name, _BY_KIND[kind]))
     return columns, ignored
 
 
@@ -209,6 +210,8 @@ def _suggested(kind: pa.DataType) -> str | None:
 
     if types.is_dictionary(kind):
         kind = kind.value_type
+    if types.is_boolean(kind):
+        return "boolean"
     if types.is_integer(kind):
         return "integer"
     if types.is_floating(kind) or types.is_decimal(kind):
@@ -219,7 +222,6 @@ def _suggested(kind: pa.DataType) -> str | None:
         types.is_string(kind)
         or types.is_large_string(kind)
         or types.is_string_view(kind)
-        or types.is_boolean(kind)
         or types.is_null(kind)
     ):
         return "category"

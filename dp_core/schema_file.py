@@ -73,6 +73,7 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
         )
     keys = root.fields(_KEYS, required=("version", "title", "columns"))
     check_version(keys["version"], VERSION)
+    title = keys["title"].name()
     unit = keys.get("unit")
     if unit is not None:
         _read_unit(unit)
@@ -89,7 +90,7 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
     ignore = _read_ignore(keys.get("ignore"), definitions)
     rules = keys.get("impossible")
     schema = Schema(
-        title=keys["title"].name(),
+        title=title,
         description=keys["description"].text() if "description" in keys else "",
         rows_about=keys["rows_about"].integer(minimum=1) if "rows_about" in keys else None,
         columns=columns,

@@ -94,7 +94,7 @@ class Node:
             return self.content
         hint = f", such as {example}" if example else ""
         if self.content is None:
-            raise self.error(f"has no value; write one{hint}, or remove the key.")
+            raise self.error(f"has no value; write one{hint}.")
         raise self.error(f"must be a single value{hint}, not {self._shape()}.")
 
     def name(self) -> str:
@@ -106,7 +106,9 @@ class Node:
 
     def choice(self, words: Sequence[str]) -> str:
         """Return the text if it is one of `words`."""
-        text = self.text(example=" or ".join(words))
+        if self.content is None:
+            raise self.error(f"has no value; write one of {', '.join(words)}.")
+        text = self.text(example=words[0])
         if text not in words:
             raise self.error(
                 f"{shown(text)} is not one of {', '.join(words)}.{_guess(text, words)}"
