@@ -50,7 +50,8 @@ class CodeStore:
     Attributes:
         folder: Where it is.
         domain: Columns and sizes, in the order of `read`.
-        chunks: Files, in the order of the rows.
+        files: In the order of the rows.
+        chunks: Number of files.
         rows: Number of records.
     """
 
@@ -64,16 +65,17 @@ class CodeStore:
         self.domain = domain
         try:
             manifest = json.loads((self.folder / MANIFEST).read_text("utf-8"))
-            self.chunks = tuple(Chunk(**chunk) for chunk in manifest["chunks"])
+            self.files = tuple(Chunk(**chunk) for chunk in manifest["chunks"])
             made_for = (manifest["format"], manifest["columns"], manifest["sizes"])
-            whole = all((self.folder / c.file).stat().st_size == c.bytes for c in self.chunks)
+            whole = all((self.folder / c.file).stat().st_size == c.bytes for c in self.files)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise _unusable("is incomplete", error) from None
         if not whole:
             raise _unusable("has a file of the wrong length")
         if made_for != (FORMAT, list(domain.columns), list(domain.sizes)):
             raise _unusable("was made for another schema")
-        self.rows = sum(chunk.rows for chunk in self.chunks)
+        self.chunks = len(self.files)
+        self.rows = sum(chunk.rows for chunk in self.files)
 
     def __repr__(self) -> str:
         return f"CodeStore({len(self.domain)} columns, confidential)"
@@ -82,12 +84,12 @@ class CodeStore:
         """Return the columns of one chunk, read-only views of the mapped file.
 
         Args:
-            chunk: Its number in `chunks`.
+            chunk: Its number, below `chunks`.
 
         Raises:
             StageFailed: if the file is not what the manifest says.
         """
-        name = self.folder / self.chunks[chunk].file
+        name = self.folder / self.files[chunk].file
         try:
             # The arrays keep the mapping alive, and it is closed when the last one goes.
             batch = pa.ipc.open_file(pa.memory_map(str(name))).get_batch(0)
@@ -95,12 +97,19 @@ class CodeStore:
         except (OSError, pa.ArrowException) as error:
             raise _unusable("is damaged", error) from None
         expected = [code_type(size) for size in self.domain.sizes]
-        if batch.num_rows != self.chunks[chunk].rows or [c.dtype for c in columns] != expected:
+        if batch.num_rows != self.files[chunk].rows or [c.dtype for c in columns] != expected:
             raise _unusable("is damaged")
         return columns
 
+    def codes(self, chunk: int) -> NDArray[np.uint16]:
+        """Return a copy of one chunk as a `Dataset` holds it: shape (columns, rows), `uint16`."""
+        codes = np.empty((len(self.domain), self.files[chunk].rows), np.uint16)
+        for row, column in zip(codes, self.read(chunk), strict=True):
+            row[:] = column
+        return codes
 
-class CodeWriter:
+
+class StoreWriter:
     """Writes a store; used as a context manager, complete only if the block ends well.
 
     Args:
@@ -117,7 +126,7 @@ class CodeWriter:
         self._held = 0
         self._columns = [np.empty(chunk_rows, code_type(size)) for size in domain.sizes]
 
-    def __enter__(self) -> CodeWriter:
+    def __enter__(self) -> StoreWriter:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder.chmod(0o700)
         # The manifest goes first: from here on there is no complete store.

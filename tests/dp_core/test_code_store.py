@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_core.code_store import MANIFEST, CodeStore, CodeWriter, code_type
+from dp_core.code_store import MANIFEST, CodeStore, StoreWriter, code_type
 from dp_core.domain import Domain
 from dp_core.errors import StageFailed
 
@@ -18,14 +18,14 @@ def random_columns(rows, seed=0):
 
 
 def write(folder, columns, cuts=(), chunk_rows=100):
-    with CodeWriter(folder, DOMAIN, chunk_rows=chunk_rows) as writer:
+    with StoreWriter(folder, DOMAIN, chunk_rows=chunk_rows) as writer:
         for start, stop in zip((0, *cuts), (*cuts, len(columns[0])), strict=True):
             writer.append([column[start:stop] for column in columns])
     return CodeStore(folder, DOMAIN)
 
 
 def write_and_be_interrupted(folder):
-    with CodeWriter(folder, DOMAIN, chunk_rows=50) as writer:
+    with StoreWriter(folder, DOMAIN, chunk_rows=50) as writer:
         writer.append(random_columns(120))
         raise KeyboardInterrupt
 
@@ -37,9 +37,9 @@ def test_what_is_written_is_read_however_it_was_cut(tmp_path_factory, rows, cuts
     cuts = sorted(min(cut, rows) for cut in cuts)
     store = write(tmp_path_factory.mktemp("s") / "codes", columns, cuts)
     assert store.rows == rows
-    assert [chunk.rows for chunk in store.chunks[:-1]] == [100] * ((rows - 1) // 100)
+    assert [chunk.rows for chunk in store.files[:-1]] == [100] * ((rows - 1) // 100)
     for number, column in enumerate(columns):
-        parts = [store.read(chunk)[number] for chunk in range(len(store.chunks))]
+        parts = [store.read(chunk)[number] for chunk in range(store.chunks)]
         assert np.array_equal(np.concatenate([*parts, []]), column)
 
 
@@ -47,6 +47,8 @@ def test_columns_are_as_narrow_as_their_size_allows_and_are_not_copied(tmp_path)
     store = write(tmp_path / "s", random_columns(150))
     columns = store.read(0)
     assert [column.dtype for column in columns] == [np.uint8, np.uint8, np.uint16]
+    assert store.codes(0).dtype == np.uint16
+    assert np.array_equal(store.codes(0), np.array(columns))
     assert not any(column.flags.owndata or column.flags.writeable for column in columns)
 
 
@@ -70,7 +72,7 @@ def test_a_full_disk_leaves_no_temporary_file(tmp_path, monkeypatch):
     def full(_file):
         raise OSError(28, "No space left on device")
 
-    with CodeWriter(tmp_path / "s", DOMAIN) as writer:
+    with StoreWriter(tmp_path / "s", DOMAIN) as writer:
         monkeypatch.setattr("os.fsync", full)
         writer.append(random_columns(10))
         with pytest.raises(OSError, match="No space"):
@@ -82,7 +84,7 @@ def test_a_full_disk_leaves_no_temporary_file(tmp_path, monkeypatch):
 @pytest.mark.parametrize("damage", ["cut", "gone", "manifest", "garbled"])
 def test_a_damaged_store_is_refused(tmp_path, damage):
     store = write(tmp_path / "s", random_columns(150))
-    chunk = store.folder / store.chunks[1].file
+    chunk = store.folder / store.files[1].file
     content = chunk.read_bytes()
     if damage == "cut":
         chunk.write_bytes(content[:-1])

@@ -1,0 +1,142 @@
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dp_core.code_store import CodeStore, StoreWriter
+from dp_core.domain import Domain
+from dp_core.errors import BadInput, StageFailed
+from tasks import count_marginals
+from tasks.cluster import dask_client, workers
+from tasks.count_marginals import DaskCounter
+
+DOMAIN = Domain(("a", "b", "c", "d"), (2, 5, 300, 40))
+CLIQUES = [(), ("c",), ("b", "a"), ("d", "a", "b"), ("a", "b"), ("c", "d")]
+
+
+def make_store(folder, rows, chunk_rows, seed=0):
+    rng = np.random.default_rng(seed)
+    columns = [rng.integers(0, size, rows).astype(np.uint16) for size in DOMAIN.sizes]
+    with StoreWriter(folder, DOMAIN, chunk_rows=chunk_rows) as writer:
+        writer.append(columns)
+    return columns, CodeStore(folder, DOMAIN)
+
+
+def expected(columns, clique):
+    sizes = DOMAIN.project(clique).sizes
+    counts = np.zeros(sizes, np.int64)
+    axes = DOMAIN.axes(clique)
+    np.add.at(counts, tuple(columns[axis] for axis in axes), 1) if axes else counts.fill(
+        len(columns[0])
+    )
+    return counts
+
+
+@given(rows=st.integers(0, 300), chunk_rows=st.integers(20, 400), seed=st.integers(0, 99))
+@settings(deadline=None, max_examples=15)
+def test_counts_do_not_depend_on_how_the_file_was_cut(tmp_path_factory, rows, chunk_rows, seed):
+    columns, store = make_store(tmp_path_factory.mktemp("s") / "s", rows, chunk_rows, seed)
+    marginals = DaskCounter(store, DOMAIN).count(CLIQUES)
+    assert list(marginals) == CLIQUES
+    for clique, marginal in marginals.items():
+        assert marginal.domain == DOMAIN.project(clique)
+        assert np.array_equal(marginal.counts, expected(columns, clique))
+
+
+def test_permuted_columns_permute_the_counts(tmp_path):
+    _, store = make_store(tmp_path / "s", 500, 100)
+    marginals = DaskCounter(store, DOMAIN).count([("a", "b", "d"), ("d", "a", "b")])
+    first, second = (marginal.counts for marginal in marginals.values())
+    assert np.array_equal(first.transpose(2, 0, 1), second)
+
+
+def test_what_was_counted_is_not_counted_again(tmp_path, monkeypatch):
+    columns, store = make_store(tmp_path / "s", 500, 100)
+    counter = DaskCounter(store, DOMAIN)
+    counter.count(CLIQUES)
+    monkeypatch.setattr(counter, "_count", None)
+    again = counter.count([("a", "d", "b"), ("c",)])
+    assert np.array_equal(again["a", "d", "b"].counts, expected(columns, ("a", "d", "b")))
+
+
+def test_a_caller_cannot_change_what_the_next_one_gets(tmp_path):
+    _, store = make_store(tmp_path / "s", 50, 100)
+    counts = DaskCounter(store, DOMAIN).count([("a",)])[("a",)].counts
+    with pytest.raises(ValueError, match="read-only"):
+        counts[0] = 7
+
+
+@pytest.mark.parametrize("live", [8 * 4 * 1000, 8])
+def test_little_memory_gives_the_same_counts_in_more_passes(tmp_path, monkeypatch, live):
+    columns, store = make_store(tmp_path / "s", 500, 100)
+    monkeypatch.setattr(count_marginals, "LIVE_BYTES", live)
+    monkeypatch.setattr(count_marginals, "CACHED_BYTES", 1000)
+    counter = DaskCounter(store, DOMAIN)
+    assert len(counter._groups([(0,), (1,), (0, 2), (2, 3)])) > 1
+    for clique, marginal in counter.count(CLIQUES).items():
+        assert np.array_equal(marginal.counts, expected(columns, clique))
+    assert sum(counts.nbytes for counts in counter._cached.values()) <= 1000
+
+
+def test_a_running_cluster_gives_the_same_counts(tmp_path):
+    class Cluster:
+        """Stands for a distributed client: the graph survives pickling, as on the wire."""
+
+        def nthreads(self):
+            return {"tcp://127.0.0.1:1": 3}
+
+        def compute(self, node):
+            self.value = pickle.loads(pickle.dumps(node)).compute(scheduler="sync")
+            return self
+
+        def result(self):
+            return self.value
+
+    columns, store = make_store(tmp_path / "s", 500, 100)
+    counter = DaskCounter(store, DOMAIN, Cluster())
+    assert workers(Cluster()) == 3
+    for clique, marginal in counter.count(CLIQUES).items():
+        assert np.array_equal(marginal.counts, expected(columns, clique))
+
+
+def test_impossible_requests_are_refused(tmp_path):
+    _, store = make_store(tmp_path / "s", 5, 100)
+    counter = DaskCounter(store, DOMAIN)
+    with pytest.raises(KeyError):
+        counter.count([("a", "nothing")])
+    with pytest.raises(ValueError, match="repeat"):
+        counter.count([("a", "a")])
+    with pytest.raises(ValueError, match="another"):
+        DaskCounter(store, Domain(("a",), (2,)))
+
+
+def test_a_table_of_too_many_cells_is_refused_by_name(tmp_path):
+    domain = Domain(("left", "right"), (65_536, 65_536))
+    with StoreWriter(tmp_path / "s", domain) as writer:
+        writer.append([np.zeros(1, np.uint16)] * 2)
+    with pytest.raises(ValueError, match="left, right"):
+        DaskCounter(CodeStore(tmp_path / "s", domain), domain).count([("left", "right")])
+
+
+def test_exact_counts_do_not_travel_in_clear():
+    with pytest.raises(BadInput, match="tls"), dask_client("tcp://example.org:8786"):
+        pass
+
+
+def test_without_an_address_there_is_no_cluster():
+    with dask_client(None) as client:
+        assert client is None
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_scheduler_that_does_not_answer_is_a_failed_stage(monkeypatch):
+    import distributed
+
+    def refuse(*_args, **_options):
+        raise OSError("Timed out during handshake")
+
+    monkeypatch.setattr(distributed, "Client", refuse)
+    with pytest.raises(StageFailed, match="does not answer"), dask_client("tcp://127.0.0.1:1"):
+        pass
