@@ -48,6 +48,7 @@ _HINTS = (
     ("expected ',' or ']'", "a list [...] is not closed, or a comma is missing"),
     ("expected ',' or '}'", "a mapping {...} is not closed, or a comma is missing"),
     ("could not find expected ':'", "a key needs a colon and a space after it"),
+    ("found unexpected ':'", "a key has no value here, or a text with a colon needs quotes"),
     ("unexpected end of stream", "a quote is opened and never closed"),
     ("did not find expected key", "check the indentation and the quotes here and just above"),
     ("did not find expected '-' indicator", "check the indentation of the list"),

@@ -65,6 +65,7 @@ def test_nodes_know_line_and_key():
         ("a: [1, 2\n", ["not closed"]),
         ("a: {b: 1\n", ["not closed"]),
         ("a: 'x\n", ["quote is opened and never closed"]),
+        ("a: {b:, c: 1}", ["line 1", "has no value"]),
         ("a: >=18", ["line 1", "needs quotes"]),
         ("x: {age: >=18}", ["line 1", "needs quotes"]),
         ("a: %x", ["line 1", "needs quotes"]),
