@@ -32,8 +32,14 @@ from dp_core.metrics.marginal_error import (
     tvd,
     within_limit,
 )
-from dp_core.metrics.noise_size import Noise, expected_tvd, half_width
+from dp_core.metrics.noise_size import (
+    Noise,
+    expected_absolute,
+    expected_tvd,
+    half_width,
+)
 
+_NORMAL = 1.959963984540054
 CONFIDENTIAL = (
     "CONFIDENTIAL: computed from the confidential data, outside the privacy guarantee."
     " Not to be published, quoted or sent on."
@@ -54,7 +60,8 @@ class TableFit:
         half_width: A cell's noise is within this many records 95 times in 100.
         noise_tvd: Half of the noise's expected L1, as a part of the records.
         set_tvd: For each set it serves: half of the L1 between noisy table and set, likewise.
-        outside: For each of them: cells further apart than `half_width`.
+        expected_tvd: For each of them: what noise and the drawing of rows would give together.
+        outside: For each of them: cells further apart than these two explain 95 times in 100.
     """
 
     clique: Clique
@@ -66,17 +73,24 @@ class TableFit:
     half_width: int
     noise_tvd: float
     set_tvd: tuple[float, ...]
+    expected_tvd: tuple[float, ...]
     outside: tuple[int, ...]
 
     @property
     def ratio(self) -> float:
-        """Mean distance of the sets over what noise alone would give; about 1 is a good fit."""
+        """Distance of the sets over what noise and drawing would give; about 1 is a good fit."""
+        expected = math.fsum(self.expected_tvd)
+        return math.fsum(self.set_tvd) / expected if expected > 0 else math.nan
+
+    @property
+    def noise_ratio(self) -> float:
+        """Distance of the sets over what noise alone would give."""
         mean = math.fsum(self.set_tvd) / max(len(self.set_tvd), 1)
         return mean / self.noise_tvd if self.noise_tvd > 0 else math.nan
 
     @property
     def outside_share(self) -> float:
-        """Part of the cells beyond the noise's 95 % range, mean over the sets."""
+        """Part of the cells beyond the 95 % range, mean over the sets; 5 % is to be expected."""
         return sum(self.outside) / max(len(self.outside) * self.cells, 1)
 
 
@@ -86,7 +100,10 @@ def check_fit(
     """Compare synthetic sets with the noisy tables they were made from. Public.
 
     A set is brought to `records` records before it is compared, so a release of fewer or more rows
-    than the file has is judged by its shape. Tables of no column (the number of rows) are left out.
+    than the file has is judged by its shape. A perfect model would still differ from the noisy
+    table by the noise and by the drawing of a finite number of rows (multinomial: variance
+    n p (1 - p) per cell); both are allowed for, as independent errors. Tables of no column (the
+    number of rows) are left out.
 
     Args:
         measurements: Noisy tables.
@@ -103,12 +120,18 @@ def check_fit(
             else list(tallies[table.replicate - 1 : table.replicate])
         )
         width = half_width(table.noise, table.scale)
-        distances, outside = [], []
+        mean_noise = expected_absolute(table.noise, table.scale)
+        whole = 2 * max(records, 1.0)
+        distances, expected, outside = [], [], []
         for tally in served:
-            gap = np.abs(table.values - tally.count(table.clique) * (records / max(tally.rows, 1)))
-            distances.append(float(gap.sum()) / (2 * max(records, 1.0)))
+            counts, rows = tally.count(table.clique), max(tally.rows, 1)
+            gap = np.abs(table.values - counts * (records / rows))
+            drawing = (records / rows) ** 2 * counts * (1 - counts / rows)
+            distances.append(float(gap.sum()) / whole)
+            expected.append(float(np.sqrt(mean_noise**2 + 2 / math.pi * drawing).sum()) / whole)
             # Half a record is rounding, not misfit: noisy counts are whole, scaled ones are not.
-            outside.append(int(np.count_nonzero(gap > width + 0.5)))
+            limit = np.sqrt(width**2 + _NORMAL**2 * drawing) + 0.5
+            outside.append(int(np.count_nonzero(gap > limit)))
         fits.append(
             TableFit(
                 clique=table.clique,
@@ -122,6 +145,7 @@ def check_fit(
                     table.noise, table.scale, cells=table.values.size, records=records
                 ),
                 set_tvd=tuple(distances),
+                expected_tvd=tuple(expected),
                 outside=tuple(outside),
             )
         )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dp_core.bundle.checks import TableFit, check_fit
-from dp_core.bundle.pictures import Picture, picture
+from dp_core.bundle.pictures import Picture, estimate_column, picture
 from dp_core.bundle.statement import (
     NOT_COVERED,
     Guarantee,
@@ -21,7 +21,9 @@ from dp_core.bundle.statement import (
     timestamp,
 )
 from dp_core.canonical import digest
+from dp_core.marginals import Measurement
 from dp_core.metrics.marginal_error import Tally
+from dp_core.metrics.noise_size import half_width
 from dp_core.schema import Column
 
 REPORT = "report.html"
@@ -163,118 +165,137 @@ def summary_sentence(fits: Sequence[TableFit]) -> str:
     far = sum(ratio > 1.5 for ratio in ratios)
     text = (
         f"Over {len(ratios)} noisy tables the synthetic sets are on average {mean:.2f} times as far"
-        " from the noisy table as noise alone would put the true counts."
+        " from the noisy table as the noise and the drawing of rows together explain."
     )
     if far:
         text += (
-            f" For {far} of them it is more than 1.5 times: there the model, or the drawing of"
-            " rows, adds an error of its own."
+            f" For {far} of them it is more than 1.5 times: there the model adds an error of its"
+            " own."
         )
     return text
 
 
 def example_code(published: Published) -> Code:
     """Return code for this release's own columns, in Python and in R."""
-    column = _example_column(published)
-    name, r_name = repr(column.name), json.dumps(column.name, ensure_ascii=False)
+    column, table = _example(published)
+    return Code(
+        python="\n".join(_python(column, published)),
+        python_table="\n".join(_python_table(table)) if table else "",
+        r="\n".join(_r(column, published)),
+        r_table="\n".join(_r_table(table)) if table else "",
+    )
+
+
+def _example(published: Published) -> tuple[Column, Measurement | None]:
+    """Return a column for the example, one with levels if there is one, and a table, if any."""
+    columns = published.schema.columns
+    column = next((column for column in columns if column.levels), columns[0])
+    tables = [table for table in published.measurements if table.clique]
+    tables.sort(key=lambda table: (column.name not in table.clique, len(table.clique)))
+    return column, tables[0] if tables else None
+
+
+def _example_level(column: Column, published: Published) -> str:
+    """Return the label of the level that is most frequent by the noisy tables."""
+    found = estimate_column(column.name, published.measurements)
+    code = int(found.counts[: len(column.levels)].argmax()) if found else 0
+    return column.levels[code].label
+
+
+def _python(column: Column, published: Published) -> list[str]:
     if column.levels:
-        level = column.levels[0].label
-        python = [
-            f"    share = (data[{name}] == {level!r}).mean()",
+        analysis = [
+            f"    share = (data[{column.name!r}] == {_example_level(column, published)!r}).mean()",
             "    return share, share * (1 - share) / len(data)",
         ]
-        r_level = json.dumps(level, ensure_ascii=False)
-        r = [
-            f"  share <- mean(data[[{r_name}]] %in% {r_level})",
+    else:
+        analysis = [f"    values = data[{column.name!r}].dropna()"]
+        if column.kind == "date":
+            analysis.append(
+                "    values = (pd.to_datetime(values) - pd.Timestamp('1970-01-01')).dt.days"
+            )
+        analysis.append("    return values.mean(), values.var() / len(values)")
+    sets = f"range(1, {published.sets + 1})"
+    return [
+        "import pandas as pd",
+        "from scipy import stats",
+        "",
+        "def estimate(data):  # your analysis of one set: an estimate and its variance",
+        *analysis,
+        "",
+        f"sets = [pd.read_parquet(f'synthetic/set-{{k}}.parquet') for k in {sets}]",
+        "m = len(sets)",
+        "q, w = zip(*(estimate(data) for data in sets))",
+        "Q = sum(q) / m",
+        "W = sum(w) / m",
+        "B = sum((x - Q) ** 2 for x in q) / (m - 1) if m > 1 else 0.0",
+        "V = W + B / m",
+        "df = (m - 1) * (1 + m * W / B) ** 2 if B > 0 else float('inf')",
+        "half = stats.t.ppf(0.975, df) * V ** 0.5",
+        "print(f'{Q:.4f}, 95 % interval {Q - half:.4f} to {Q + half:.4f}')",
+    ]
+
+
+def _r(column: Column, published: Published) -> list[str]:
+    name = _r_text(column.name)
+    if column.levels:
+        level = _r_text(_example_level(column, published))
+        analysis = [
+            f"  share <- mean(data[[{name}]] %in% {level})",
             "  c(share, share * (1 - share) / nrow(data))",
         ]
     else:
-        number = "pd.to_datetime({}).astype('int64') / 86400e9" if column.kind == "date" else "{}"
-        values = number.format(f"data[{name}].dropna()")
-        python = [
-            f"    values = {values}",
-            "    return values.mean(), values.var() / len(values)",
-        ]
-        r = [
-            f"  values <- as.numeric(na.omit(data[[{r_name}]]))",
+        analysis = [
+            f"  values <- as.numeric(na.omit(data[[{name}]]))",
             "  c(mean(values), var(values) / length(values))",
         ]
-    m = published.sets
-    table = max(
-        (table for table in published.measurements if table.clique),
-        key=lambda table: (len(table.clique) == 1, table.clique == (column.name,)),
-        default=None,
-    )
-    joined = " x ".join(table.clique) if table else column.name
-    half = "1.96 * table['scale']" + (
-        " * 2 ** 0.5" if table is not None and table.noise == "laplace" else ""
-    )
-    r_half = "1.96 * table$scale" + (
-        " * sqrt(2)" if table is not None and table.noise == "laplace" else ""
-    )
-    return Code(
-        python="\n".join(
-            [
-                "import pandas as pd",
-                "from scipy import stats",
-                "",
-                "def estimate(data):  # your analysis of one set: an estimate and its variance",
-                *python,
-                "",
-                "sets = [pd.read_parquet(f'synthetic/set-{k}.parquet')"
-                f" for k in range(1, {m + 1})]",
-                "m = len(sets)",
-                "q, w = zip(*(estimate(data) for data in sets))",
-                "Q = sum(q) / m",
-                "W = sum(w) / m",
-                "B = sum((x - Q) ** 2 for x in q) / (m - 1) if m > 1 else 0.0",
-                "T = W + B / m",
-                "df = (m - 1) * (1 + m * W / B) ** 2 if B > 0 else float('inf')",
-                "half = stats.t.ppf(0.975, df) * T ** 0.5",
-                "print(f'{Q:.4f}, 95 % interval {Q - half:.4f} to {Q + half:.4f}')",
-            ]
-        ),
-        python_table="\n".join(
-            [
-                "import pandas as pd",
-                "",
-                "tables = pd.read_parquet('marginals.parquet')",
-                f"table = tables[tables['columns'].map(' x '.join) == {joined!r}].copy()",
-                f"table['plus_minus'] = {half}  # 95 % range of the noise, about",
-                "print(table[['labels', 'count', 'plus_minus']])",
-            ]
-        ),
-        r="\n".join(
-            [
-                "library(arrow)",
-                "",
-                "estimate <- function(data) {  # your analysis of one set",
-                *r,
-                "}",
-                "",
-                f"m <- {m}",
-                'results <- sapply(sprintf("synthetic/set-%d.parquet", 1:m),',
-                "                  function(path) estimate(as.data.frame(read_parquet(path))))",
-                "Q <- mean(results[1, ])",
-                "W <- mean(results[2, ])",
-                "B <- if (m > 1) var(results[1, ]) else 0",
-                "T <- W + B / m",
-                "df <- if (B > 0) (m - 1) * (1 + m * W / B)^2 else Inf",
-                "Q + c(-1, 0, 1) * qt(0.975, df) * sqrt(T)",
-            ]
-        ),
-        r_table="\n".join(
-            [
-                "library(arrow)",
-                "",
-                'tables <- as.data.frame(read_parquet("marginals.parquet"))',
-                'names <- sapply(tables$columns, paste, collapse = " x ")',
-                f"table <- tables[names == {json.dumps(joined, ensure_ascii=False)}, ]",
-                f"table$plus_minus <- {r_half}  # 95 % range of the noise, about",
-                'table[, c("labels", "count", "plus_minus")]',
-            ]
-        ),
-    )
+    return [
+        "library(arrow)",
+        "",
+        "estimate <- function(data) {  # your analysis of one set: an estimate and its variance",
+        *analysis,
+        "}",
+        "",
+        f"m <- {published.sets}",
+        'results <- sapply(sprintf("synthetic/set-%d.parquet", 1:m),',
+        "                  function(path) estimate(as.data.frame(read_parquet(path))))",
+        "Q <- mean(results[1, ])",
+        "W <- mean(results[2, ])",
+        "B <- if (m > 1) var(results[1, ]) else 0",
+        "V <- W + B / m",
+        "df <- if (B > 0) (m - 1) * (1 + m * W / B)^2 else Inf",
+        "Q + c(-1, 0, 1) * qt(0.975, df) * sqrt(V)",
+    ]
+
+
+def _python_table(table: Measurement) -> list[str]:
+    name = " x ".join(table.clique)
+    return [
+        "import pandas as pd",
+        "",
+        "tables = pd.read_parquet('marginals.parquet')",
+        f"table = tables[tables['columns'].map(' x '.join) == {name!r}].copy()",
+        f"table['plus_minus'] = {half_width(table.noise, table.scale)}"
+        "  # the noise is within this 95 times in 100",
+        "print(table[['labels', 'count', 'plus_minus']])",
+    ]
+
+
+def _r_table(table: Measurement) -> list[str]:
+    return [
+        "library(arrow)",
+        "",
+        'tables <- as.data.frame(read_parquet("marginals.parquet"))',
+        'names <- sapply(tables$columns, paste, collapse = " x ")',
+        f"table <- tables[names == {_r_text(' x '.join(table.clique))}, ]",
+        f"table$plus_minus <- {half_width(table.noise, table.scale)}"
+        "  # the noise is within this 95 times in 100",
+        'table[, c("labels", "count", "plus_minus")]',
+    ]
+
+
+def _r_text(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
 
 
 def decimal(value: object) -> str:
@@ -285,11 +306,6 @@ def decimal(value: object) -> str:
     ('1', '1e-09', '0.333333')
     """
     return f"{float(value):.6g}"  # type: ignore[arg-type]
-
-
-def _example_column(published: Published) -> Column:
-    columns = published.schema.columns
-    return next((column for column in columns if column.levels), columns[0])
 
 
 def _sharper(best: Guarantee, enforced: Guarantee) -> bool:

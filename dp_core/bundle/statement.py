@@ -28,8 +28,8 @@ STATEMENT = "release.json"
 
 NOT_COVERED = (
     "That this release exists. A release can be stopped by the validation of the confidential file"
-    " or by a person, so its existence says that neither happened. Out-of-range rules `clip` and"
-    " `missing` instead of `reject` avoid the first.",
+    " or by a person, so its existence says that neither happened. The out-of-range rules clip and"
+    " missing, instead of reject, avoid the first.",
     "The choice among draws. The operator is trusted not to repeat a noisy draw and keep the one"
     " they prefer, neither by deleting stored results nor by interrupting after reading one. The"
     " ledger shows attempts; it cannot prevent them.",
@@ -284,7 +284,7 @@ def combining_rule(mode: str, sets: int) -> dict[str, object]:
         "estimate": "q = mean of the m estimates",
         "within": "W = mean of the m estimated variances",
         "between": "B = sample variance of the m estimates",
-        "variance": "T = W + B/m",
+        "variance": "V = W + B/m",
         "degrees_of_freedom": "(m - 1) (1 + m W/B)^2; normal where B = 0",
     }
     if mode == "split" and sets > 1:
@@ -295,7 +295,7 @@ def combining_rule(mode: str, sets: int) -> dict[str, object]:
     else:
         rule["covers"] = (
             "sampling and synthesis only. All sets come from one noisy measurement, so the noise"
-            " that they share does not show between them: T is too small and intervals are too"
+            " that they share does not show between them: V is too small and intervals are too"
             " narrow. Add the noise's own variance where the estimate can be traced to a noisy"
             " table (marginals.parquet gives it)."
         )
