@@ -19,6 +19,7 @@ from dp_core.yaml_text import Node, shown
 
 MAX_CODES = 65_535
 VALUES_WITHOUT_BINS = 100
+MAX_INTEGER = 10**18  # within 64 bits, with room for one more
 PERIODS = ("year", "quarter", "month", "week", "day")
 
 Scale = Literal["integer", "number", "date"]
@@ -66,6 +67,7 @@ def read_bins(column: Node, keys: Mapping[str, Node], scale: Scale) -> Bins:
         edges = _whole(column, keys, minimum, maximum)
     else:
         edges = _equal_widths(column, keys, minimum, maximum)
+        _check_distinct(edges, keys.get("bins", column))
     return Bins(edges=edges, minimum=minimum, maximum=maximum)
 
 
@@ -73,7 +75,9 @@ def read_value(node: Node, scale: Scale) -> Fraction:
     """Return a value of a column as an exact number (date: day ordinal)."""
     if scale == "date":
         return Fraction(node.date().toordinal())
-    return Fraction(node.integer()) if scale == "integer" else node.fraction()
+    if scale == "integer":
+        return Fraction(node.integer(minimum=-MAX_INTEGER, maximum=MAX_INTEGER))
+    return node.fraction()
 
 
 def value_text(value: Fraction, scale: Scale) -> str:
@@ -124,6 +128,8 @@ def _from_edges(
                 f"edges must increase, but {value_text(high, scale)} follows"
                 f" {value_text(low, scale)}."
             )
+    if scale == "number":
+        _check_distinct(edges, node)
     step = 0 if scale == "number" else 1
     if minimum is not None and edges[0] != minimum:
         raise node.error(
@@ -138,6 +144,16 @@ def _from_edges(
         }[scale].format(value_text(maximum + step, scale))
         raise node.error(f"the last edge must be {after}; it is {value_text(edges[-1], scale)}.")
     return Bins(edges=edges, minimum=edges[0], maximum=edges[-1] - step)
+
+
+def _check_distinct(edges: tuple[Fraction, ...], node: Node) -> None:
+    """Refuse edges that the 64-bit floats of a data file cannot tell apart."""
+    for low, high in pairwise(edges):
+        if float(low) == float(high):
+            raise node.error(
+                f"the edges near {float(low):g} are closer than floating point resolves; make fewer"
+                " and wider bins."
+            )
 
 
 def _whole(

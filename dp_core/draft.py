@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from dp_core.errors import BadInput
-from dp_core.yaml_text import parse_fraction
+from dp_core.yaml_text import parse_fraction, printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -110,8 +110,7 @@ def draft_schema(path: Path) -> str:
             "ignore:                  # stored in a way that is not read as one value\n"
             + "".join(f"  - {_key(name)}\n" for name in ignored)
         )
-    file = path.name if path.name.isprintable() else "a file"
-    return f"{_HEAD.format(file=file)}columns:\n{body}{tail}{_TAIL}"
+    return f"{_HEAD.format(file=printable(path.name))}columns:\n{body}{tail}{_TAIL}"
 
 
 def _csv_header(path: Path) -> list[str]:

@@ -83,7 +83,7 @@ class Node:
 
     def error(self, message: str) -> BadInput:
         """Return the error to raise, with the place in front of the message."""
-        return BadInput(f"{self.where}: {message}")
+        return BadInput(printable(f"{self.where}: {message}"))
 
     def text(self, *, example: str = "") -> str:
         """Return the scalar's text as typed.
@@ -246,7 +246,7 @@ class Node:
             before = value
         for key in required:
             if key not in entries:
-                raise self.error(f"the key {key!r} is missing.{_misspelt(key, entries)}")
+                raise self.error(f"the key {key!r} is missing.")
         return entries
 
     def _shape(self) -> str:
@@ -359,6 +359,11 @@ def one_of(node: Node | None, words: tuple[Word, ...]) -> Word:
     return words[words.index(node.choice(words))]
 
 
+def printable(text: str) -> str:
+    """Return the text with control characters escaped, so that a message stays one line."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
 def shown(text: str) -> str:
     """Return the text quoted for a message, cut where it is long."""
     return repr(text if len(text) <= 60 else text[:57] + "...")
@@ -438,7 +443,7 @@ class _Builder:
 
 
 def _read(path: Path) -> str:
-    name = path.name or str(path)
+    name = printable(path.name or str(path))
     try:
         if path.is_dir():
             raise BadInput(f"{name}: is a folder; name the YAML file inside it.")
@@ -522,11 +527,6 @@ def _looks_like_decimal_comma(key: str, value: Node, before: Node | None) -> boo
         and isinstance(before.content, str)
         and _INTEGER.fullmatch(before.content) is not None
     )
-
-
-def _misspelt(key: str, present: Iterable[str]) -> str:
-    guess = nearest(key, present)
-    return guess.replace("Did you mean", "Is it meant by") if "Did you mean" in guess else ""
 
 
 def _guess(word: str, known: Iterable[str]) -> str:

@@ -233,6 +233,13 @@ def test_the_last_day_of_the_calendar_can_be_a_maximum():
         ("{type: integer, min: 0, max: 9, bins: year}", ["age.bins", "for dates"]),
         ("{type: integer, min: 0, max: 99999, bins: 65536}", ["age.bins", "at most 65535"]),
         ("{type: integer, min: 1, max: 65535, bins: 65535, missing: level}", ["65536 codes"]),
+        ("{type: integer, min: 0, max: 1e3, bins: 2}", ["age.max", "digits only"]),
+        ("{type: integer, min: 0, max: 9999999999999999999, bins: 2}", ["age.max", "at most 1000"]),
+        ("{type: number, min: 1, max: 1.000000000000001, bins: 9}", ["age.bins", "wider bins"]),
+        (
+            "{type: number, edges: [0, 1e-300, 1.1e-300, 1, 1.00000000000000000001]}",
+            ["age.edges", "near 1", "wider bins"],
+        ),
         ("{type: number, min: 0, max: 1}", ["needs bins", "edges"]),
         ("{type: number, min: 1, max: 1, bins: 2}", ["age.max", "equals min"]),
         ("{type: number, min: 0, max: 1, edges: [0, 2]}", ["must be max, 1", "it is 2"]),
@@ -369,6 +376,37 @@ def test_65535_levels_are_the_limit():
     assert parse_schema(levels(65_535)).domain.sizes == (65_535,)
     with pytest.raises(BadInput, match="has 65536 codes; a column has at most 65535"):
         parse_schema(levels(65_536))
+
+
+VALUES = """\
+''|0|-1|1e9|1/3|x|row|level|missing|2000-01-01|[]|{}|[a, b]|[0, 5, 10]|{not: x}|{1: a}|year|date\
+|number|clip|"\\e[2J\\n"|{"\\n": "\\e"}|<5|[[a]]|
+"""
+scalars = st.sampled_from(VALUES.strip().split("|"))
+
+
+@given(data=st.data())
+def test_any_change_of_a_value_gives_a_schema_or_one_sentence(data):
+    lines = RAND.splitlines()
+    number = data.draw(st.integers(0, len(lines) - 1))
+    head, colon, _ = lines[number].partition(": ")
+    keys = lines[number].count(": ")
+    if keys > 1 and data.draw(st.booleans()):
+        parts = lines[number].split(": ")
+        place = data.draw(st.integers(1, keys))
+        end = next((mark for mark in ",}" if mark in parts[place]), "")
+        parts[place] = data.draw(scalars) + end + parts[place].partition(end or "\n")[2]
+        lines[number] = ": ".join(parts)
+    else:
+        lines[number] = head + colon + data.draw(scalars)
+    sentence = "s.yaml"
+    try:
+        read("\n".join(lines))
+    except BadInput as error:
+        sentence = error.message
+
+    assert sentence.startswith("s.yaml")
+    assert sentence.isprintable()
 
 
 # ---------------------------------------------------------------- impossible
