@@ -155,7 +155,7 @@ def choose_currency(
             sensitivities, and its weight (number of cells).
     """
     kinds: list[Kind] = []
-    if noise in ("auto", "laplace") or delta == 0:
+    if noise in ("auto", "laplace"):
         kinds.append("pure")
     if noise in ("auto", "gaussian") and delta > 0:
         kinds += ["gaussian", "zcdp"]

@@ -101,6 +101,12 @@ class RunFolder:
         """Let a stage be done again, since what it made is gone."""
         self._marker(stage).unlink(missing_ok=True)
 
+    def clear(self) -> None:
+        """Remove what an earlier attempt that spent nothing left behind."""
+        with disk_errors("the run folder"):
+            for folder in (self.confidential, self.internal, self.public):
+                shutil.rmtree(folder, ignore_errors=True)
+
     def remove_confidential(self) -> None:
         """Delete codes and counts."""
         shutil.rmtree(self.confidential, ignore_errors=True)

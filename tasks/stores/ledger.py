@@ -7,14 +7,11 @@ of its reservations and settlements alone, never from charges.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import hmac
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 from dp_core.accounting.currency import Currency, Kind
@@ -126,12 +123,23 @@ class Ledger:
         with self._database.reading() as rows:
             return read_account(rows, name)
 
+    def find_account(self, name: str) -> Account | None:
+        """Return an account with its balance, None if there is none of that name."""
+        with self._database.reading() as rows:
+            return read_account(rows, name) if rows.find(kind="open", account=name) else None
+
     def accounts(self) -> tuple[Account, ...]:
         """Return every account, in the order of their opening."""
         with self._database.reading() as rows:
             return tuple(read_account(rows, row.account) for row in rows.find(kind="open"))
 
     # -- a release
+
+    def check(self, plan: Plan) -> None:
+        """Raise what `reserve` would raise now; records nothing."""
+        with self._database.reading() as rows:
+            if _continued(rows, plan) is None:
+                check_account(read_account(rows, plan.spec.account), plan)
 
     def reserve(self, plan: Plan, *, sets: int) -> Reservation:
         """Promise a plan's whole cost, or refuse and record nothing.
@@ -146,21 +154,10 @@ class Ledger:
         spec = plan.spec
         privacy = spec.privacy
         with self._database.writing() as rows:
-            account = read_account(rows, spec.account)
-            held = _reservation(rows, spec.release)
-            if held is not None and held.outcome is None:
-                if held.plan != plan.hash:
-                    raise BadInput(
-                        f"Release {spec.release!r} is under way with another plan: spec or schema"
-                        f" changed since. Undo the change and `dp-release resume {spec.release}`,"
-                        f" or `dp-release abandon {spec.release}` and choose a new name."
-                    )
+            held = _continued(rows, plan)
+            if held is not None:
                 return held
-            if held is not None and held.outcome != "returned":
-                raise BadInput(
-                    f"The name {spec.release!r} is used: that release is {held.outcome}."
-                    " A release is made once; choose a new name under `release`."
-                )
+            account = read_account(rows, spec.account)
             check_account(account, plan)
             body = {
                 "epsilon": str(privacy.epsilon),
@@ -360,6 +357,11 @@ class Ledger:
         with self._database.reading() as rows:
             return rows.find(release=release, account=account)
 
+    def releases(self) -> tuple[str, ...]:
+        """Return the names of all releases, in the order of their reservation."""
+        with self._database.reading() as rows:
+            return tuple(dict.fromkeys(row.release for row in rows.find(kind="reserve")))
+
     def identity(self) -> str:
         """Return the ledger's own identifier."""
         with self._database.reading() as rows:
@@ -405,28 +407,36 @@ class Ledger:
         return count, previous
 
 
-def home_key(home: Path) -> bytes:
-    """Return the confidential key that identifies inputs, making it the first time (mode 0600)."""
-    path = home / "input.key"
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with contextlib.suppress(FileExistsError):
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(os.urandom(32))
-            file.flush()
-            os.fsync(file.fileno())
-    key = path.read_bytes()
-    if len(key) != 32:
-        raise StageFailed(
-            f"The key file {path} is damaged (it should hold 32 bytes); restore it from a backup:"
-            " without it the ledger cannot recognise data it has seen."
-        )
-    return key
-
-
 def _seal(key: bytes, reservation: int, release: str, input_hash: str) -> str:
     message = canonical_json([reservation, release, input_hash])
     return hmac.new(key, message, hashlib.sha256).hexdigest()
+
+
+def _continued(rows: Rows, plan: Plan) -> Reservation | None:
+    """Return the reservation that a release goes on with, None where it needs a new one.
+
+    Raises:
+        BadInput: if the name was used, or is under way with another plan.
+    """
+    name = plan.spec.release
+    held = _reservation(rows, name)
+    if held is None or held.outcome == "returned":
+        return None
+    if held.outcome is not None:
+        raise BadInput(
+            f"The name {name!r} is used: that release is {held.outcome}. A release is made once;"
+            " choose a new name under `release`."
+        )
+    if held.plan == plan.hash:
+        return held
+    if not _charges(rows, held):
+        # It spent nothing: a corrected spec may begin again once it is given back.
+        return None
+    raise BadInput(
+        f"Release {name!r} is under way with another plan: spec or schema changed since. Undo the"
+        f" change and `dp-release resume {name}`, or `dp-release abandon {name}` and choose a new"
+        " name."
+    )
 
 
 def _reservation(rows: Rows, release: str) -> Reservation | None:

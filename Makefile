@@ -1,0 +1,49 @@
+# The two commands: `make demo` and `make test`. Both create the environment in .venv first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test test-all check lint types imports format bench clean help
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dp-release needs Python 3.11 or newer; set PYTHON=/path/to/it")'
+	@echo "Creating the environment in $(VENV) (about a minute) ..."
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $(READY)
+
+demo: $(READY)  ## make a whole release of the built-in survey
+	$(BIN)/dp-release demo
+
+test: $(READY)  ## run the tests
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+
+test-all: $(READY)  ## run the tests, the slow ones too
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+check: lint types imports test  ## everything CI checks
+
+lint: $(READY)  ## style
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(READY)  ## types
+	$(BIN)/mypy
+
+imports: $(READY)  ## which package may import which
+	$(BIN)/lint-imports
+
+format: $(READY)  ## rewrite the code in the project's style
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(READY)  ## list the benchmarks; each prints how to run it
+	@ls benchmarks/*.py
+
+clean:  ## remove the environment and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info

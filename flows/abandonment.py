@@ -1,0 +1,31 @@
+"""Giving up a release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dp_core.errors import BadInput
+from tasks.stores.artifacts import RunFolder
+from tasks.stores.ledger import Ledger, Reservation
+
+
+def abandon(home: Path, ledger: Ledger, name: str) -> Reservation:
+    """Give back what a release reserved and did not charge, and delete its confidential files.
+
+    The charges stay spent, and the name stays used.
+
+    Raises:
+        BadInput: if there is no such release, or it is over.
+    """
+    held = ledger.reservation(name)
+    if held is None:
+        raise BadInput(
+            f"There is no release {name!r} in this ledger; `dp-release status` lists them."
+        )
+    if held.outcome is not None:
+        raise BadInput(f"Release {name!r} is {held.outcome} already; there is nothing to abandon.")
+    folder = RunFolder(home, name)
+    with folder.held():
+        settled = ledger.settle(held, "abandoned")
+        folder.remove_confidential()
+    return settled

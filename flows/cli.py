@@ -1,0 +1,500 @@
+"""The `dp-release` command: parses, calls a flow or the ledger, prints.
+
+Heavy packages are imported inside the commands that need them, so that `--help` and the ledger's
+commands answer at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dp_core.errors import BadInput, ReleaseError, nearest
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+INTERRUPTED = 130
+
+
+class Words(click.Group):
+    """A group of commands that names the nearest one when a word is mistyped."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Resolve a command, or say which one was probably meant."""
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            raise BadInput(
+                f"There is no command {args[0]!r}.{nearest(args[0], self.commands)}"
+                f" `{ctx.command_path} --help` lists them."
+            )
+        return super().resolve_command(ctx, args)
+
+
+def with_json(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--json`: the command returns plain values, which are printed for a machine."""
+
+    @click.option("--json", "as_json", is_flag=True, help="Print a machine's answer.")
+    @functools.wraps(command)
+    def wrapped(*arguments: Any, as_json: bool, **options: Any) -> None:
+        click.get_current_context().ensure_object(dict)["json"] = as_json
+        answer = command(*arguments, as_json=as_json, **options)
+        if as_json:
+            click.echo(json.dumps(answer, indent=2, ensure_ascii=False, default=str))
+
+    return wrapped
+
+
+@click.group(cls=Words, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="dp-release", prog_name="dp-release")
+def cli() -> None:
+    r"""Release differentially private synthetic microdata, against a ledger that gates every look.
+
+    \b
+    Try it:           dp-release demo
+    Your own file:    dp-release schema draft FILE > schema.yaml      (then state levels and bounds)
+                      dp-release ledger open ACCOUNT --epsilon 1 --by NAME --reason TEXT
+                      dp-release plan release.yaml
+                      dp-release run release.yaml --out DIR
+    """
+
+
+@cli.command()
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of the bundle.")
+@click.option("--verbose", is_flag=True, help="Show Prefect's own log.")
+@with_json
+def demo(out: Path | None, verbose: bool, as_json: bool) -> Mapping[str, object]:
+    """Make a release of the built-in survey, with no set-up."""
+    from flows.demo_job import prepare_demo
+
+    spec, place = prepare_demo(_home(), out)
+    os.environ["DP_RELEASE_HOME"] = str(place.home)
+    os.environ.pop("DP_RELEASE_LEDGER", None)
+    if not as_json:
+        click.echo(f"A fresh home for this demo: {place.home}")
+    answer = _make(spec, place.out, verbose=verbose, as_json=as_json)
+    answer["utility"] = place.utility()
+    if not as_json:
+        _print("demo", answer)
+    return answer
+
+
+@cli.command()
+@click.argument("spec", type=click.Path(path_type=Path))
+@with_json
+def plan(spec: Path, as_json: bool) -> Mapping[str, object]:
+    """Show what a release will cost and how exact its tables will be; opens no data."""
+    from dp_core.plan import make_plan
+    from dp_core.spec_file import load_spec
+    from flows.show import plan_facts
+
+    made = make_plan(load_spec(spec))
+    answer = plan_facts(made, _balance_of(made.spec.account))
+    if not as_json:
+        _print("plan", answer)
+    return answer
+
+
+@cli.command()
+@click.argument("spec", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="New folder.")
+@click.option("--dask", metavar="ADDRESS", help="A running Dask scheduler; default: threads here.")
+@click.option("--keep-confidential", is_flag=True, help="Keep codes and counts afterwards.")
+@click.option("--show-values", is_flag=True, help="On failure show the confidential detail here.")
+@click.option("--verbose", is_flag=True, help="Show Prefect's own log.")
+@with_json
+def run(
+    spec: Path,
+    out: Path,
+    dask: str | None,
+    keep_confidential: bool,
+    show_values: bool,
+    verbose: bool,
+    as_json: bool,
+) -> Mapping[str, object]:
+    """Make a release and put its bundle in a new folder."""
+    options = {"dask": dask, "keep_confidential": keep_confidential}
+    answer = _make(spec, out, verbose=verbose, as_json=as_json, show_values=show_values, **options)
+    if not as_json:
+        _print("made", answer)
+    return answer
+
+
+@cli.command()
+@click.argument("release")
+@click.option("--dask", metavar="ADDRESS", help="A running Dask scheduler; default: threads here.")
+@click.option("--keep-confidential", is_flag=True, help="Keep codes and counts afterwards.")
+@click.option("--show-values", is_flag=True, help="On failure show the confidential detail here.")
+@click.option("--verbose", is_flag=True, help="Show Prefect's own log.")
+@with_json
+def resume(
+    release: str,
+    dask: str | None,
+    keep_confidential: bool,
+    show_values: bool,
+    verbose: bool,
+    as_json: bool,
+) -> Mapping[str, object]:
+    """Go on from the stage that failed; what is paid for is not paid again."""
+    from tasks.stores.artifacts import RunFolder
+
+    spec, out = RunFolder(_home(), _name(release)).remembered()
+    options = {"dask": dask, "keep_confidential": keep_confidential}
+    answer = _make(spec, out, verbose=verbose, as_json=as_json, show_values=show_values, **options)
+    if not as_json:
+        _print("made", answer)
+    return answer
+
+
+@cli.command()
+@click.argument("release", required=False)
+@with_json
+def status(release: str | None, as_json: bool) -> Mapping[str, object]:
+    """Show which stages are done, what is spent and what is reserved."""
+    from flows.show import all_statuses, status_facts
+
+    if release is None:
+        answer: Mapping[str, object] = {"releases": all_statuses(_home(), _ledger())}
+    else:
+        answer = status_facts(_home(), _ledger(), _name(release))
+    if not as_json:
+        _print("status", answer)
+    return answer
+
+
+@cli.command()
+@click.argument("release")
+@with_json
+def abandon(release: str, as_json: bool) -> Mapping[str, object]:
+    """Give back what a release did not charge; its name stays used."""
+    from flows.abandonment import abandon as give_up
+
+    settled = give_up(_home(), _ledger(), _name(release))
+    account = _ledger().account(settled.account)
+    answer = {
+        "release": release,
+        "outcome": settled.outcome,
+        "account": account.name,
+        "left": _amount(account.left_epsilon, account.left_delta),
+    }
+    if not as_json:
+        click.echo(
+            f"Release {release!r} is abandoned. Account {account.name!r} has epsilon"
+            f" {float(account.left_epsilon):.6g} left; confidential files of the run are deleted."
+        )
+    return answer
+
+
+@cli.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@with_json
+def verify(folder: Path, as_json: bool) -> Mapping[str, object]:
+    """Check a bundle: checksums, receipts, and the arithmetic of its privacy."""
+    from dp_core.bundle.verification import verify as check
+
+    found = check(folder)
+    answer: dict[str, object] = {
+        "folder": str(folder),
+        "passed": all(item.passed for item in found.checks),
+        "checks": [
+            {"name": item.name, "passed": item.passed, "detail": item.sentence}
+            for item in found.checks
+        ],
+    }
+    if not as_json:
+        _print("verify", answer)
+    if not answer["passed"]:
+        if as_json:
+            click.echo(json.dumps(answer, indent=2))
+        sys.exit(1)
+    return answer
+
+
+@cli.group(cls=Words)
+def schema() -> None:
+    """Describe a file: public knowledge only."""
+
+
+@schema.command("draft")
+@click.argument("file", type=click.Path(path_type=Path))
+@with_json
+def schema_draft(file: Path, as_json: bool) -> Mapping[str, object]:
+    """Print a schema to complete: names and types; levels and bounds are for a person to state."""
+    from dp_core.draft import draft_schema
+
+    text = draft_schema(file)
+    if not as_json:
+        click.echo(text, nl=False)
+    return {"schema": text}
+
+
+@cli.group(cls=Words)
+def ledger() -> None:
+    """Accounts, and every epsilon that was spent."""
+
+
+@ledger.command("open")
+@click.argument("account")
+@click.option("--epsilon", required=True, help="Total epsilon.")
+@click.option("--delta", default="0", help="Total delta; 0 allows pure releases only.")
+@click.option("--neighbours", default="add-remove", help="add-remove or replace-one.")
+@click.option("--unit", default="row", help="Who is protected: row.")
+@click.option("--composition", default="basic", help="How releases add up: basic.")
+@click.option("--by", required=True, help="Who opens it.")
+@click.option("--reason", required=True, help="Why.")
+@with_json
+def ledger_open(
+    account: str,
+    epsilon: str,
+    delta: str,
+    neighbours: str,
+    unit: str,
+    composition: str,
+    by: str,
+    reason: str,
+    as_json: bool,
+) -> Mapping[str, object]:
+    """Open an account and fix its total, its neighbours and its composition."""
+    from flows.show import account_facts
+
+    for option, text in (("--by", by), ("--reason", reason)):
+        if not text.strip():
+            raise BadInput(f"{option} is empty; an account needs a name and a reason.")
+    opened = _ledger().open_account(
+        _name(account, what="account"),
+        epsilon=_number("--epsilon", epsilon, positive=True),
+        delta=_number("--delta", delta, below_one=True),
+        neighbours="add-remove"
+        if _word("--neighbours", neighbours) == "add-remove"
+        else ("replace-one"),
+        unit=_word("--unit", unit),
+        composition=_word("--composition", composition),
+        by=by.strip(),
+        reason=reason.strip(),
+    )
+    answer = account_facts(opened)
+    if not as_json:
+        _print("account", answer)
+    return answer
+
+
+@ledger.command("show")
+@click.argument("account", required=False)
+@with_json
+def ledger_show(account: str | None, as_json: bool) -> Mapping[str, object]:
+    """Show total, reserved, spent and left."""
+    from flows.show import account_facts
+
+    if account is not None:
+        answer: dict[str, object] = account_facts(_ledger().account(account))
+    else:
+        answer = {"accounts": [account_facts(found) for found in _ledger().accounts()]}
+    if not as_json:
+        _print("account" if account else "accounts", answer)
+    return answer
+
+
+@ledger.command("charges")
+@click.argument("account")
+@with_json
+def ledger_charges(account: str, as_json: bool) -> list[Mapping[str, object]]:
+    """List what was charged to an account, event by event."""
+    from flows.show import charge_facts
+
+    answer = charge_facts(_ledger(), account)
+    if not as_json:
+        _print("charges", {"account": account, "charges": answer})
+    return answer
+
+
+@ledger.command("close")
+@click.argument("account")
+@click.option("--by", required=True, help="Who closes it.")
+@click.option("--reason", required=True, help="Why.")
+@with_json
+def ledger_close(account: str, by: str, reason: str, as_json: bool) -> Mapping[str, object]:
+    """Let no more releases be made from an account."""
+    _ledger().close_account(account, by=by, reason=reason)
+    if not as_json:
+        click.echo(f"Account {account!r} is closed.")
+    return {"account": account, "closed": True}
+
+
+@ledger.command("verify")
+@with_json
+def ledger_verify(as_json: bool) -> Mapping[str, object]:
+    """Check the whole chain of the ledger; name the first row that does not fit."""
+    from tasks.places import home_key
+
+    count, head = _ledger().verify(home_key(_home()))
+    if not as_json:
+        click.echo(f"The ledger verifies: {count:,} rows, the last is {head[:16]}...")
+    return {"rows": count, "head": head, "passed": True}
+
+
+def main() -> None:
+    """Run the command line; every failure is a sentence and an exit code."""
+    context: dict[str, object] = {}
+    try:
+        cli.main(standalone_mode=False, obj=context)
+        code, message = 0, ""
+    except ReleaseError as error:
+        code, message = error.exit_code, error.message
+    except click.exceptions.Exit as error:
+        code, message = error.exit_code, ""
+    except click.ClickException as error:
+        code, message = 2, f"{error.format_message()}"
+    except (KeyboardInterrupt, click.Abort):
+        code = INTERRUPTED
+        message = "Interrupted. Nothing is lost: `dp-release status` shows where it stopped."
+    except BrokenPipeError:
+        # The reader (`head`, a pager) has what it wanted.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code, message = 0, ""
+    if message:
+        if "--json" in sys.argv[1:]:
+            click.echo(json.dumps({"error": message, "exit_code": code}, ensure_ascii=False))
+        else:
+            click.echo(f"dp-release: {message}", err=True)
+    sys.exit(code)
+
+
+def _make(
+    spec: Path,
+    out: Path,
+    *,
+    verbose: bool,
+    as_json: bool,
+    show_values: bool = False,
+    **options: Any,
+) -> dict[str, object]:
+    """Run the release flow with progress on the terminal."""
+    from flows.settings import prepare
+
+    started = time.monotonic()
+    _check_first(spec, out)
+    prepare(_home(), verbose=verbose)
+    with _progress(quiet=as_json) as progress:
+        progress.say("Starting Prefect (its own server takes some seconds) ...")
+        from flows.release import release, shown
+        from flows.show import made_facts
+
+        with shown(progress.update):
+            try:
+                release(spec=str(spec), out=str(out), **options)
+            except ReleaseError:
+                if show_values:
+                    progress.stop()
+                    _show_detail(spec)
+                raise
+    return made_facts(_home(), _ledger(), spec, out, seconds=time.monotonic() - started)
+
+
+def _check_first(spec: Path, out: Path) -> None:
+    """Find at once what can be found without Prefect: mistakes in spec, schema and output."""
+    from dp_core.bundle.writer import check_destination
+    from dp_core.plan import make_plan
+    from dp_core.spec_file import load_spec
+
+    made = make_plan(load_spec(spec))
+    held = _ledger().reservation(made.spec.release)
+    if held is None or held.outcome != "finished":
+        check_destination(out)
+    _ledger().check(made)
+
+
+def _show_detail(spec: Path) -> None:
+    from dp_core.spec_file import load_spec
+    from tasks.stores.artifacts import RunFolder
+
+    internal = RunFolder(_home(), load_spec(spec).release).internal
+    for name in ("failure.txt", "validation.json"):
+        with contextlib.suppress(OSError):
+            click.echo((internal / name).read_text(), err=True)
+
+
+@contextlib.contextmanager
+def _progress(*, quiet: bool) -> Iterator[Any]:
+    from flows.progress import StageProgress
+
+    progress = StageProgress(quiet=quiet)
+    try:
+        yield progress
+    finally:
+        progress.stop()
+
+
+def _print(what: str, answer: Mapping[str, object]) -> None:
+    from flows.terminal import show
+
+    show(what, answer)
+
+
+def _home() -> Path:
+    from tasks.places import home
+
+    return home()
+
+
+def _ledger() -> Any:
+    from tasks.places import open_ledger
+
+    return open_ledger()
+
+
+def _balance_of(account: str) -> Any:
+    from tasks.places import ledger_exists
+
+    return _ledger().find_account(account) if ledger_exists() else None
+
+
+def _number(option: str, text: str, *, positive: bool = False, below_one: bool = False) -> Fraction:
+    from dp_core.yaml_text import parse_fraction
+
+    try:
+        value = parse_fraction(text)
+    except ValueError as error:
+        raise BadInput(f"{option}: {error}") from None
+    if value < 0 or (positive and value == 0):
+        raise BadInput(f"{option} must be {'above 0' if positive else '0 or more'}, not {text}.")
+    if below_one and value >= 1:
+        raise BadInput(f"{option} must be below 1, not {text}; usual values are 1e-6 or less.")
+    return value
+
+
+_WORDS = {
+    "--neighbours": ("add-remove", "replace-one"),
+    "--unit": ("row",),
+    "--composition": ("basic",),
+}
+
+
+def _word(option: str, text: str) -> str:
+    if text not in _WORDS[option]:
+        raise BadInput(f"{option} {text!r} is not known.{nearest(text, _WORDS[option])}")
+    return text
+
+
+def _name(text: str, *, what: str = "release") -> str:
+    from dp_core.names import check_name
+
+    return check_name(text, what=what)
+
+
+def _amount(epsilon: Fraction, delta: Fraction) -> dict[str, object]:
+    return {
+        "epsilon": float(epsilon),
+        "delta": float(delta),
+        "epsilon_exact": str(epsilon),
+        "delta_exact": str(delta),
+    }

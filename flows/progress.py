@@ -1,0 +1,76 @@
+"""Progress on a terminal: one line per stage. Public values only."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+WORDS = {
+    "identify": "Identify the input",
+    "validate": "Validate against the schema",
+    "discretize": "Discretize to codes",
+    "count": "Count marginals",
+    "basics": "Measure rows and one-way tables",
+    "select": "Select tables privately",
+    "measure": "Measure tables",
+    "reconstruct": "Reconstruct a model",
+    "synthesize": "Synthesize the sets",
+    "check": "Check quality",
+    "publish": "Publish the bundle",
+}
+
+
+class StageProgress:
+    """Shows which stage is at work and how far it is; silent when asked, plain off a terminal."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._live = sys.stderr.isatty() and not quiet
+        self._started: dict[str, float] = {}
+        self._bars: dict[str, int] = {}
+        self._progress: object | None = None
+
+    def say(self, sentence: str) -> None:
+        """Show one sentence."""
+        if self._quiet:
+            return
+        if self._live:
+            self._bar().console.print(f"[dim]{sentence}[/dim]")
+        else:
+            sys.stderr.write(sentence + "\n")
+
+    def update(self, stage: str, done: float) -> None:
+        """Show that a stage is `done`, 0 to 1."""
+        if self._quiet or stage == "identify":
+            return
+        words = WORDS.get(stage, stage)
+        if self._live:
+            bar = self._bar()
+            if stage not in self._bars:
+                self._bars[stage] = bar.add_task(words, total=1.0)
+            bar.update(self._bars[stage], completed=min(done, 1.0))
+            return
+        started = self._started.setdefault(stage, time.monotonic())
+        if done >= 1.0:
+            sys.stderr.write(f"  {words}: {time.monotonic() - started:.1f} s\n")
+
+    def stop(self) -> None:
+        """Leave the terminal as it was."""
+        if self._progress is not None:
+            self._bar().stop()
+            self._progress = None
+
+    def _bar(self):  # type: ignore[no-untyped-def]  # rich is imported only on a terminal
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        if self._progress is None:
+            progress = Progress(
+                TextColumn("{task.description:<34}"),
+                BarColumn(bar_width=24),
+                TimeElapsedColumn(),
+                console=Console(stderr=True),
+            )
+            progress.start()
+            self._progress = progress
+        return self._progress

@@ -1,0 +1,177 @@
+"""The release, end to end: its stages in order, and what surrounds them."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prefect import flow
+from tasks.count_marginals import count_marginals
+from tasks.discretize import discretize
+from tasks.validate_schema import validate_schema
+
+from dp_core.bundle.writer import check_destination
+from dp_core.errors import BadInput
+from dp_core.plan import make_plan
+from dp_core.spec_file import load_spec
+from tasks.check_quality import check_quality
+from tasks.identify import identify
+from tasks.measure_marginals import measure_basics, measure_marginals
+from tasks.places import home, open_ledger
+from tasks.publish import publish
+from tasks.reconstruct import reconstruct
+from tasks.run import CONFIDENTIAL_STAGES, Progress, Run, silent
+from tasks.select_marginals import select_marginals
+from tasks.stores.artifacts import RunFolder
+from tasks.synthesize import synthesize
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tasks.stores.ledger import Reservation
+
+STAGES = (
+    validate_schema,
+    discretize,
+    count_marginals,
+    measure_basics,
+    select_marginals,
+    measure_marginals,
+    reconstruct,
+    synthesize,
+    check_quality,
+    publish,
+)
+STAGE_NAMES = tuple(stage.name for stage in STAGES)
+
+
+_PROGRESS: ContextVar[Progress] = ContextVar("progress", default=silent)
+
+
+@contextmanager
+def shown(progress: Progress) -> Iterator[None]:
+    """Tell `progress` how far the flow is; it is not a parameter, which Prefect would store."""
+    token = _PROGRESS.set(progress)
+    try:
+        yield
+    finally:
+        _PROGRESS.reset(token)
+
+
+@flow(
+    name="release",
+    flow_run_name="release-{spec}",
+    persist_result=False,
+    log_prints=False,
+    validate_parameters=True,
+)
+def release(spec: str, out: str, dask: str | None = None, keep_confidential: bool = False) -> None:
+    """Make a release, or go on with one that stopped.
+
+    Args:
+        spec: Path of the release spec.
+        out: Folder of the bundle; new or empty.
+        dask: Address of a Dask scheduler; None counts on threads of this process.
+        keep_confidential: Keep codes and counts when the release is done.
+    """
+    run = open_run(Path(spec), Path(out), dask=dask, keep_confidential=keep_confidential)
+    with run.folder.held():
+        try:
+            make_release(run)
+        except BadInput:
+            give_back(run)
+            raise
+    publish_artifacts(run)
+
+
+def make_release(run: Run) -> None:
+    """Do every stage that is not done yet."""
+    if any(run.folder.done(stage) is None for stage in CONFIDENTIAL_STAGES):
+        # Whatever was finished earlier was finished for this input, or not at all.
+        run.folder.forget("identify")
+        identify(run)
+    for stage in STAGES:
+        stage(run)
+
+
+def open_run(
+    spec_path: Path,
+    out: Path,
+    *,
+    dask: str | None = None,
+    keep_confidential: bool = False,
+) -> Run:
+    """Return a run with its reservation; refused before anything is touched or written.
+
+    Raises:
+        BadInput: if spec, schema or output folder will not do.
+        BudgetRefused: if the account does not allow it.
+    """
+    plan = make_plan(load_spec(spec_path))
+    where = home()
+    folder = RunFolder(where, plan.spec.release)
+    ledger = open_ledger(where)
+    held = ledger.reservation(plan.spec.release)
+    if not _is_publishing(held, plan.hash):
+        check_destination(out)
+        if held and not held.outcome and held.plan != plan.hash and not ledger.charges(held):
+            # It spent nothing, so a corrected spec may simply begin again.
+            held = ledger.settle(held, "returned")
+        if held is None or held.outcome == "returned":
+            folder.clear()
+        held = ledger.reserve(plan, sets=plan.spec.sets)
+    elif folder.done("publish") is not None:
+        raise BadInput(
+            f"Release {plan.spec.release!r} is finished; its bundle is in {folder.remembered()[1]}."
+            " A release is made once: choose a new name under `release` for another."
+        )
+    assert held is not None
+    folder.begin(spec=spec_path.absolute(), out=out.absolute())
+    return Run(
+        plan=plan,
+        spec_path=spec_path.absolute(),
+        out=out.absolute(),
+        home=where,
+        ledger=ledger,
+        reservation=held,
+        dask=dask,
+        keep_confidential=keep_confidential,
+        progress=_PROGRESS.get(),
+    )
+
+
+def give_back(run: Run) -> None:
+    """Return the reservation of a release that stopped before it spent anything."""
+    if not run.ledger.charges(run.reservation):
+        run.ledger.settle(run.reservation, "returned")
+        run.folder.remove_confidential()
+
+
+def _is_publishing(held: Reservation | None, plan_hash: str) -> bool:
+    """Return whether the release is paid for in full and only its bundle may be missing."""
+    return held is not None and held.outcome == "finished" and held.plan == plan_hash
+
+
+def publish_artifacts(run: Run) -> None:
+    """Show public facts of a finished release in Prefect: what it cost, and where it is."""
+    from prefect.artifacts import create_table_artifact
+
+    rows = [
+        {
+            "stage": stage,
+            "share": str(run.spec.shares[stage]),
+            "budget": f"{float(cost):.6g} ({run.plan.currency.kind})",
+        }
+        for stage, cost in run.plan.costs.items()
+        if cost
+    ]
+    create_table_artifact(
+        key="privacy-spent",
+        table=rows,
+        description=(
+            f"Release {run.spec.release}: epsilon {float(run.spec.privacy.epsilon):g},"
+            f" delta {float(run.spec.privacy.delta):g}, account {run.spec.account}."
+        ),
+    )

@@ -1,0 +1,239 @@
+"""What the commands answer, as plain public values; how it looks is in `flows.terminal`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+
+from dp_core.errors import BadInput
+from dp_core.plan import Plan, PlannedTable
+from dp_core.privacy import PAYING_STAGES
+from tasks.stores.artifacts import RunFolder
+from tasks.stores.ledger import Account, Ledger, Reservation
+
+STAGE_NAMES = (
+    "validate",
+    "discretize",
+    "count",
+    "basics",
+    "select",
+    "measure",
+    "reconstruct",
+    "synthesize",
+    "check",
+    "publish",
+)
+
+
+def amount(epsilon: Fraction, delta: Fraction) -> dict[str, object]:
+    """Return an amount of privacy as decimals and exactly."""
+    return {
+        "epsilon": float(epsilon),
+        "delta": float(delta),
+        "epsilon_exact": str(epsilon),
+        "delta_exact": str(delta),
+    }
+
+
+def plan_facts(plan: Plan, account: Account | None) -> dict[str, object]:
+    """Return a plan's cost, noise and size, and how many such releases the account holds."""
+    spec, privacy = plan.spec, plan.spec.privacy
+    rows = spec.schema.rows_about
+    return {
+        "release": spec.release,
+        "account": spec.account,
+        "method": spec.method,
+        **amount(privacy.epsilon, privacy.delta),
+        "neighbours": privacy.neighbours,
+        "currency": plan.currency.kind,
+        "limit": str(plan.currency.limit),
+        "plan_hash": plan.hash,
+        "sets": spec.sets,
+        "mode": spec.mode,
+        "rows": spec.rows or "same",
+        "rows_about": rows,
+        "columns": len(spec.schema.columns),
+        "stages": [
+            {
+                "stage": stage,
+                "share": str(spec.shares[stage]),
+                "cost": str(plan.costs[stage]),
+                "what": _what(plan, stage),
+            }
+            for stage in PAYING_STAGES
+            if plan.costs[stage]
+        ],
+        "tables": [_table(table, rows) for table in plan.tables],
+        "score_noise_within": _within(plan.score_noise.half_width) if plan.score_noise else None,
+        "memory_bytes": plan.memory,
+        "account_found": account is not None,
+        "left": amount(account.left_epsilon, account.left_delta) if account else None,
+        "more_such_releases": account.holds(privacy.epsilon, privacy.delta) if account else None,
+        "spec": dict(spec.document),
+    }
+
+
+def _what(plan: Plan, stage: str) -> str:
+    tables = [table for table in plan.tables if table.stage == stage]
+    times = f", {plan.replicates} times" if plan.replicates > 1 else ""
+    if stage == "total":
+        return f"the number of rows{times}"
+    if stage == "select":
+        return f"{plan.scores} scores of dependence"
+    if tables:
+        plural = "s" if len(tables) != 1 else ""
+        return f"{len(tables)} table{plural}, {sum(t.cells for t in tables):,} cells{times}"
+    return f"tables that the selection chooses{times}"
+
+
+def _table(table: PlannedTable, rows: int | None) -> dict[str, object]:
+    return {
+        "stage": table.stage,
+        "columns": list(table.clique),
+        "cells": table.cells,
+        "noise": table.noise.kind,
+        "scale": table.noise.scale,
+        "within": _within(table.noise.half_width),
+        "tvd": table.tvd(rows) if rows and table.clique else None,
+        "times": table.times,
+    }
+
+
+def _within(half_width: float) -> float:
+    """Return a half width as people say it: two digits are enough."""
+    return float(f"{half_width:.2g}") if half_width < 100 else float(round(half_width))
+
+
+def account_facts(account: Account) -> dict[str, object]:
+    """Return an account's total, reserved, spent and left."""
+    return {
+        "account": account.name,
+        "neighbours": account.neighbours,
+        "unit": account.unit,
+        "composition": account.composition,
+        "closed": account.closed,
+        "total": amount(account.epsilon, account.delta),
+        "reserved": amount(account.reserved_epsilon, account.reserved_delta),
+        "spent": amount(account.spent_epsilon, account.spent_delta),
+        "left": amount(account.left_epsilon, account.left_delta),
+        "releases": [
+            {"release": name, "outcome": outcome, **amount(epsilon, delta)}
+            for name, epsilon, delta, outcome in account.releases
+        ],
+    }
+
+
+def charge_facts(ledger: Ledger, account: str) -> list[Mapping[str, object]]:
+    """Return every charge of an account, in order."""
+    ledger.account(account)
+    facts: list[Mapping[str, object]] = []
+    for row in ledger.rows(account=account):
+        if row.kind == "charge":
+            body = row.body
+            facts.append(
+                {
+                    "number": row.number,
+                    "at": row.at,
+                    "release": row.release,
+                    "stage": body["stage"],
+                    "step": body["step"],
+                    "cost": body["cost"],
+                    "event": body["event"],
+                }
+            )
+    return facts
+
+
+def status_facts(home: Path, ledger: Ledger, release: str) -> dict[str, object]:
+    """Return where a release stands.
+
+    Raises:
+        BadInput: if the ledger knows no such release.
+    """
+    held = ledger.reservation(release)
+    if held is None:
+        raise BadInput(
+            f"There is no release {release!r} in this ledger; `dp-release status` lists them."
+        )
+    folder = RunFolder(home, release)
+    charges = ledger.charges(held)
+    spent = sum((charge.cost for charge in charges), Fraction(0))
+    done = [stage for stage in STAGE_NAMES if folder.done(stage) is not None]
+    state = _state(held, done)
+    left = [stage for stage in STAGE_NAMES if stage not in done]
+    return {
+        "release": release,
+        "account": held.account,
+        "state": state,
+        "outcome": held.outcome,
+        "reserved": amount(held.epsilon, held.delta),
+        "spent_part": float(spent / held.currency.limit) if held.currency.limit else 0.0,
+        "charges": len(charges),
+        "uncommitted": sum(charge.result is None for charge in charges),
+        "stages_done": done,
+        "stages_open": left if state != "abandoned" else [],
+        "out": _out(folder),
+        "plan_hash": held.plan,
+    }
+
+
+def all_statuses(home: Path, ledger: Ledger) -> list[dict[str, object]]:
+    """Return where every release of the ledger stands."""
+    return [status_facts(home, ledger, release) for release in ledger.releases()]
+
+
+def _state(held: Reservation, done: list[str]) -> str:
+    if held.outcome == "finished" and "publish" not in done:
+        return "paid, to be published: resume it"
+    if held.outcome == "returned":
+        return "stopped before anything was spent; its reservation was given back"
+    return held.outcome or "unfinished: resume or abandon it"
+
+
+def _out(folder: RunFolder) -> str | None:
+    try:
+        return str(folder.remembered()[1])
+    except BadInput:
+        return None
+
+
+def made_facts(
+    home: Path, ledger: Ledger, spec_path: Path, out: Path, *, seconds: float
+) -> dict[str, object]:
+    """Return what a finished release cost, where it is, and its first public accuracy figures."""
+    from dp_core.plan import make_plan
+    from dp_core.spec_file import load_spec
+
+    plan = make_plan(load_spec(spec_path))
+    folder = RunFolder(home, plan.spec.release)
+    account = ledger.account(plan.spec.account)
+    privacy = plan.spec.privacy
+    synthesis = folder.done("synthesize") or {}
+    return {
+        "release": plan.spec.release,
+        "account": account.name,
+        "spent": amount(privacy.epsilon, privacy.delta),
+        "neighbours": privacy.neighbours,
+        "charges": len(_charges_of(ledger, plan.spec.release)),
+        "left": amount(account.left_epsilon, account.left_delta),
+        "out": str(out.absolute()),
+        "sets": plan.spec.sets,
+        "rows": (synthesis.get("rows") or [None])[0],
+        "accuracy": dict(folder.done("check") or {}),
+        "internal": str(folder.internal),
+        "seconds": round(seconds, 1),
+    }
+
+
+def _charges_of(ledger: Ledger, release: str) -> tuple[object, ...]:
+    held = ledger.reservation(release)
+    return ledger.charges(held) if held else ()
+
+
+def utility_means(internal: Path) -> dict[str, float]:
+    """Return the average distances to the data itself. CONFIDENTIAL unless the data is public."""
+    values = json.loads((internal / "utility.json").read_bytes())
+    means: dict[str, float] = values["mean"]
+    return means

@@ -1,0 +1,68 @@
+"""Quality: against the noisy tables for everybody, against the data itself for staff only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tasks.reconstruct import read_measurements
+from tasks.run import Run
+from tasks.stage import stage
+from tasks.synthesize import synthetic_codes
+
+if TYPE_CHECKING:
+    from dp_core.metrics.marginal_error import Tally
+
+
+@stage("check")
+def check_quality(run: Run) -> Mapping[str, object]:
+    """Compare the sets with the noisy tables (public) and with the data (internal folder)."""
+    from dp_core.bundle.checks import check_fit, utility, write_utility
+    from tasks.count_marginals import DaskCounter
+
+    domain = run.spec.schema.domain
+    fits = check_fit(read_measurements(run), tally_sets(run), records=records(run))
+    counters = [
+        DaskCounter(synthetic_codes(run, number), domain) for number in range(1, run.spec.sets + 1)
+    ]
+    result = utility(run.counter, counters, domain)
+    write_utility(run.folder.internal, result, title=run.spec.schema.title)
+    ratios = [fit.ratio for fit in fits if fit.ratio == fit.ratio]
+    # Public by construction: noisy tables and synthetic sets only.
+    return {
+        "tables": len(fits),
+        "mean_distance_over_noise": sum(ratios) / len(ratios) if ratios else None,
+        "mean_tvd_to_noisy": _mean([value for fit in fits for value in fit.set_tvd]),
+        "mean_noise_tvd": _mean([fit.noise_tvd for fit in fits]),
+    }
+
+
+def tally_sets(run: Run) -> tuple[Tally, ...]:
+    """Return for each set the counts that checks, pictures and report look at."""
+    from dp_core.bundle.checks import needed_counts
+    from dp_core.dataset import Dataset
+    from dp_core.metrics.marginal_error import Tally
+
+    domain = run.spec.schema.domain
+    cliques = needed_counts(domain, read_measurements(run))
+    tallies = []
+    for number in range(1, run.spec.sets + 1):
+        tally, store = Tally(domain, cliques), synthetic_codes(run, number)
+        for chunk in range(len(store.chunks)):
+            codes = np.stack([column.astype(np.uint16) for column in store.read(chunk)])
+            tally.add(Dataset(domain, codes))
+        tallies.append(tally)
+    return tuple(tallies)
+
+
+def records(run: Run) -> int:
+    """Return the number of records of the file: public, or as the noisy tables have it."""
+    models = run.fact("reconstruct", "models")
+    assert isinstance(models, list)
+    return round(sum(model["rows"] for model in models) / len(models))
+
+
+def _mean(values: list[float]) -> float | None:
+    return sum(values) / len(values) if values else None

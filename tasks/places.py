@@ -1,0 +1,49 @@
+"""Where things are: the home, its ledger, and its key."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+from dp_core.errors import StageFailed
+from tasks.stores.ledger import Ledger
+
+
+def home() -> Path:
+    """Return the folder of the ledger and of all runs."""
+    return Path(os.environ.get("DP_RELEASE_HOME") or Path.home() / ".dp-release").expanduser()
+
+
+def open_ledger(at: Path | None = None) -> Ledger:
+    """Return the ledger of a home, or the one that DP_RELEASE_LEDGER names."""
+    return Ledger(_url(at or home()))
+
+
+def ledger_exists(at: Path | None = None) -> bool:
+    """Return whether there is a ledger yet; looking does not make one."""
+    at = at or home()
+    return "DP_RELEASE_LEDGER" in os.environ or (at / "ledger.db").is_file()
+
+
+def home_key(home: Path) -> bytes:
+    """Return the confidential key that identifies inputs, making it the first time (mode 0600)."""
+    path = home / "input.key"
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(os.urandom(32))
+            file.flush()
+            os.fsync(file.fileno())
+    key = path.read_bytes()
+    if len(key) != 32:
+        raise StageFailed(
+            f"The key file {path} is damaged (it should hold 32 bytes); restore it from a backup:"
+            " without it the ledger cannot recognise data it has seen."
+        )
+    return key
+
+
+def _url(at: Path) -> str:
+    return os.environ.get("DP_RELEASE_LEDGER") or f"sqlite:///{at / 'ledger.db'}"

@@ -1,0 +1,65 @@
+"""The bundle: settle with the ledger, then write everything public into the output folder."""
+
+from __future__ import annotations
+
+import datetime
+import shutil
+
+from tasks.check_quality import records, tally_sets
+from tasks.measure_marginals import read_selection
+from tasks.reconstruct import read_measurements
+from tasks.run import Run
+from tasks.stage import stage
+from tasks.synthesize import synthetic_file
+
+
+@stage("publish")
+def publish(run: Run) -> None:
+    """Close the reservation, write the bundle, and delete what is confidential."""
+    from dp_core.bundle.statement import Published
+    from dp_core.bundle.verification import verify
+    from dp_core.bundle.writer import write_bundle
+    from dp_core.errors import StageFailed
+
+    spec = run.spec
+    settled = run.ledger.reservation(spec.release)
+    if settled is not None and settled.outcome is None:
+        settled = run.ledger.settle(settled, "finished")
+    receipts = run.ledger.rows(release=spec.release)
+    sizes = run.fact("synthesize", "rows")
+    assert isinstance(sizes, list)
+    published = Published(
+        release=spec.release,
+        title=spec.schema.title,
+        # The settlement's time, so that a bundle written again is the same bundle.
+        created=datetime.datetime.fromisoformat(receipts[-1].at),
+        privacy=spec.privacy,
+        currency=run.plan.currency,
+        method=spec.method,
+        plan=run.plan.document(),
+        schema=spec.schema,
+        ledger=run.ledger.identity(),
+        account=spec.account,
+        receipts=receipts,
+        measurements=read_measurements(run),
+        sets=spec.sets,
+        rows=sizes[0],
+        mode=spec.mode,
+        seed=spec.seed,
+        records=records(run),
+        records_public=spec.privacy.neighbours == "replace-one",
+        note=read_selection(run).note,
+    )
+    files = [synthetic_file(run, number) for number in range(1, spec.sets + 1)]
+    write_bundle(run.out, published, synthetic=files, tallies=tally_sets(run))
+    run.progress("publish", 0.8)
+    failed = [check for check in verify(run.out).checks if not check.passed]
+    if failed:
+        raise StageFailed(
+            f"The bundle in {run.out} does not verify ({failed[0].name}); it was not handed over."
+        )
+    # The bundle holds them now; noisy results stay, as the ledger's proof.
+    for folder in ("codes", "synthetic", "models"):
+        shutil.rmtree(run.folder.public / folder, ignore_errors=True)
+    if not run.keep_confidential:
+        run.folder.remove_confidential()

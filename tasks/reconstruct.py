@@ -1,0 +1,94 @@
+"""From noisy tables to models. Public side: reads what was measured, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dp_core.marginals import Measurement, Table
+from tasks.run import Run
+from tasks.stage import stage
+from tasks.stores.artifacts import disk_errors
+
+if TYPE_CHECKING:
+    from dp_core.reconstruction.base import Model
+
+
+@stage("reconstruct")
+def reconstruct(run: Run) -> Mapping[str, object]:
+    """Fit one model to the shared measurement, or one to each."""
+    domain, rows = run.spec.schema.domain, run.fact("basics", "rows")
+    measurements = read_measurements(run)
+    fitted = []
+    for replicate in sorted({found.replicate for found in measurements}):
+        model = run.spec.reconstructor.fit(
+            domain,
+            [found for found in measurements if found.replicate == replicate],
+            rows=rows if isinstance(rows, int) else None,
+            zeros=run.spec.schema.zeros,
+            rng=generator(run, "fit", replicate),
+        )
+        _write_tables(_path(run, replicate), model.tables)
+        fitted.append({"replicate": replicate, "rows": model.rows})
+        run.progress("reconstruct", len(fitted) / run.plan.replicates)
+    return {"models": fitted}
+
+
+def read_measurements(run: Run) -> tuple[Measurement, ...]:
+    """Return every noisy table of the run."""
+    from dp_core.bundle.marginals_file import read_marginals
+
+    return read_marginals(run.folder.public / "marginals.parquet")
+
+
+def restored_models(run: Run) -> dict[int, Model]:
+    """Return the fitted models by replicate; 0 is the shared one."""
+    domain, zeros = run.spec.schema.domain, run.spec.schema.zeros
+    facts = run.fact("reconstruct", "models")
+    assert isinstance(facts, list)
+    return {
+        fact["replicate"]: run.spec.reconstructor.restore(
+            domain,
+            _read_tables(run, _path(run, fact["replicate"])),
+            rows=fact["rows"],
+            zeros=zeros,
+        )
+        for fact in facts
+    }
+
+
+def generator(run: Run, purpose: str, number: int) -> np.random.Generator:
+    """Return the generator of one piece of post-processing; the seed belongs to the plan."""
+    return np.random.default_rng([run.spec.seed, number, *purpose.encode()])
+
+
+def _path(run: Run, replicate: int) -> Path:
+    return run.folder.public / "models" / f"{replicate}.npz"
+
+
+def _write_tables(path: Path, tables: tuple[Table, ...]) -> None:
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    arrays: dict[str, np.ndarray] = {}
+    for index, table in enumerate(tables):
+        arrays[f"{index}-values"] = table.values
+        arrays[f"{index}-columns"] = np.array(table.clique, dtype=np.str_)
+    temporary = path.with_name(path.name + ".tmp")
+    with disk_errors("a fitted model"):
+        with temporary.open("wb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
+        temporary.replace(path)
+
+
+def _read_tables(run: Run, path: Path) -> tuple[Table, ...]:
+    domain = run.spec.schema.domain
+    with np.load(path, allow_pickle=False) as arrays:
+        return tuple(
+            Table(
+                domain.project(tuple(str(c) for c in arrays[f"{index}-columns"])),
+                arrays[f"{index}-values"],
+            )
+            for index in range(len(arrays.files) // 2)
+        )

@@ -1,0 +1,129 @@
+"""One run of one release: its spec, its folder, its reservation, and what stages share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dp_core.errors import StageFailed
+from dp_core.plan import Plan
+from dp_core.spec import ReleaseSpec
+from tasks.places import home_key
+from tasks.stores.artifacts import RunFolder
+from tasks.stores.ledger import Ledger, Reservation
+from tasks.stores.session import LedgerSession
+
+if TYPE_CHECKING:
+    from dp_core.code_store import CodeStore
+    from dp_core.curator import Curator
+    from dp_core.source import Source
+    from tasks.count_marginals import DaskCounter
+
+Progress = Callable[[str, float], None]
+"""Called with a stage's name and the part of it that is done, 0 to 1. Public values only."""
+
+CONFIDENTIAL_STAGES = ("validate", "discretize", "count", "basics", "select", "measure", "check")
+"""Stages that look at the data; the others could run on another machine."""
+
+
+def silent(_stage: str, _done: float) -> None:
+    """Show no progress."""
+
+
+@dataclass(eq=False, repr=False)
+class Run:
+    """What the stages of one release share within one process.
+
+    Attributes:
+        plan: What is to be done and what it costs.
+        spec_path: Where the spec was read from.
+        out: Where the bundle goes.
+        home: Folder of the ledger and of all runs.
+        ledger: The central ledger.
+        reservation: What this release may spend.
+        dask: Address of a Dask scheduler, None for threads in this process.
+        keep_confidential: Whether codes and counts stay when the release is done.
+        progress: Told how far a stage is.
+    """
+
+    plan: Plan
+    spec_path: Path
+    out: Path
+    home: Path
+    ledger: Ledger
+    reservation: Reservation
+    dask: str | None = None
+    keep_confidential: bool = False
+    progress: Progress = field(default=silent)
+
+    @property
+    def spec(self) -> ReleaseSpec:
+        """What was asked for."""
+        return self.plan.spec
+
+    @cached_property
+    def folder(self) -> RunFolder:
+        """Where the run keeps its files."""
+        return RunFolder(self.home, self.spec.release)
+
+    @cached_property
+    def key(self) -> bytes:
+        """The confidential key that identifies inputs."""
+        return home_key(self.home)
+
+    @cached_property
+    def source(self) -> Source:
+        """The confidential files, opened and checked."""
+        from dp_core.source import open_source
+
+        schema = self.spec.schema
+        return open_source(self.spec.data, self.spec.folder, schema.domain.columns, schema.ignore)
+
+    @property
+    def codes(self) -> Path:
+        """Where the confidential code store is."""
+        return self.folder.confidential / "codes"
+
+    @cached_property
+    def store(self) -> CodeStore:
+        """The confidential file as codes."""
+        from dp_core.code_store import CodeStore
+
+        return CodeStore(self.codes, self.spec.schema.domain)
+
+    @cached_property
+    def counter(self) -> DaskCounter:
+        """Exact counts of the confidential file; shared so that nothing is counted twice."""
+        from tasks.count_marginals import DaskCounter
+
+        return DaskCounter(self.store, self.spec.schema.domain)
+
+    @cached_property
+    def curator(self) -> Curator:
+        """The wall."""
+        from dp_core.curator import Curator
+
+        session = LedgerSession(
+            self.ledger,
+            self.reservation,
+            self.spec.privacy.neighbours,
+            self.folder.public / "noisy",
+        )
+        return Curator(self.spec.schema.domain, self.counter, session)
+
+    def fact(self, stage: str, name: str) -> object:
+        """Return a public fact that a finished stage left.
+
+        Raises:
+            StageFailed: if the stage is not finished.
+        """
+        left = self.folder.done(stage)
+        if left is None or name not in left:
+            raise StageFailed(
+                f"Stage {stage!r} of release {self.spec.release!r} has not left its result;"
+                f" `dp-release resume {self.spec.release}` does it again."
+            )
+        return left[name]

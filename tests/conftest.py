@@ -1,0 +1,55 @@
+"""What many tests share: small domains, a counter of a dataset in memory, a fresh home."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+from dp_core.dataset import Dataset
+from dp_core.domain import Clique
+from dp_core.marginals import Marginal
+
+# Set before any test imports them: no usage data, nothing persisted.
+os.environ.update(
+    DO_NOT_TRACK="1",
+    PREFECT_SERVER_ANALYTICS_ENABLED="false",
+    GX_ANALYTICS_ENABLED="false",
+    PREFECT_RESULTS_PERSIST_BY_DEFAULT="false",
+)
+settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50)
+settings.load_profile("ci")
+
+
+@dataclass
+class DatasetCounter:
+    """Counts marginals of a dataset in memory, and remembers what was asked."""
+
+    data: Dataset
+    asked: list[Clique]
+
+    def count(self, cliques: Sequence[Clique]) -> Mapping[Clique, Marginal]:
+        self.asked += cliques
+        found = {}
+        for clique in cliques:
+            domain = self.data.domain.project(clique)
+            flat = np.zeros(self.data.rows, dtype=np.int64)
+            for column, size in zip(domain.columns, domain.sizes, strict=True):
+                flat = flat * size + self.data.column(column)
+            counts = np.bincount(flat, minlength=domain.size()).reshape(domain.sizes)
+            found[clique] = Marginal(domain, counts.astype(np.int64))
+        return found
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A fresh home with no ledger in it."""
+    place = tmp_path / "home"
+    monkeypatch.setenv("DP_RELEASE_HOME", str(place))
+    monkeypatch.delenv("DP_RELEASE_LEDGER", raising=False)
+    return place
