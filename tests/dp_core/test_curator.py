@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -95,9 +94,8 @@ def test_an_answer_given_before_is_given_again_and_costs_nothing():
 
 
 def test_a_statistic_without_a_proof_is_refused():
-    @dataclass
     class Homemade(InDif):
-        def largest_change(self, neighbours):
+        def largest_change(self, _):
             return 1
 
     curator, counter, _ = curator_of("pure")

@@ -88,7 +88,7 @@ def test_events_survive_being_written_down(scale, sensitivity, gumbel):
     ],
 )
 def test_what_is_not_an_event_is_not_read_as_one(values):
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r"."):
         event_from_json(values)
 
 
