@@ -49,6 +49,8 @@ _HINTS = (
     ("expected ',' or '}'", "a mapping {...} is not closed, or a comma is missing"),
     ("could not find expected ':'", "a key needs a colon and a space after it"),
     ("found unexpected ':'", "a key has no value here, or a text with a colon needs quotes"),
+    ("chomping or indentation indicators", "a text that starts with > or | needs quotes"),
+    ("expected <block end>", "check the indentation and the quotes here and just above"),
     ("unexpected end of stream", "a quote is opened and never closed"),
     ("did not find expected key", "check the indentation and the quotes here and just above"),
     ("did not find expected '-' indicator", "check the indentation of the list"),
@@ -235,13 +237,12 @@ class Node:
         before: Node | None = None
         for key, value in entries.items():
             if key not in known:
-                place = Node(None, self.source, value.line, self.key)
-                if _looks_like_decimal_comma(key, value, before):
-                    assert before is not None
+                if before is not None and _continues(value, before) and not _guess(key, known):
                     raise before.error(
-                        f"the number {before.content},{key} is written with a comma;"
-                        f" write {before.content}.{key}."
+                        f"a comma inside {{...}} ends a value; if {shown(key)} belongs to it, write"
+                        f" {_joined(str(before.content), key)}."
                     )
+                place = Node(None, self.source, value.line, self.key)
                 raise place.error(f"there is no key {shown(key)} here.{nearest(key, known)}")
             before = value
         for key in required:
@@ -518,15 +519,16 @@ def _number_hint(text: str) -> str:
     return "; write one such as 0.5, 1e-9 or 1/3"
 
 
-def _looks_like_decimal_comma(key: str, value: Node, before: Node | None) -> bool:
-    # `{epsilon: 1,0}` is read as the keys `epsilon` and `0`.
-    return (
-        value.content is None
-        and _DECIMAL.fullmatch(key) is not None
-        and before is not None
-        and isinstance(before.content, str)
-        and _INTEGER.fullmatch(before.content) is not None
-    )
+def _continues(value: Node, before: Node) -> bool:
+    # `{epsilon: 1,0}` is read as the keys `epsilon` and `0`, the latter without a value.
+    return value.content is None and isinstance(before.content, str) and value.line == before.line
+
+
+def _joined(text: str, key: str) -> str:
+    """Return how a value that a comma cut in two should have been written."""
+    if _INTEGER.fullmatch(text) and re.fullmatch(r"[0-9]+(?:[eE][+-]?[0-9]+)?", key):
+        return f"{text}.{key} with a decimal point"
+    return f'"{text}, {key}" in quotes'
 
 
 def _guess(word: str, known: Iterable[str]) -> str:

@@ -373,7 +373,7 @@ def refusal(path) -> str:
         ("epsilon: 1.0", "epsilon: 0", ["line 6, privacy.epsilon", "greater than 0"]),
         ("epsilon: 1.0", "epsilon: -1", ["line 6, privacy.epsilon", "greater than 0", "'-1'"]),
         ("epsilon: 1.0", "epsilon: one", ["line 6, privacy.epsilon", "'one' is not a number"]),
-        ("epsilon: 1.0", "epsilon: 1,0", ["line 6, privacy.epsilon", "1,0", "comma", "write 1.0"]),
+        ("epsilon: 1.0", "epsilon: 1,0", ["line 6, privacy.epsilon", "comma", "'0'", "write 1.0"]),
         ("epsilon: 1.0", 'epsilon: "1,0"', ["line 6, privacy.epsilon", "as in 1.0"]),
         ("epsilon: 1.0", 'epsilon: "1e400"', ["line 6, privacy.epsilon", "exponents"]),
         ("epsilon: 1.0", "epsilon: 1e-4000", ["line 6, privacy.epsilon", "exponents"]),
