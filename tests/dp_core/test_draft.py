@@ -25,7 +25,9 @@ TITLE = ("title: ", "title: Survey ")
 @pytest.fixture
 def survey(tmp_path):
     path = tmp_path / "survey.csv"
-    path.write_bytes(b'\xef\xbb\xbfage,"home, town",yes,caf\xc3\xa9\r\n3157,Leeds,x,y\r\n4498,\xff\r\n')
+    path.write_bytes(
+        b'\xef\xbb\xbfage,"home, town",yes,caf\xc3\xa9\r\n3157,Leeds,x,y\r\n4498,\xff\r\n'
+    )
     return path
 
 
