@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import contextlib
+import html
+import io
+import itertools
+import os
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from dp_core.bundle.checks import tally_sets
+from dp_core.bundle.pictures import estimate_column, picture
+from dp_core.bundle.report import example_code, report, within_words
+from dp_core.domain import Domain
+from dp_core.marginals import Measurement
+
+VOID = {"meta", "col", "line", "rect", "br", "hr"}
+
+
+class Page(HTMLParser):
+    """Collects elements and checks that they are closed in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+@pytest.fixture(scope="module")
+def page(bundle):
+    return Page((bundle / "report.html").read_text(encoding="utf-8"))
+
+
+def test_the_page_is_well_formed_and_has_what_readers_need(page):
+    tags = [tag for tag, _ in page.tags]
+
+    assert tags.count("h1") == 1
+    assert tags.count("main") == 1
+    attributes = dict(page.tags)
+    assert attributes["html"]["lang"] == "en"
+    assert any(values.get("name") == "viewport" for tag, values in page.tags if tag == "meta")
+    for tag, values in page.tags:
+        if tag == "th":
+            assert values.get("scope") in ("row", "col")
+
+
+def test_headings_do_not_skip_a_level(page):
+    levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
+
+    assert levels[0] == 1
+    assert all(later - earlier <= 1 for earlier, later in itertools.pairwise(levels))
+
+
+def test_links_lead_to_parts_of_the_page(page):
+    targets = {values["id"] for _, values in page.tags if "id" in values}
+    links = [values["href"] for tag, values in page.tags if tag == "a"]
+
+    assert links
+    assert {link.removeprefix("#") for link in links} <= targets
+
+
+def test_the_page_asks_nothing_of_the_network_and_runs_no_script(bundle, page):
+    text = (bundle / "report.html").read_text(encoding="utf-8")
+    assert {tag for tag, _ in page.tags}.isdisjoint({"script", "link", "img", "iframe", "object"})
+    for _, values in page.tags:
+        assert not {"src", "srcset", "action", "data"} & set(values)
+        assert not any(name.startswith("on") for name in values)
+    assert "http://" not in text
+    assert "https://" not in text
+    assert "url(" not in text
+    assert "@import" not in text
+    assert "default-src 'none'" in text
+
+
+def test_what_the_schema_says_is_text_and_never_markup(bundle):
+    text = (bundle / "report.html").read_text(encoding="utf-8")
+
+    assert "<script>" not in text
+    assert "&lt;script&gt;alert(" in text
+
+
+def test_the_page_says_what_was_protected_and_what_was_not(page):
+    for words in (
+        "ε = 1",
+        "one row added or removed",
+        "Not covered by this guarantee",
+        "is usually within",
+        "Never stack the sets into one file",
+        "These intervals are too narrow",
+        "dp-release verify",
+    ):
+        assert words in page.text
+
+
+def test_a_split_release_is_not_warned_about_shared_noise(make):
+    build, _ = make
+    published, data = build(mode="split")
+    tallies = tally_sets(published.schema.domain, published.measurements, [[one] for one in data])
+    text = report(published, tallies)
+
+    assert "These intervals are too narrow" not in text
+    assert "Every set has its own noisy measurement" in text
+    assert "Multiply W by 0.299" in text  # 300 rows for about 1003 records
+
+
+def test_the_same_release_gives_the_same_page(release):
+    published, data = release
+    tallies = tally_sets(published.schema.domain, published.measurements, [[one] for one in data])
+
+    assert report(published, tallies) == report(published, tallies)
+
+
+def test_a_release_without_tables_still_has_a_page(make, replace):
+    build, _ = make
+    published, data = build(sets=1)
+    tallies = tally_sets(published.schema.domain, (), [[data[0]]])
+    page = Page(report(replace(published, measurements=()), tallies))
+
+    assert "No noisy table holds this column." in page.text
+
+
+@pytest.mark.parametrize("mode", ["shared", "split"])
+@pytest.mark.parametrize("column", [0, 1, 2, 3])
+def test_the_python_code_runs_as_it_stands(make, replace, tmp_path, mode, column):
+    build, write = make
+    published, data = build(mode=mode)
+    folder = write(tmp_path / "out", published, data, tmp_path / "scratch")
+    columns = published.schema.columns
+    shown = replace(published.schema, columns=(columns[column],))
+    code = example_code(replace(published, schema=shown))
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(code.python, {})
+            exec(code.python_table, {})
+    finally:
+        os.chdir(before)
+    found = re.search(r"(.+), 95 % interval (.+) to (.+)", printed.getvalue())
+    assert found is not None
+    estimate, low, high = (float(text) for text in found.groups())
+    assert low <= estimate <= high
+
+
+def test_the_code_on_the_page_is_the_code_that_runs(bundle, release):
+    text = (bundle / "report.html").read_text(encoding="utf-8")
+    code = example_code(release[0])
+
+    shown = [
+        html.unescape(block)
+        for block in re.findall(r"<pre[^>]*><code>(.*?)</code></pre>", text, re.S)
+    ]
+    assert shown == [code.python, code.python_table, code.r, code.r_table]
+
+
+def test_noise_is_told_in_plain_words():
+    assert within_words(200, 12) == "a count of 200 is usually within 12"
+
+
+def table(clique: tuple[str, ...], scale: float, replicate: int = 0, stage: str = "measure"):
+    sizes = {"a": 3, "b": 4}
+    domain = Domain(clique, tuple(sizes[column] for column in clique))
+    return Measurement(
+        domain=domain,
+        values=np.arange(domain.size()).reshape(domain.sizes) + 10 * replicate,
+        noise="gaussian",
+        scale=scale,
+        stage=stage,
+        replicate=replicate,
+        grant=1,
+    )
+
+
+def test_a_column_is_estimated_from_its_least_noisy_table():
+    own, joint = table(("a",), 10.0, stage="one_way"), table(("a", "b"), 4.0)
+    found = estimate_column("a", [own, joint])
+    assert found is not None
+    assert "margin" in found.source
+    np.testing.assert_array_equal(found.counts, joint.values.sum(axis=1))
+    assert found.half_width == pytest.approx(1.96 * 8, rel=1e-3)
+    found = estimate_column("a", [own, table(("a", "b"), 6.0)])
+    assert found is not None
+    assert found.source == "its own noisy table"
+    assert found.half_width == 20
+    assert estimate_column("c", [own]) is None
+
+
+def test_measurements_of_several_sets_are_averaged():
+    found = estimate_column("a", [table(("a",), 10.0, 1), table(("a",), 10.0, 2)])
+
+    assert found is not None
+    np.testing.assert_array_equal(found.counts, [15, 16, 17])
+    assert found.half_width == pytest.approx(1.96 * 10 / 2**0.5, rel=1e-3)
+
+
+def test_marks_stay_on_the_picture(release):
+    published, data = release
+    tallies = tally_sets(published.schema.domain, published.measurements, [[one] for one in data])
+    for column in published.schema.columns:
+        drawn = picture(column, published.measurements, tallies, records=published.records)
+        assert len(drawn.marks) == column.size
+        assert sum(mark.synthetic for mark in drawn.marks) == pytest.approx(100)
+        for mark in drawn.marks:
+            places = (mark.bar, mark.whisker_low, mark.whisker_high, *mark.set_positions)
+            assert all(0 <= place <= 100 for place in places)
+            assert mark.lowest <= mark.synthetic <= mark.highest
+        assert drawn.wide == (column.size > 16)
+        assert len(drawn.ticks) <= 4

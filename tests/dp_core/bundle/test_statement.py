@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import datetime
+import json
+import math
+from fractions import Fraction
+
+import pytest
+
+from dp_core.accounting.currency import Currency, largest_limit
+from dp_core.bundle.statement import (
+    NOT_COVERED,
+    Guarantee,
+    exact,
+    file_record,
+    in_words,
+    plain,
+    render,
+    statement,
+    tightest_guarantee,
+)
+from dp_core.canonical import digest
+from dp_core.privacy import Privacy
+
+
+@pytest.fixture
+def document(bundle):
+    return json.loads((bundle / "release.json").read_bytes())
+
+
+def test_the_statement_lists_every_other_file_with_hash_and_size(bundle, document):
+    found = {
+        path.relative_to(bundle).as_posix(): file_record(path)
+        for path in bundle.rglob("*")
+        if path.is_file() and path.name != "release.json"
+    }
+
+    assert document["files"] == found
+
+
+def test_epsilon_and_delta_are_exact_and_readable(document):
+    enforced = document["guarantee"]["enforced"]
+
+    assert enforced["epsilon"] == {"exact": "1", "decimal": 1.0}
+    assert enforced["delta"] == {"exact": "1/1000000000", "decimal": 1e-9}
+    assert enforced["theorem"]
+    assert exact(Fraction(1, 3))["exact"] == "1/3"
+
+
+def test_what_is_not_covered_is_said(document):
+    said = " ".join(document["guarantee"]["not_covered"])
+
+    assert document["guarantee"]["not_covered"] == list(NOT_COVERED)
+    for word in ("exists", "draws", "publish it or withdraw it", "several releases", "their sum"):
+        assert word in said
+
+
+def test_hashes_are_those_of_what_stands_beside_them(document):
+    method = document["method"]
+
+    assert digest(method["plan"]) == method["plan_sha256"]
+    assert digest(method["schema"]) == method["schema_sha256"]
+    assert document.pop("sha256") == digest(document)
+
+
+def test_the_same_release_gives_the_same_bytes(release):
+    published, _ = release
+    files = {"b": {"sha256": "1", "bytes": 2}, "a": {"sha256": "0", "bytes": 1}}
+
+    assert render(statement(published, files)) == render(statement(published, files))
+    assert list(statement(published, files)["files"]) == ["a", "b"]
+
+
+def test_no_key_tells_durations_or_parts(document):
+    def keys(value):
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                yield key
+                yield from keys(inner)
+        elif isinstance(value, list):
+            for inner in value:
+                yield from keys(inner)
+
+    for key in keys(document):
+        assert not any(word in key for word in ("duration", "elapsed", "partition", "row_group"))
+
+
+def test_pure_money_gives_a_pure_guarantee_even_if_a_delta_was_allowed():
+    privacy = Privacy(epsilon=Fraction(1), delta=Fraction(1, 10**6), neighbours="add-remove")
+    best = tightest_guarantee(Currency("pure", Fraction(1)), privacy)
+
+    assert (best.epsilon, best.delta) == (1, 0)
+
+
+@pytest.mark.parametrize("kind", ["zcdp", "gaussian"])
+def test_the_tightest_guarantee_is_never_weaker_than_what_was_enforced(kind):
+    privacy = Privacy(epsilon=Fraction(1), delta=Fraction(1, 10**9), neighbours="add-remove")
+    limit = largest_limit(kind, privacy.epsilon, privacy.delta)
+
+    assert tightest_guarantee(Currency(kind, limit), privacy).epsilon <= 1
+    assert tightest_guarantee(Currency(kind, limit / 4), privacy).epsilon < Fraction(6, 10)
+
+
+def test_words_state_the_factor_and_the_exception():
+    pure = Guarantee(epsilon=Fraction(1), delta=Fraction(0), theorem="t")
+    words = in_words(pure, "add-remove", "row")
+    assert "one row added or removed" in words
+    assert f"{math.e:.4g} times" in words
+    assert "probability" not in words
+    loose = Guarantee(epsilon=Fraction(1000), delta=Fraction(1, 1000), theorem="t")
+    words = in_words(loose, "replace-one", "row")
+    assert "one row replaced" in words
+    assert "e^1000" in words
+    assert "apart from a probability of 0.001" in words
+
+
+def test_shared_sets_are_said_to_miss_the_common_noise(make):
+    build, _ = make
+    shared, split = (statement(build(mode=mode)[0], {}) for mode in ("shared", "split"))
+
+    assert "too small" in shared["sets"]["combine"]["covers"]
+    assert "too small" not in split["sets"]["combine"]["covers"]
+    assert "too small" in statement(build(mode="split", sets=1)[0], {})["sets"]["combine"]["covers"]
+
+
+def test_plain_values_are_exact_text():
+    assert plain({1: (Fraction(1, 3), datetime.date(2026, 1, 2), None, True, 0.5)}) == {
+        "1": ["1/3", "2026-01-02", None, True, 0.5]
+    }
+    assert plain(float("inf")) == "inf"
+
+
+def test_a_moment_without_time_zone_is_refused(release, replace):
+    with pytest.raises(ValueError, match="time zone"):
+        replace(release[0], created=datetime.datetime(2026, 1, 1))
+
+
+@pytest.mark.parametrize("change", [{"sets": 0}, {"rows": -1}, {"records": float("nan")}])
+def test_a_release_of_nothing_is_refused(release, replace, change):
+    with pytest.raises(ValueError, match=r"release|records"):
+        replace(release[0], **change)

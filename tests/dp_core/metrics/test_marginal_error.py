@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dp_core.dataset import Dataset
+from dp_core.domain import Domain
+from dp_core.metrics.marginal_error import (
+    Tally,
+    average_tvd,
+    batches,
+    small_cliques,
+    tvd,
+    within_limit,
+)
+
+
+def dataset(rows: int, sizes: tuple[int, ...], seed: int) -> Dataset:
+    rng = np.random.default_rng(seed)
+    domain = Domain(tuple("abcdefgh"[: len(sizes)]), sizes)
+    codes = np.stack([rng.integers(0, size, rows) for size in sizes]).astype(np.uint16)
+    return Dataset(domain, codes)
+
+
+def test_tvd_is_half_of_the_l1_of_normalised_tables():
+    assert tvd([3, 1], [1, 1]) == 0.25
+    assert tvd([[2, 0], [0, 0]], [[0, 0], [0, 7]]) == 1
+    assert tvd([1, 2, 3], [10, 20, 30]) == pytest.approx(0, abs=1e-15)
+
+
+def test_a_table_without_mass_is_far_from_one_with_mass_only():
+    assert tvd([0, 0], [1, 0]) == 1
+    assert tvd([0, 0], [0, 0]) == 0
+
+
+def test_tables_of_different_shapes_are_refused():
+    with pytest.raises(ValueError, match="cannot be compared"):
+        tvd([1, 2], [[1, 2]])
+
+
+@given(
+    rows=st.integers(0, 60),
+    sizes=st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple),
+    cuts=st.lists(st.integers(0, 60), max_size=3),
+)
+def test_a_tally_counts_the_same_however_the_data_arrive(rows, sizes, cuts):
+    data = dataset(rows, sizes, 1)
+    cliques = [
+        clique
+        for ways in range(len(sizes) + 1)
+        for clique in itertools.permutations(data.domain.columns, ways)
+    ]
+    tally = Tally(data.domain, cliques)
+    for start, stop in itertools.pairwise([0, *sorted(min(cut, rows) for cut in cuts), rows]):
+        tally.add(Dataset(data.domain, data.codes[:, start:stop]))
+
+    assert tally.rows == rows
+    for clique in cliques:
+        expected = np.zeros(data.domain.project(clique).sizes, dtype=np.int64)
+        for row in data.codes.T:
+            expected[tuple(int(row[axis]) for axis in data.domain.axes(clique))] += 1
+        np.testing.assert_array_equal(tally.count(clique), expected)
+
+
+def test_average_tvd_agrees_with_the_definition():
+    first, second = dataset(200, (2, 3, 4, 2), 1), dataset(150, (2, 3, 4, 2), 2)
+    for ways in (1, 2, 3):
+        cliques = list(itertools.combinations(first.domain.columns, ways))
+        a, b = Tally(first.domain, cliques).add(first), Tally(first.domain, cliques).add(second)
+        distances = [
+            np.abs(a.count(c) / first.rows - b.count(c) / second.rows).sum() / 2 for c in cliques
+        ]
+        found = average_tvd(first, second, ways)
+
+        assert found.mean == pytest.approx(np.mean(distances), rel=1e-12)
+        assert found.worst == pytest.approx(max(distances), rel=1e-12)
+        assert (found.tables, found.skipped) == (len(cliques), 0)
+
+
+def test_the_same_data_are_at_distance_zero():
+    data = dataset(100, (3, 3, 3), 3)
+
+    assert average_tvd(data, data, 2).mean == 0
+
+
+def test_tables_above_the_limit_are_left_out_and_counted():
+    first, second = dataset(50, (2, 30, 30), 1), dataset(50, (2, 30, 30), 2)
+    found = average_tvd(first, second, 2, cell_limit=100)
+
+    assert (found.tables, found.skipped) == (2, 1)
+    empty = average_tvd(first, second, 2, cell_limit=1)
+    assert math.isnan(empty.mean)
+    assert (empty.tables, empty.skipped) == (0, 3)
+
+
+def test_datasets_of_different_domains_are_refused():
+    with pytest.raises(ValueError, match="different domains"):
+        average_tvd(dataset(5, (2, 2), 1), dataset(5, (2, 3), 1), 1)
+
+
+def test_many_triples_are_sampled_without_repetition_and_always_the_same():
+    domain = Domain(tuple(f"c{index}" for index in range(40)), (2,) * 40)
+    sample = small_cliques(domain, 3, most=300)
+
+    assert sample == small_cliques(domain, 3, most=300)
+    assert len(set(sample)) == 300
+    assert all(list(clique) == sorted(clique, key=domain.columns.index) for clique in sample)
+
+
+def test_batches_keep_the_order_and_lose_nothing():
+    domain = Domain(("a", "b", "c"), (4000, 4000, 3))
+    cliques = small_cliques(domain, 2)
+
+    assert tuple(itertools.chain.from_iterable(batches(domain, cliques))) == cliques
+    assert len(list(batches(domain, cliques))) > 1
+    assert within_limit(domain, cliques, cell_limit=12_000) == ((("a", "c"), ("b", "c")), 1)
