@@ -58,7 +58,7 @@ def with_json(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.group(cls=Words, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="dp-release", prog_name="dp-release")
 def cli() -> None:
-    r"""Release differentially private synthetic microdata, against a ledger that gates every look.
+    """Release differentially private synthetic microdata, against a ledger that gates every look.
 
     \b
     Try it:           dp-release demo
@@ -66,7 +66,7 @@ def cli() -> None:
                       dp-release ledger open ACCOUNT --epsilon 1 --by NAME --reason TEXT
                       dp-release plan release.yaml
                       dp-release run release.yaml --out DIR
-    """
+    """  # noqa: D301 (click's sign for text that is not to be wrapped)
 
 
 @cli.command()

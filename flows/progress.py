@@ -28,6 +28,7 @@ class StageProgress:
         self._live = sys.stderr.isatty() and not quiet
         self._started: dict[str, float] = {}
         self._bars: dict[str, int] = {}
+        self._ended: set[str] = set()
         self._progress: object | None = None
 
     def say(self, sentence: str) -> None:
@@ -51,7 +52,8 @@ class StageProgress:
             bar.update(self._bars[stage], completed=min(done, 1.0))
             return
         started = self._started.setdefault(stage, time.monotonic())
-        if done >= 1.0:
+        if done >= 1.0 and stage not in self._ended:
+            self._ended.add(stage)
             sys.stderr.write(f"  {words}: {time.monotonic() - started:.1f} s\n")
 
     def stop(self) -> None:
@@ -60,7 +62,7 @@ class StageProgress:
             self._bar().stop()
             self._progress = None
 
-    def _bar(self):  # type: ignore[no-untyped-def]  # rich is imported only on a terminal
+    def _bar(self):
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 

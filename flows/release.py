@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prefect import flow
-from tasks.count_marginals import count_marginals
-from tasks.discretize import discretize
-from tasks.validate_schema import validate_schema
 
 from dp_core.bundle.writer import check_destination
 from dp_core.errors import BadInput
 from dp_core.plan import make_plan
 from dp_core.spec_file import load_spec
 from tasks.check_quality import check_quality
-from tasks.identify import identify
+from tasks.confidential_stages import (
+    count_marginals,
+    discretize,
+    identify,
+    validate_schema,
+)
 from tasks.measure_marginals import measure_basics, measure_marginals
 from tasks.places import home, open_ledger
 from tasks.publish import publish

@@ -50,7 +50,7 @@ def tally_sets(run: Run) -> tuple[Tally, ...]:
     tallies = []
     for number in range(1, run.spec.sets + 1):
         tally, store = Tally(domain, cliques), synthetic_codes(run, number)
-        for chunk in range(len(store.chunks)):
+        for chunk in range(store.chunks):
             codes = np.stack([column.astype(np.uint16) for column in store.read(chunk)])
             tally.add(Dataset(domain, codes))
         tallies.append(tally)

@@ -64,14 +64,14 @@ def _codes_folder(run: Run, number: int) -> Path:
 
 def _write_set(run: Run, number: int, model: Model, rows: int) -> None:
     from dp_core.bundle.synthetic_file import write_synthetic
-    from dp_core.code_store import CodeWriter
+    from dp_core.code_store import StoreWriter
     from dp_core.codec import decode
 
     schema = run.spec.schema
     path = synthetic_file(run, number)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     _codes_folder(run, number).parent.mkdir(mode=0o700, exist_ok=True)
-    with CodeWriter(_codes_folder(run, number), schema.domain) as store:
+    with StoreWriter(_codes_folder(run, number), schema.domain) as store:
 
         def tables() -> Iterator[pa.Table]:
             for position, piece in enumerate(_pieces(run, number, model, rows)):

@@ -225,7 +225,7 @@ class Utility:
 
 def utility(
     real: Counter,
-    synthetic: Sequence[Dataset],
+    synthetic: Sequence[Counter],
     domain: Domain,
     *,
     ways: Sequence[int] = (1, 2, 3),
@@ -238,7 +238,7 @@ def utility(
 
     Args:
         real: Exact counts of the confidential file, after validation.
-        synthetic: The sets, as codes.
+        synthetic: Counts of each set.
         domain: All columns.
         ways: Numbers of columns per table.
         cell_limit: Larger tables are left out and counted as such.
@@ -255,10 +255,10 @@ def utility(
         distances: list[dict[Clique, float]] = [{} for _ in synthetic]
         for group in batches(domain, cliques):
             exact = real.count(group)
-            for found, data in zip(distances, synthetic, strict=True):
-                tally = Tally(domain, group).add(data)
+            for found, counter in zip(distances, synthetic, strict=True):
+                drawn = counter.count(group)
                 for clique in group:
-                    found[clique] = tvd(exact[clique].counts, tally.count(clique))
+                    found[clique] = tvd(exact[clique].counts, drawn[clique].counts)
         for error, found in zip(errors, distances, strict=True):
             error.append(summarise(way, found, skipped=skipped))
     return Utility(tuple(tuple(error) for error in errors))

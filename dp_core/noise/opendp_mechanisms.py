@@ -24,7 +24,8 @@ def add_noise(
     )
     domain = dp.vector_domain(dp.atom_domain(T="i64"))
     mechanism = make(domain, metric, scale=_exact_float(scale))
-    noisy = np.asarray(mechanism(values.ravel()), dtype=np.int64)
+    # OpenDP takes writable memory only; a counter's tables are not.
+    noisy = np.asarray(mechanism(np.array(values.ravel())), dtype=np.int64)
     return noisy.reshape(values.shape)
 
 
@@ -40,7 +41,7 @@ def noisy_max(scores: NDArray[np.int64], scale: Fraction, *, gumbel: bool) -> in
         measure,
         scale=_exact_float(scale),
     )
-    return int(mechanism(scores))
+    return int(mechanism(np.array(scores)))
 
 
 def _exact_float(scale: Fraction) -> float:
