@@ -84,6 +84,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         picture(column, published.measurements, tallies, records=published.records)
         for column in published.schema.columns
     ]
+    rows = sum(published.set_rows) / published.sets
     template = environment.get_template("report.html.jinja")
     return template.render(
         published=published,
@@ -107,7 +108,9 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         code=example_code(published),
         combine=combining_rule(published.mode, published.sets),
         shared=published.mode == "shared" or published.sets == 1,
-        rows_differ=abs(published.rows / max(published.records, 1.0) - 1) > 0.05,
+        rows=rows,
+        uneven=len(set(published.set_rows)) > 1,
+        rows_differ=abs(rows / max(published.records, 1.0) - 1) > 0.05,
         plan_hash=digest(plain(published.plan)),
         schema_hash=digest(plain(published.schema.document)),
         software=dict(sorted((published.software or software_versions()).items())),

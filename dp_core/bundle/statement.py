@@ -78,7 +78,7 @@ class Published:
         receipts: All rows of this release in the ledger so far, in their order.
         measurements: Every noisy table.
         sets: Number of synthetic sets, m.
-        rows: Records of each synthetic set.
+        rows: Records of each synthetic set: one number for all, or one for each.
         mode: `shared`: m sets from one measurement; `split`: one measurement for each.
         seed: Of post-processing.
         records: Number of records of the file: public, or estimated from noisy tables.
@@ -102,7 +102,7 @@ class Published:
     receipts: tuple[Row, ...]
     measurements: tuple[Measurement, ...]
     sets: int
-    rows: int
+    rows: int | tuple[int, ...]
     mode: Literal["shared", "split"]
     seed: int
     records: float
@@ -115,10 +115,15 @@ class Published:
     def __post_init__(self) -> None:
         if self.created.tzinfo is None:
             raise ValueError("The moment of publication needs a time zone.")
-        if self.sets < 1 or self.rows < 0:
+        if self.sets < 1 or len(self.set_rows) != self.sets or min(self.set_rows) < 0:
             raise ValueError(f"A release of {self.sets} sets of {self.rows} rows is none.")
         if not (math.isfinite(self.records) and self.records >= 0):
             raise ValueError("The number of records is a number of at least 0.")
+
+    @property
+    def set_rows(self) -> tuple[int, ...]:
+        """Records of each set, length `sets`."""
+        return (self.rows,) * self.sets if isinstance(self.rows, int) else self.rows
 
     @property
     def enforced(self) -> Guarantee:
@@ -196,7 +201,7 @@ def statement(published: Published, files: Mapping[str, Mapping[str, object]]) -
         },
         "sets": {
             "m": published.sets,
-            "rows": published.rows,
+            "rows": list(published.set_rows),
             "mode": published.mode,
             "seed": published.seed,
             "records": {

@@ -160,8 +160,9 @@ class _Claims:
     reserve: Row
     charges: tuple[_Charge, ...]
     committed: frozenset[str]
+    settled: Fraction | None
     sets: int
-    rows: int
+    rows: tuple[int, ...]
 
 
 def _guard(name: str, check: Callable[[], str | tuple[str, ...]]) -> Check:
@@ -292,8 +293,9 @@ def _read_claims(document: Mapping[str, Any]) -> _Claims:
         reserve=reserve,
         charges=tuple(_charge(row) for row in mine if row.kind == "charge"),
         committed=frozenset(_text(row.body["batch"]) for row in mine if row.kind == "commit"),
+        settled=next((_exact(row.body["spent"]) for row in mine if row.kind == "settle"), None),
         sets=_whole(document["sets"]["m"]),
-        rows=_whole(document["sets"]["rows"]),
+        rows=tuple(_whole(rows) for rows in document["sets"]["rows"]),
     )
 
 
@@ -392,6 +394,8 @@ def _charges(claims: _Claims) -> str | tuple[str, ...]:
             wrong.append(f"Stage {stage!r:.40} charged more than was reserved for it.")
     if sum(spent.values()) > claims.currency.limit or sum(costs.values()) > claims.currency.limit:
         wrong.append("The charges add up to more than was reserved.")
+    if claims.settled is not None and claims.settled != sum(spent.values()):
+        wrong.append("The settlement states another sum than was charged.")
     if not claims.charges:
         wrong.append("Nothing was charged, so nothing can have been measured.")
     return tuple(wrong) or (
@@ -459,6 +463,8 @@ def _sets(folder: Path, claims: _Claims) -> str | tuple[str, ...]:
     wrong: list[str] = []
     if claims.reserve.body["sets"] != claims.sets:
         wrong.append(f"{STATEMENT} states another number of sets than was reserved.")
+    if len(claims.rows) != claims.sets:
+        return (f"{STATEMENT} does not state the rows of every set.",)
     described = _codebook_columns(folder)
     names = {path.name for path in (folder / "synthetic").glob("*")}
     if len(names) != claims.sets:
@@ -471,13 +477,15 @@ def _sets(folder: Path, claims: _Claims) -> str | tuple[str, ...]:
         except (OSError, pa.ArrowException, ValueError):
             wrong.append(f"{path} cannot be read as Parquet.")
             continue
-        if rows != claims.rows:
+        if rows != claims.rows[number - 1]:
             wrong.append(f"{path} has another number of rows than {STATEMENT} states.")
         if described is not None and columns != described.get(path):
             wrong.append(f"{path} has other columns than {CODEBOOK} describes.")
     if described is None:
         wrong.append(f"{CODEBOOK} cannot be read as a codebook.")
-    return tuple(wrong) or f"{claims.sets} synthetic sets of {claims.rows} rows, as described."
+    return (
+        tuple(wrong) or f"{claims.sets} synthetic sets with {sum(claims.rows)} rows, as described."
+    )
 
 
 def _codebook_columns(folder: Path) -> dict[str, list[str]] | None:

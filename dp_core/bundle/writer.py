@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import os
 import shutil
 from collections.abc import Sequence
@@ -62,8 +64,9 @@ def write_bundle(
     that exists is whole. Files are readable by all.
 
     Args:
-        folder: New, or empty.
-        published: The release.
+        folder: New, or empty; or holding this very bundle, which is then left as it is: an
+            interruption may come between the renaming and whatever follows it.
+        published: The release; the rows of each set are taken from the tallies.
         synthetic: The m synthetic sets, written by `write_synthetic`, in order; they are copied.
         tallies: One per set, of `checks.needed_counts`.
 
@@ -75,8 +78,10 @@ def write_bundle(
         raise ValueError(
             f"{published.sets} sets, but {len(synthetic)} files and {len(tallies)} tallies."
         )
+    published = dataclasses.replace(published, rows=tuple(tally.rows for tally in tallies))
     folder = folder.absolute()
-    check_destination(folder)
+    if not (folder / STATEMENT).is_file():
+        check_destination(folder)
     partial = folder.parent / f".{folder.name}.partial"
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -87,7 +92,11 @@ def write_bundle(
         for path in [*_folders(partial), partial]:
             path.chmod(0o755)
             settle(path)
-        os.rename(partial, folder)
+        if (folder / STATEMENT).is_file() and _same(partial, folder):
+            shutil.rmtree(partial)
+        else:
+            check_destination(folder)
+            os.rename(partial, folder)
         settle(folder.parent)
     except OSError as error:
         shutil.rmtree(partial, ignore_errors=True)
@@ -101,8 +110,6 @@ def write_bundle(
 def _fill(
     folder: Path, published: Published, synthetic: Sequence[Path], tallies: Sequence[Tally]
 ) -> None:
-    import json
-
     files: dict[str, dict[str, object]] = {}
     (folder / "synthetic").mkdir()
     for number, source in enumerate(synthetic, start=1):
@@ -126,6 +133,19 @@ def _fill(
         _write(folder / name, text)
         files[name] = file_record(folder / name)
     _write(folder / STATEMENT, render(statement(published, files)))
+
+
+def _same(first: Path, second: Path) -> bool:
+    """Whether two folders hold the same files, byte by byte."""
+
+    def content(folder: Path) -> dict[str, object]:
+        return {
+            path.relative_to(folder).as_posix(): file_record(path)
+            for path in folder.rglob("*")
+            if not path.is_dir()
+        }
+
+    return content(first) == content(second)
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -135,7 +135,9 @@ def test_a_moment_without_time_zone_is_refused(release, replace):
         replace(release[0], created=datetime.datetime(2026, 1, 1))
 
 
-@pytest.mark.parametrize("change", [{"sets": 0}, {"rows": -1}, {"records": float("nan")}])
+@pytest.mark.parametrize(
+    "change", [{"sets": 0}, {"rows": -1}, {"rows": (300,)}, {"records": float("nan")}]
+)
 def test_a_release_of_nothing_is_refused(release, replace, change):
     with pytest.raises(ValueError, match=r"release|records"):
         replace(release[0], **change)

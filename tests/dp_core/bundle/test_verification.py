@@ -290,6 +290,21 @@ def test_a_stage_that_was_not_reserved_shows(broken):
     assert "another stage" in found["tables"]
 
 
+def test_a_settlement_that_does_not_fit_the_charges_shows(broken):
+    document = statement_of(broken)
+    receipts = document["ledger"]["receipts"]
+    reserve = receipts[0]["number"]
+    spent = sum(Fraction(r["body"]["cost"]) for r in receipts if r["kind"] == "charge")
+    for stated, passes in [(spent, True), (spent / 2, False)]:
+        end = {**receipts[-1], "number": receipts[-1]["number"] + 1, "kind": "settle"}
+        end["body"] = {"reservation": reserve, "outcome": "finished", "spent": str(stated)}
+        forged = copy.deepcopy(document)
+        forged["ledger"]["receipts"].append(end)
+        relink(forged)
+        reseal(broken, forged)
+        assert verify(broken).passed == passes
+
+
 def change_tables(folder: Path, column: str, change: object) -> None:
     path = folder / "marginals.parquet"
     rows = pq.read_table(path)

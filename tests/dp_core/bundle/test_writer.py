@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 import stat
@@ -11,6 +12,7 @@ from dp_core.bundle import writer
 from dp_core.bundle.checks import tally_sets
 from dp_core.bundle.verification import verify
 from dp_core.bundle.writer import check_destination, write_bundle
+from dp_core.dataset import Dataset
 from dp_core.errors import BadInput, StageFailed
 
 
@@ -68,6 +70,36 @@ def test_a_folder_with_something_in_it_is_refused_and_left_alone(tmp_path, parts
     with pytest.raises(BadInput, match="not empty"):
         write_bundle(tmp_path / "out", **parts)
     assert [path.name for path in tmp_path.rglob("*")] == ["out", "mine.txt"]
+
+
+def test_this_very_bundle_is_left_as_it_is(tmp_path, parts):
+    folder = write_bundle(tmp_path / "out", **parts)
+    before = (folder / "release.json").stat().st_mtime_ns
+
+    assert write_bundle(folder, **parts) == folder
+    assert (folder / "release.json").stat().st_mtime_ns == before
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("name", ["release.json", "report.html", "mine.txt"])
+def test_a_bundle_that_differs_is_refused_and_left_alone(tmp_path, parts, name):
+    folder = write_bundle(tmp_path / "out", **parts)
+    (folder / name).write_text("mine")
+    with pytest.raises(BadInput, match="not empty"):
+        write_bundle(folder, **parts)
+    assert (folder / name).read_text() == "mine"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_sets_may_have_different_numbers_of_rows(tmp_path, make):
+    build, write = make
+    published, data = build(mode="split")
+    shorter = Dataset(data[1].domain, data[1].codes[:, :-7])
+    folder = write(tmp_path / "out", published, (data[0], shorter), tmp_path / "scratch")
+
+    assert json.loads((folder / "release.json").read_bytes())["sets"]["rows"] == [300, 293]
+    assert verify(folder).passed
+    assert "296 rows on average" in (folder / "report.html").read_text()
 
 
 def test_a_file_a_link_and_a_place_below_a_file_are_refused(tmp_path):
