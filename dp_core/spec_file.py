@@ -7,7 +7,6 @@ preset one by one; options of a method stand under its stage and are the fields 
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any, Literal
 from dp_core import registry
 from dp_core.errors import BadInput, nearest
 from dp_core.method_options import plain_options, read_options
+from dp_core.names import check_name
 from dp_core.presets import PRESETS, Preset
 from dp_core.privacy import PAYING_STAGES, Neighbours, Noise, Privacy, Stage
 from dp_core.schema import Schema
@@ -28,7 +28,6 @@ DEFAULT_METHOD = "privsyn"
 MAX_EPSILON = 1000
 MAX_SETS = 1000
 MAX_ROWS = 10**10
-MAX_NAME = 100
 
 _KEYS = (
     "version",
@@ -55,7 +54,6 @@ _SECTION_KEYS = {
 _NEIGHBOURS: tuple[Neighbours, ...] = ("add-remove", "replace-one")
 _NOISE: tuple[Noise | Literal["auto"], ...] = ("auto", "laplace", "gaussian")
 _MODES: tuple[Literal["shared", "split"], ...] = ("shared", "split")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
 _EXAMPLES = {
     "privacy": "{epsilon: 1.0, delta: 1.0e-9}",
     "total": "{share: 0.02}",
@@ -77,7 +75,8 @@ def load_spec(path: Path) -> ReleaseSpec:
     root = load(path).root
     keys = _top(root)
     check_version(keys["version"], VERSION)
-    release, account = _read_name(keys["release"]), _read_name(keys["account"])
+    release = _read_name(keys["release"], "release")
+    account = _read_name(keys["account"], "account")
     data = _read_path(keys["data"])
     privacy = _read_privacy(_section(keys, "privacy", root))
     method = _read_method(keys.get("method"))
@@ -191,14 +190,11 @@ def _section(keys: Mapping[str, Node], name: str, root: Node) -> Node:
     return keys[name]
 
 
-def _read_name(node: Node) -> str:
-    name = node.text(example="rand-2026q4")
-    if len(name) > MAX_NAME or not _NAME.fullmatch(name):
-        raise node.error(
-            f"{shown(name)} is not a name: letters, digits, dots, _ and - only, beginning with a"
-            f" letter or digit, at most {MAX_NAME} of them."
-        )
-    return name
+def _read_name(node: Node, what: str) -> str:
+    try:
+        return check_name(node.text(example="rand-2026q4"), what=what)
+    except BadInput as error:
+        raise node.error(error.message) from None
 
 
 def _read_path(node: Node) -> str:

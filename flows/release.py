@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prefect import flow
+from prefect import Task, flow
 
 from dp_core.bundle.writer import check_destination
 from dp_core.errors import BadInput
@@ -88,14 +89,21 @@ def release(spec: str, out: str, dask: str | None = None, keep_confidential: boo
     publish_artifacts(run)
 
 
-def make_release(run: Run) -> None:
-    """Do every stage that is not done yet."""
+def make_release(
+    run: Run, perform: Callable[[Task[[Run], None], Run], None] = Task.__call__
+) -> None:
+    """Do every stage that is not done yet.
+
+    Args:
+        run: The release.
+        perform: How a stage is done; the default is as a task of the flow it is called from.
+    """
     if any(run.folder.done(stage) is None for stage in CONFIDENTIAL_STAGES):
         # Whatever was finished earlier was finished for this input, or not at all.
         run.folder.forget("identify")
-        identify(run)
+        perform(identify, run)
     for stage in STAGES:
-        stage(run)
+        perform(stage, run)
 
 
 def open_run(

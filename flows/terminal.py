@@ -13,7 +13,10 @@ MOST_TABLES = 40
 
 def show(what: str, answer: Mapping[str, Any]) -> None:
     """Print an answer for a person."""
-    console = Console(highlight=False, soft_wrap=False)
+    # Off a terminal nobody is helped by lines cut at 80 characters.
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=200)
     {
         "plan": _plan,
         "made": _made,
