@@ -56,8 +56,8 @@ PRESETS: Mapping[str, Preset] = {
         reconstruct="gum",
         shares={
             "one_way": Fraction(1, 10),
-            "select": Fraction(1, 10),
-            "measure": Fraction(8, 10),
+            "select": Fraction(1, 20),
+            "measure": Fraction(17, 20),
         },
     ),
 }

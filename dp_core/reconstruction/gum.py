@@ -18,6 +18,7 @@ from dp_core.dataset import Dataset
 from dp_core.domain import Clique, Domain
 from dp_core.marginals import Measurement, Table
 from dp_core.reconstruction.consistency import column_tables, consistent
+from dp_core.reconstruction.shrinkage import shrunk
 from dp_core.structural_zeros import StructuralZeros
 
 
@@ -84,14 +85,17 @@ class Gum:
         decay: What the step is multiplied by after every round.
         copies: Part of the received records that are copies of one already in the cell.
         tolerance: Stop when a round lowers the summed error by less than this part of it.
-        consistency_rounds: How often agreement and nonnegativity alternate beforehand.
+        shrink: Whether noisy cells are drawn towards what smaller tables say of them, as much as
+            the noise warrants; otherwise negative ones are moved to zero, as in the paper.
+        consistency_rounds: Without `shrink`, how often agreement and nonnegativity alternate.
     """
 
     rounds: int = 20
     step: float = 1.0
     decay: float = 0.9
-    copies: float = 0.5
-    tolerance: float = 0.002
+    copies: float = 0.05
+    tolerance: float = 0.0005
+    shrink: bool = True
     consistency_rounds: int = 5
 
     def check(self, domain: Domain) -> None:
@@ -110,6 +114,9 @@ class Gum:
         zeros: StructuralZeros,
         rng: np.random.Generator,  # noqa: ARG002
     ) -> GumModel:
+        if self.shrink:
+            tables, total = shrunk(domain, measurements, rows=rows, zeros=zeros)
+            return GumModel(domain, tables, total, zeros, self)
         tables, total = consistent(
             domain, measurements, rows=rows, zeros=zeros, rounds=self.consistency_rounds
         )

@@ -162,14 +162,22 @@ def _update(  # type: ignore[no-untyped-def]
     for table in range(tables):
         largest = max(largest, first_cell[table + 1] - first_cell[table])
     cell_of = np.empty(rows, dtype=np.int32)
-    held = np.empty(largest, dtype=np.int64)
-    work = np.empty((4, largest + 1), dtype=np.int64)
-    leavers = np.empty(rows, dtype=np.int32)
-    donors = np.empty(rows, dtype=np.int32)
+    work = np.zeros((5, largest), dtype=np.int32)
+    drawn = np.empty(rows + largest + 1, dtype=np.int32)
     order = np.arange(tables)
     errors = np.empty(rounds)
     done = 0
+    shuffled = np.empty(rows, dtype=codes.dtype)
+    permutation = np.arange(rows).astype(np.int32)
     for turn in range(rounds):
+        # Tables take records in order; a new order keeps those moved together from moving on so.
+        for place in range(rows - 1, 0, -1):
+            other = int(_random(state) * (place + 1))
+            permutation[place], permutation[other] = permutation[other], permutation[place]
+        for column in range(codes.shape[0]):
+            for row in range(rows):
+                shuffled[row] = codes[column, permutation[row]]
+            codes[column, :] = shuffled
         for place in range(tables - 1, 0, -1):
             other = int(_random(state) * (place + 1))
             order[place], order[other] = order[other], order[place]
@@ -184,10 +192,8 @@ def _update(  # type: ignore[no-untyped-def]
                 step,
                 copies,
                 cell_of,
-                held,
                 work,
-                leavers,
-                donors,
+                drawn,
                 state,
             )
         errors[turn] = error
@@ -208,16 +214,15 @@ def _visit(  # type: ignore[no-untyped-def]
     step,
     copies,
     cell_of,
-    held,
     work,
-    leavers,
-    donors,
+    drawn,
     state,
 ):
     """Mend a part of one table's error; return its summed error beforehand, records."""
     rows = codes.shape[1]
     cells = wanted.size
     width = axes.size
+    held, take, begin, at, end = work[0], work[1], work[2], work[3], work[4]
     # Cells are numbered with the first axis slowest, or with the last one in every other round:
     # leavers are matched to receivers in that order, so most of them keep that axis's code.
     stride = np.empty(width, dtype=np.int64)
@@ -234,26 +239,15 @@ def _visit(  # type: ignore[no-untyped-def]
     else:
         stride[:] = natural
     held[:cells] = 0
-    if width == 2:
-        one, two = codes[axes[0]], codes[axes[1]]
-        s0, s1 = np.int32(stride[0]), np.int32(stride[1])
-        for row in range(rows):
-            cell = np.int32(one[row]) * s0 + np.int32(two[row]) * s1
-            cell_of[row] = cell
-            held[cell] += 1
-    else:
-        for row in range(rows):
-            cell = 0
-            for k in range(width):
-                cell += codes[axes[k], row] * stride[k]
-            cell_of[row] = cell
-            held[cell] += 1
+    _number(codes, axes, stride, cell_of)
+    for row in range(rows):
+        held[cell_of[row]] += 1
 
     # How many leave and enter each cell: rounded together, so that both sum to the same.
-    give, take, give_at, take_at = work[0], work[1], work[2], work[3]
     error = 0.0
     given = taken = _random(state)
     leaving = entering = 0
+    filled = 0
     for cell in range(cells):
         place = cell
         if reverse:
@@ -263,62 +257,54 @@ def _visit(  # type: ignore[no-untyped-def]
                 place += (rest // stride[k]) * natural[k]
                 rest %= stride[k]
         gap = wanted[place] - held[cell]
-        give[cell] = take[cell] = 0
+        draw = take[cell] = 0
         if gap < 0:
             error -= gap
             given -= step * gap
-            give[cell] = int(given) - leaving
-            leaving += give[cell]
+            draw = int(given) - leaving
+            leaving += draw
         elif gap > 0:
             error += gap
             taken += step * gap
             take[cell] = int(taken) - entering
             entering += take[cell]
+            # Records to copy, each once; an empty cell has none.
+            draw = min(int(take[cell] * copies + _random(state)), take[cell], held[cell])
+        begin[cell] = at[cell] = filled
+        end[cell] = filled + draw
+        filled += draw + 1  # one place to spare: where a cell's surplus is written
     if leaving == 0 or entering == 0:
         return error
 
-    # Copies need a record in the cell to copy; every cell's donors are drawn without repetition.
-    run_give = run_take = 0
-    for cell in range(cells):
-        give_at[cell] = run_give
-        run_give += give[cell]
-        copied = 0
-        if take[cell] > 0 and held[cell] > 0:
-            copied = min(int(take[cell] * copies + _random(state)), take[cell], held[cell])
-        take_at[cell] = run_take
-        run_take += copied
-        # From here on: > 0 still to draw from the cell's `held` records not yet seen.
-        if give[cell] == 0 and copied > 0:
-            give[cell] = -copied
-    for row in range(rows):
-        cell = cell_of[row]
-        left = give[cell]
-        if left == 0:
-            continue
-        if left > 0:
-            if _random(state) * held[cell] < left:
-                leavers[give_at[cell]] = row
-                give_at[cell] += 1
-                give[cell] = left - 1
-        elif _random(state) * held[cell] < -left:
-            donors[take_at[cell]] = row
-            take_at[cell] += 1
-            give[cell] = left + 1
-        held[cell] -= 1
+    # Records are taken in their order from a random one on, without a branch in the loop.
+    first = int(_random(state) * rows)
+    for part in range(2):
+        low, high = (first, rows) if part == 0 else (0, first)
+        for row in range(low, high):
+            cell = cell_of[row]
+            place = at[cell]
+            drawn[place] = row
+            at[cell] = place + (place < end[cell])
 
-    next_leaver = 0
-    donor = 0
+    source = leaver = 0
     for cell in range(cells):
+        if take[cell] == 0:
+            continue
+        donor = begin[cell]
         for _ in range(take[cell]):
-            if next_leaver == leaving:
+            while source < cells and (take[source] > 0 or leaver >= end[source]):
+                source += 1
+                if source < cells:
+                    leaver = begin[source]
+            if source >= cells:
                 return error
-            row = leavers[next_leaver]
-            next_leaver += 1
-            if donor < take_at[cell] and take_at[cell] > 0:
-                source = donors[donor]
+            row = drawn[leaver]
+            leaver += 1
+            if donor < end[cell]:
+                copied = drawn[donor]
                 donor += 1
                 for column in range(codes.shape[0]):
-                    codes[column, row] = codes[column, source]
+                    codes[column, row] = codes[column, copied]
             else:
                 rest = cell
                 if reverse:
@@ -330,3 +316,24 @@ def _visit(  # type: ignore[no-untyped-def]
                         codes[axes[k], row] = rest // stride[k]
                         rest %= stride[k]
     return error
+
+
+@numba.njit(nogil=True, cache=True)
+def _number(codes, axes, stride, cell_of):  # type: ignore[no-untyped-def]
+    """Write every record's cell."""
+    rows = codes.shape[1]
+    one = codes[axes[0]]
+    by = np.int32(stride[0])
+    if axes.size == 1:
+        for row in range(rows):
+            cell_of[row] = np.int32(one[row]) * by
+        return
+    two = codes[axes[1]]
+    by_two = np.int32(stride[1])
+    for row in range(rows):
+        cell_of[row] = np.int32(one[row]) * by + np.int32(two[row]) * by_two
+    for k in range(2, axes.size):
+        more = codes[axes[k]]
+        by = np.int32(stride[k])
+        for row in range(rows):
+            cell_of[row] += np.int32(more[row]) * by

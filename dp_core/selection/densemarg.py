@@ -7,18 +7,20 @@ public numbers. Zhang et al., PrivSyn, 2021, Sections 3 and 4.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.domain import Clique, Domain
 from dp_core.marginals import Measurement
-from dp_core.selection.allocation import Allocation, shares, weight
+from dp_core.selection.allocation import Allocation, normalise, weight
+from dp_core.selection.balance import Problem, balance, posterior_mean
 from dp_core.selection.base import Selection
+from dp_core.structural_zeros import StructuralZeros
 
 if TYPE_CHECKING:
     from dp_core.curator import Curator
@@ -32,10 +34,14 @@ class DenseMarg:
     """Choose pairs by noisy dependence, then join them where their union is small.
 
     Attributes:
+        rule: `balance` divides the budget so that the error left after shrinkage is least, and
+            measures what gets a share; `greedy` is the paper's Algorithm 1, for which every cell's
+            noise counts in full. Without a one-way stage there is nothing to balance: greedy.
         max_cells: Pairs with more cells are never measured, nor asked about.
         gamma: Cliques of pairs are joined into one table of at most this many cells; 0: never.
     """
 
+    rule: Literal["balance", "greedy"] = "balance"
     max_cells: int = 2**20
     gamma: int = 0
 
@@ -59,7 +65,7 @@ class DenseMarg:
     def select(
         self,
         curator: Curator,
-        known: Sequence[Measurement],  # noqa: ARG002
+        known: Sequence[Measurement],
         *,
         domain: Domain,
         cost: Fraction,
@@ -68,29 +74,102 @@ class DenseMarg:
         from dp_core.scores import InDif
 
         pairs = tuple((one, two) for one, two in self.needs(domain))
-        allocation: Allocation = "epsilon" if curator.currency.kind == "pure" else "rho"
-        cliques: tuple[Clique, ...] = ()
+        pure = curator.currency.kind == "pure"
+        noisy = np.zeros(0)
+        stddev = 0.0
         if pairs:
-            noisy = curator.perturb("select", "indif", InDif(pairs), cost)
-            order, _ = greedy(
-                noisy.astype(np.float64),
-                [domain.size(pair) for pair in pairs],
-                lambda part: curator.count_noise(measure_cost * part).mean_absolute,
-                allocation,
+            statistic = InDif(pairs)
+            noisy = curator.perturb("select", "indif", statistic, cost).astype(np.float64)
+            stddev = curator.statistic_noise(statistic, cost).stddev
+        noise = curator.count_noise(measure_cost)
+        measured = {column for measurement in known for column in measurement.clique}
+        if self.rule == "balance" and measured == set(domain.columns):
+            chosen = self._balanced(domain, known, pairs, noisy, stddev, noise.stddev, pure)
+        else:
+            chosen = self._greedy(domain, pairs, noisy, noise.mean_absolute, pure)
+        note = {
+            "rule": self.rule,
+            "noise_stddev": stddev,
+            "indif": {" x ".join(pair): int(x) for pair, x in zip(pairs, noisy, strict=True)},
+        }
+        cliques, weights = zip(*chosen.items(), strict=True)
+        return Selection(cliques=cliques, weights=normalise(weights), note=note)
+
+    def _balanced(
+        self,
+        domain: Domain,
+        known: Sequence[Measurement],
+        pairs: Sequence[tuple[str, str]],
+        noisy: NDArray[np.float64],
+        stddev: float,
+        noise: float,
+        pure: bool,
+    ) -> dict[Clique, int]:
+        """Return whole weights of the tables to measure, by `balance`."""
+        columns = one_way_tables(domain, known)
+        share = balance(
+            Problem(
+                columns=[values for values, _ in columns],
+                precision=np.array([precision for _, precision in columns]),
+                pairs=np.array([domain.axes(pair) for pair in pairs], np.int64).reshape(-1, 2),
+                dependence=posterior_mean(noisy, stddev) if pairs else noisy,
+                whole=noise**-2,
+                exponent=2.0 if pure else 1.0,
             )
-            cliques = combine([pairs[index] for index in order], domain, self.gamma)
+        )
+        of_pair = dict(zip(pairs, share, strict=False))
+        taken = [pair for pair in pairs if of_pair[pair] > 0]
+        part: dict[Clique, float] = dict.fromkeys(combine(taken, domain, self.gamma), 0.0)
+        for pair in taken:
+            # A joined table is worth what its pairs are; a pair in two tables counts in the first.
+            part[next(clique for clique in part if set(pair) <= set(clique))] += of_pair[pair]
+        for column, value in zip(domain.columns, share[len(pairs) :], strict=True):
+            if value > 0:
+                part[(column,)] = float(value)
+        return {clique: max(1, round(value * 10**6)) for clique, value in part.items()}
+
+    def _greedy(
+        self,
+        domain: Domain,
+        pairs: Sequence[tuple[str, str]],
+        noisy: NDArray[np.float64],
+        noise: float,
+        pure: bool,
+    ) -> dict[Clique, int]:
+        """Return whole weights of the tables to measure, by Algorithms 1 and 2 of the paper."""
+        allocation: Allocation = "epsilon" if pure else "rho"
+        sizes = [domain.size(pair) for pair in pairs]
+        order, _ = greedy(noisy, sizes, noise, allocation)
+        cliques = combine([pairs[index] for index in order], domain, self.gamma)
+        # A column in no pair is measured (once more): where few pairs pay, that is what is left
+        # to do with the budget, and with none at all it is the `independent` method.
         covered = {column for clique in cliques for column in clique}
         cliques += tuple((column,) for column in domain.columns if column not in covered)
-        return Selection(
-            cliques=cliques,
-            weights=shares([domain.size(clique) for clique in cliques], allocation),
+        return {clique: weight(domain.size(clique), allocation) for clique in cliques}
+
+
+def one_way_tables(
+    domain: Domain, known: Sequence[Measurement]
+) -> list[tuple[NDArray[np.float64], float]]:
+    """Return each column's estimated table, nonnegative, and the precision of its cells."""
+    from dp_core.reconstruction.consistency import column_tables
+
+    tables, _ = column_tables(domain, known, rows=None, zeros=StructuralZeros())
+    found = []
+    for table, column in zip(tables, domain.columns, strict=True):
+        precision = sum(
+            table.values.size / (measurement.values.size * measurement.variance)
+            for measurement in known
+            if column in measurement.clique
         )
+        found.append((table.values, precision))
+    return found
 
 
 def greedy(
     dependence: NDArray[np.float64],
     cells: Sequence[int],
-    mean_noise: Callable[[Fraction], float],
+    noise: float,
     allocation: Allocation = "rho",
 ) -> tuple[list[int], list[float]]:
     """Return the pairs to measure in the order of choice, and the total error before and after.
@@ -103,13 +182,11 @@ def greedy(
     Args:
         dependence: Noisy distance from independence of each pair, records.
         cells: Cells of each pair.
-        mean_noise: Mean absolute noise of one cell, records, of a table that gets this part of
-            the measuring budget.
+        noise: Mean absolute noise of one cell, records, of a table that gets the whole measuring
+            budget; that of a part goes as a power of it.
         allocation: How the budget is divided.
     """
     weights = [weight(count, allocation) for count in cells]
-    # Noise goes as a power of the cost, so one look at the whole budget gives all others.
-    whole = mean_noise(Fraction(1))
     power = 1.0 if allocation == "epsilon" else 0.5
     relative = np.array(weights, dtype=np.float64)
     sizes = np.array(cells, dtype=np.float64)
@@ -118,8 +195,8 @@ def greedy(
     errors = [float(dependence.sum())]
     weight_sum = noise_sum = 0.0
     while left.any():
-        noise = (noise_sum + sizes * relative**-power) * (weight_sum + relative) ** power * whole
-        total = noise + dependence[left].sum() - dependence
+        spread = (noise_sum + sizes * relative**-power) * (weight_sum + relative) ** power
+        total = noise * spread + dependence[left].sum() - dependence
         total[~left] = np.inf
         best = int(np.argmin(total))
         if total[best] >= errors[-1]:
