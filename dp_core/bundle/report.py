@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 from dp_core.bundle.checks import TableFit, check_fit
@@ -32,6 +33,13 @@ REPORT = "report.html"
 FINE, CARE = 0.02, 0.10
 """Noise (as TVD of a table) up to which a table is fit for use, and for use with care."""
 _TABLES_SHOWN = 400
+_STAGE_WORDS = {
+    "total": "the number of rows",
+    "one_way": "one-way tables",
+    "select": "choosing tables",
+    "measure": "the chosen tables",
+    "checks": "quality checks",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +116,8 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         code=example_code(published),
         combine=combining_rule(published.mode, published.sets),
         shared=published.mode == "shared" or published.sets == 1,
+        spending=_spending(published),
+        selected=any(row.body.get("stage") == "select" for row in published.receipts),
         rows=rows,
         uneven=len(set(published.set_rows)) > 1,
         rows_differ=abs(rows / max(published.records, 1.0) - 1) > 0.05,
@@ -180,22 +190,28 @@ def summary_sentence(fits: Sequence[TableFit]) -> str:
 
 def example_code(published: Published) -> Code:
     """Return code for this release's own columns, in Python and in R."""
-    column, table = _example(published)
+    column, number, table = _example(published)
     return Code(
         python="\n".join(_python(column, published)),
-        python_table="\n".join(_python_table(table)) if table else "",
+        python_table="\n".join(_python_table(number, table)) if table else "",
         r="\n".join(_r(column, published)),
-        r_table="\n".join(_r_table(table)) if table else "",
+        r_table="\n".join(_r_table(number, table)) if table else "",
     )
 
 
-def _example(published: Published) -> tuple[Column, Measurement | None]:
-    """Return a column for the example, one with levels if there is one, and a table, if any."""
+def _example(published: Published) -> tuple[Column, int, Measurement | None]:
+    """Return a column for the example, one with levels if there is one, and a table, if any.
+
+    With the table comes its number in `marginals.parquet`.
+    """
     columns = published.schema.columns
     column = next((column for column in columns if column.levels), columns[0])
-    tables = [table for table in published.measurements if table.clique]
-    tables.sort(key=lambda table: (column.name not in table.clique, len(table.clique)))
-    return column, tables[0] if tables else None
+    best = min(
+        (pair for pair in enumerate(published.measurements, start=1) if pair[1].clique),
+        key=lambda pair: (column.name not in pair[1].clique, len(pair[1].clique), pair[1].scale),
+        default=(0, None),
+    )
+    return column, *best
 
 
 def _example_level(column: Column, published: Published) -> str:
@@ -271,28 +287,28 @@ def _r(column: Column, published: Published) -> list[str]:
     ]
 
 
-def _python_table(table: Measurement) -> list[str]:
-    name = " x ".join(table.clique)
+def _python_table(number: int, table: Measurement) -> list[str]:
     return [
         "import pandas as pd",
         "",
         "tables = pd.read_parquet('marginals.parquet')",
-        f"table = tables[tables['columns'].map(' x '.join) == {name!r}].copy()",
+        "print(tables.groupby('table')['columns'].first().map(list))  # which there are",
+        f"table = tables[tables['table'] == {number}].copy()",
         f"table['plus_minus'] = {half_width(table.noise, table.scale)}"
-        "  # the noise is within this 95 times in 100",
+        "  # its noise is within this 95 times in 100",
         "print(table[['labels', 'count', 'plus_minus']])",
     ]
 
 
-def _r_table(table: Measurement) -> list[str]:
+def _r_table(number: int, table: Measurement) -> list[str]:
     return [
         "library(arrow)",
         "",
         'tables <- as.data.frame(read_parquet("marginals.parquet"))',
-        'names <- sapply(tables$columns, paste, collapse = " x ")',
-        f"table <- tables[names == {_r_text(' x '.join(table.clique))}, ]",
+        "tapply(sapply(tables$columns, toString), tables$table, unique)  # which there are",
+        f"table <- tables[tables$table == {number}, ]",
         f"table$plus_minus <- {half_width(table.noise, table.scale)}"
-        "  # the noise is within this 95 times in 100",
+        "  # its noise is within this 95 times in 100",
         'table[, c("labels", "count", "plus_minus")]',
     ]
 
@@ -309,6 +325,19 @@ def decimal(value: object) -> str:
     ('1', '1e-09', '0.333333')
     """
     return f"{float(value):.6g}"  # type: ignore[arg-type]
+
+
+def _spending(published: Published) -> list[tuple[str, float]]:
+    """Return what part of the reserved total each stage was charged, in percent."""
+    spent: dict[str, Fraction] = {}
+    for row in published.receipts:
+        if row.kind == "charge":
+            stage = str(row.body["stage"])
+            spent[stage] = spent.get(stage, Fraction(0)) + Fraction(str(row.body["cost"]))
+    return [
+        (_STAGE_WORDS.get(stage, stage), 100 * float(cost / published.currency.limit))
+        for stage, cost in spent.items()
+    ]
 
 
 def _sharper(best: Guarantee, enforced: Guarantee) -> bool:

@@ -104,6 +104,7 @@ def test_the_page_says_what_was_protected_and_what_was_not(page):
         "ε = 1",
         "one row added or removed",
         "Not covered by this guarantee",
+        "one-way tables 50 %, the chosen tables 50 %",
         "is usually within",
         "Never stack the sets into one file",
         "These intervals are too narrow",
