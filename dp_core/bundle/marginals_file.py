@@ -215,11 +215,12 @@ def _restored(path: Path, pieces: list[pa.Table]) -> Measurement:
     lists, cells = table.column("columns"), table.column("cell")
     columns = tuple(lists[0].as_py())
     width, rows = len(columns), table.num_rows
-    names = _flat(lists).dictionary_decode().to_numpy(zero_copy_only=False)
+    # Indices, not texts: a dictionary holds each name once.
+    names = _flat(lists).indices.to_numpy(zero_copy_only=False)
     codes = _flat(cells).to_numpy(zero_copy_only=False)
     if names.size != width * rows or codes.size != width * rows:
         raise wrong
-    if width and not (names.reshape(rows, width) == np.array(columns, dtype=object)).all():
+    if width and not (names.reshape(rows, width) == names[:width]).all():
         raise wrong
     grid = codes.reshape(rows, width).astype(np.int64)
     sizes = tuple(int(code) + 1 for code in grid.max(axis=0)) if width else ()

@@ -160,7 +160,7 @@ class _Claims:
     reserve: Row
     charges: tuple[_Charge, ...]
     committed: frozenset[str]
-    settled: Fraction | None
+    settled: Row | None
     sets: int
     rows: tuple[int, ...]
 
@@ -293,7 +293,7 @@ def _read_claims(document: Mapping[str, Any]) -> _Claims:
         reserve=reserve,
         charges=tuple(_charge(row) for row in mine if row.kind == "charge"),
         committed=frozenset(_text(row.body["batch"]) for row in mine if row.kind == "commit"),
-        settled=next((_exact(row.body["spent"]) for row in mine if row.kind == "settle"), None),
+        settled=next((row for row in mine if row.kind == "settle"), None),
         sets=_whole(document["sets"]["m"]),
         rows=tuple(_whole(rows) for rows in document["sets"]["rows"]),
     )
@@ -394,7 +394,10 @@ def _charges(claims: _Claims) -> str | tuple[str, ...]:
             wrong.append(f"Stage {stage!r:.40} charged more than was reserved for it.")
     if sum(spent.values()) > claims.currency.limit or sum(costs.values()) > claims.currency.limit:
         wrong.append("The charges add up to more than was reserved.")
-    if claims.settled is not None and claims.settled != sum(spent.values()):
+    # Without the settlement, receipts at the end of the chain could have been left out.
+    if claims.settled is None or claims.settled.body["outcome"] != "finished":
+        wrong.append("No receipt says that the release was finished and settled.")
+    elif _exact(claims.settled.body["spent"]) != sum(spent.values()):
         wrong.append("The settlement states another sum than was charged.")
     if not claims.charges:
         wrong.append("Nothing was charged, so nothing can have been measured.")

@@ -188,6 +188,11 @@ def make_published(
                 "commit",
                 {"reservation": reserve.number, "batch": batch, "result": "0" * 64},
             )
+    spent = sum(Fraction(str(r.body["cost"])) for r in chain.rows if r.kind == "charge")
+    chain.add(
+        "settle",
+        {"reservation": reserve.number, "outcome": "finished", "spent": str(spent)},
+    )
     published = Published(
         release=RELEASE,
         title=schema.title,
