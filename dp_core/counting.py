@@ -10,8 +10,10 @@ hit the nearest caches:
   read from memory once and stay in the second-level cache.
 - *Two steps.* The cell of every row (mixed radix) is computed for some thousand rows at a time by
   vector instructions; a second loop only increments.
-- *Several copies of small tables.* Neighbouring rows increment different copies: where one cell
-  holds most rows, an increment would otherwise wait for the one before it to reach memory.
+- *Scratch counters.* Within a block a table is counted in 16 bits in one small scratch, which never
+  leaves the first-level cache, and is added to its 32-bit counts at the block's end. Neighbouring
+  rows increment different copies of it: where one cell holds most rows, an increment would
+  otherwise wait for the one before it to reach memory.
 """
 
 from __future__ import annotations
@@ -30,12 +32,14 @@ Axes: TypeAlias = tuple[int, ...]
 """Columns of a table, by number."""
 
 GROUP_CELLS = 1 << 13
-"""Cells a table may grow to by joining cliques: 32 kB of 32-bit counters."""
-COPIED_CELLS = 1 << 11
-"""Tables up to this size are counted in `COPIES` copies."""
-COPIES = 4
+"""Cells a table may grow to by joining cliques."""
+FOURFOLD_CELLS = 1 << 13
+TWOFOLD_CELLS = 1 << 14
+"""Tables up to these sizes are counted in four, two copies of 16 bits; larger ones in place."""
 BLOCK_BYTES = 1 << 20
 """Bytes of codes in a block: half of a second-level cache."""
+BLOCK_ROWS = 2**16 - 1
+"""Most rows of a block: what 16 bits can count."""
 INDEX_ROWS = 4096
 """Rows whose cells are computed at a time; their indices stay in the first-level cache."""
 PASS_CELLS = 1 << 24
@@ -199,14 +203,15 @@ def _count_pass(
     place = {axis: row for row, axis in enumerate(used)}
     dtype = np.uint8 if all(columns[axis].dtype == np.uint8 for axis in used) else np.uint16
     cells = np.array([_cells(sizes, table) for table in tables], dtype=np.int64)
-    copies = np.where(cells <= COPIED_CELLS, COPIES, 1)
-    offsets = np.concatenate(([0], np.cumsum(cells * copies)))
+    offsets = np.concatenate(([0], np.cumsum(cells)))
     starts = np.concatenate(([0], np.cumsum([len(table) for table in tables])))
     flat = [(place[axis], sizes[axis]) for table in tables for axis in table]
     axes = np.array(flat, dtype=np.int64).reshape(-1, 2)
     counters = np.zeros(offsets[-1], dtype=np.uint32)
-    length = max(BLOCK_BYTES // (max(len(used), 1) * np.dtype(dtype).itemsize), INDEX_ROWS)
+    length = BLOCK_BYTES // (max(len(used), 1) * np.dtype(dtype).itemsize)
+    length = min(max(length, INDEX_ROWS), BLOCK_ROWS)
     block = np.empty((len(used), min(length, max(rows, 1))), dtype=dtype)
+    scratch = np.zeros(2 * TWOFOLD_CELLS, dtype=np.uint16)
     small, large = np.empty(INDEX_ROWS, np.uint16), np.empty(INDEX_ROWS, np.uint32)
     for start in range(0, rows, length):
         stop = min(start + length, rows)
@@ -216,12 +221,11 @@ def _count_pass(
             if codes.max() >= sizes[axis]:
                 raise ValueError(f"Column {axis} holds a code that is not below its size.")
             block[place[axis], : stop - start] = codes
-        _count_block(
-            block, stop - start, axes, starts, cells, copies, offsets, counters, small, large
-        )
+        rest = (axes, starts, cells, offsets, counters, scratch, small, large)
+        _count_block(block, stop - start, *rest)
     return [
-        counters[begin : begin + size * copy].reshape(copy, size).sum(axis=0, dtype=np.int64)
-        for begin, size, copy in zip(offsets[:-1], cells, copies, strict=True)
+        counters[begin : begin + size].astype(np.int64)
+        for begin, size in zip(offsets[:-1], cells, strict=True)
     ]
 
 
@@ -232,9 +236,9 @@ def _count_block(
     axes: Any,
     starts: Any,
     cells: Any,
-    copies: Any,
     offsets: Any,
     counters: Any,
+    scratch: Any,
     small: Any,
     large: Any,
 ) -> None:
@@ -242,18 +246,30 @@ def _count_block(
     for table in range(cells.size):
         counter = counters[offsets[table] : offsets[table + 1]]
         columns = axes[starts[table] : starts[table + 1]]
+        size = cells[table]
+        copies = 4 if size <= FOURFOLD_CELLS else 2
         for begin in range(0, rows, INDEX_ROWS):
             end = min(begin + INDEX_ROWS, rows)
             if columns.shape[0] == 0:
                 counter[0] += np.uint32(end - begin)
-            elif cells[table] <= 65536:
+            elif size <= TWOFOLD_CELLS:
                 index = small[: end - begin]
                 _locate(block, begin, end, columns, index)
-                _tally(index, counter, cells[table], copies[table])
+                if copies == 4:
+                    _tally_four(index, scratch, size)
+                else:
+                    _tally_two(index, scratch, size)
+            elif size <= 65536:
+                index = small[: end - begin]
+                _locate(block, begin, end, columns, index)
+                _tally(index, counter)
             else:
                 wide = large[: end - begin]
                 _locate(block, begin, end, columns, wide)
-                _tally(wide, counter, cells[table], copies[table])
+                _tally(wide, counter)
+        if columns.shape[0] > 0 and size <= TWOFOLD_CELLS:
+            for copy in range(copies):
+                _collect(scratch[copy * size : (copy + 1) * size], counter)
 
 
 @nb.njit(nogil=True, cache=True)
@@ -291,25 +307,46 @@ def _append(index: Any, codes: Any, size: int) -> None:
 
 
 @nb.njit(nogil=True, cache=True)
-def _tally(index: Any, counter: Any, cells: int, copies: int) -> None:
-    one = np.uint32(1)
+def _tally(index: Any, counter: Any) -> None:
+    for row in range(index.size):
+        counter[index[row]] += np.uint32(1)
+
+
+@nb.njit(nogil=True, cache=True)
+def _tally_two(index: Any, scratch: Any, cells: int) -> None:
+    one = np.uint16(1)
+    even, odd = scratch[:cells], scratch[cells : 2 * cells]
     done = index.size // 4 * 4
-    if copies == 4:
-        first, second = counter[:cells], counter[cells : 2 * cells]
-        third, fourth = counter[2 * cells : 3 * cells], counter[3 * cells :]
-        for row in range(0, done, 4):
-            # All four are loaded before the first store, which might otherwise alias them.
-            c0, c1, c2, c3 = index[row], index[row + 1], index[row + 2], index[row + 3]
-            first[c0] += one
-            second[c1] += one
-            third[c2] += one
-            fourth[c3] += one
-    else:
-        for row in range(0, done, 4):
-            c0, c1, c2, c3 = index[row], index[row + 1], index[row + 2], index[row + 3]
-            counter[c0] += one
-            counter[c1] += one
-            counter[c2] += one
-            counter[c3] += one
+    for row in range(0, done, 4):
+        # All cells are loaded before the first store, which might otherwise alias them.
+        c0, c1, c2, c3 = index[row], index[row + 1], index[row + 2], index[row + 3]
+        even[c0] += one
+        odd[c1] += one
+        even[c2] += one
+        odd[c3] += one
     for row in range(done, index.size):
-        counter[index[row]] += one
+        even[index[row]] += one
+
+
+@nb.njit(nogil=True, cache=True)
+def _tally_four(index: Any, scratch: Any, cells: int) -> None:
+    one = np.uint16(1)
+    first, second = scratch[:cells], scratch[cells : 2 * cells]
+    third, fourth = scratch[2 * cells : 3 * cells], scratch[3 * cells : 4 * cells]
+    done = index.size // 4 * 4
+    for row in range(0, done, 4):
+        c0, c1, c2, c3 = index[row], index[row + 1], index[row + 2], index[row + 3]
+        first[c0] += one
+        second[c1] += one
+        third[c2] += one
+        fourth[c3] += one
+    for row in range(done, index.size):
+        first[index[row]] += one
+
+
+@nb.njit(nogil=True, cache=True)
+def _collect(scratch: Any, counter: Any) -> None:
+    """Add a copy to the table and clear it for the next one."""
+    for cell in range(counter.size):
+        counter[cell] += scratch[cell]
+        scratch[cell] = 0

@@ -70,17 +70,17 @@ def test_many_rows_cross_every_boundary_of_blocks_and_passes(monkeypatch):
     monkeypatch.setattr(counting, "BLOCK_BYTES", 3 * 5000)
     monkeypatch.setattr(counting, "PASS_CELLS", 200)
     rng = np.random.default_rng(1)
-    sizes = [5, 70, 300]
+    sizes = [5, 70, 300, 40]
     columns = [rng.integers(0, size, 30_001).astype(np.uint16) for size in sizes]
-    cliques = [(0, 1), (2, 1), (2, 0, 1), (2,), ()]
+    cliques = [(0, 1), (3, 2), (2, 1), (2, 0, 1), (2,), ()]  # every kind of counter
     for clique, counts in zip(cliques, count_codes(columns, sizes, cliques), strict=True):
         assert np.array_equal(counts, by_histogram(columns, sizes, clique))
 
 
 def test_a_column_where_all_rows_are_equal_is_counted():
-    columns = [np.zeros(10_003, np.uint8), np.full(10_003, 255, np.uint8)]
+    columns = [np.zeros(200_003, np.uint8), np.full(200_003, 255, np.uint8)]
     (counts,) = count_codes(columns, [2, 256], [(1, 0)])
-    assert counts[255, 0] == counts.sum() == 10_003
+    assert counts[255, 0] == counts.sum() == 200_003
 
 
 def test_small_cliques_share_tables_and_large_ones_do_not():
