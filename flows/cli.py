@@ -123,8 +123,15 @@ def run(
     as_json: bool,
 ) -> Mapping[str, object]:
     """Make a release and put its bundle in a new folder."""
-    options = {"dask": dask, "keep_confidential": keep_confidential}
-    answer = _make(spec, out, verbose=verbose, as_json=as_json, show_values=show_values, **options)
+    answer = _make(
+        spec,
+        out,
+        verbose=verbose,
+        as_json=as_json,
+        show_values=show_values,
+        dask=dask,
+        keep_confidential=keep_confidential,
+    )
     if not as_json:
         _print("made", answer)
     return answer
@@ -149,8 +156,16 @@ def resume(
     from tasks.stores.artifacts import RunFolder
 
     spec, out = RunFolder(_home(), _name(release)).remembered()
-    options = {"dask": dask, "keep_confidential": keep_confidential}
-    answer = _make(spec, out, verbose=verbose, as_json=as_json, show_values=show_values, **options)
+    answer = _make(
+        spec,
+        out,
+        verbose=verbose,
+        as_json=as_json,
+        show_values=show_values,
+        release=release,
+        dask=dask,
+        keep_confidential=keep_confidential,
+    )
     if not as_json:
         _print("made", answer)
     return answer
@@ -356,7 +371,7 @@ def main() -> None:
         code, message = 2, f"{error.format_message()}"
     except (KeyboardInterrupt, click.Abort):
         code = INTERRUPTED
-        message = "Interrupted. Nothing is lost: `dp-release status` shows where it stopped."
+        message = "Interrupted. Nothing is lost: `dp-release status` shows where it stopped, `dp-release resume RELEASE` goes on."
     except BrokenPipeError:
         # The reader (`head`, a pager) has what it wanted.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -376,41 +391,32 @@ def _make(
     verbose: bool,
     as_json: bool,
     show_values: bool = False,
+    release: str | None = None,
     **options: Any,
 ) -> dict[str, object]:
     """Run the release flow with progress on the terminal."""
+    from flows.opening import check_opening
     from flows.settings import prepare
 
     started = time.monotonic()
-    _check_first(spec, out)
+    # Found at once, without Prefect: mistakes in spec, schema and output, and the budget.
+    check_opening(spec, out, release=release)
     prepare(_home(), verbose=verbose)
     with _progress(quiet=as_json) as progress:
         progress.say("Starting Prefect (its own server takes some seconds) ...")
-        from flows.release import release, shown
+        from flows.release import release as flow
+        from flows.release import shown
         from flows.show import made_facts
 
         with shown(progress.update):
             try:
-                release(spec=str(spec), out=str(out), **options)
+                flow(spec=str(spec), out=str(out), **options)
             except ReleaseError:
                 if show_values:
                     progress.stop()
                     _show_detail(spec)
                 raise
     return made_facts(_home(), _ledger(), spec, out, seconds=time.monotonic() - started)
-
-
-def _check_first(spec: Path, out: Path) -> None:
-    """Find at once what can be found without Prefect: mistakes in spec, schema and output."""
-    from dp_core.bundle.writer import check_destination
-    from dp_core.plan import make_plan
-    from dp_core.spec_file import load_spec
-
-    made = make_plan(load_spec(spec))
-    held = _ledger().reservation(made.spec.release)
-    if held is None or held.outcome != "finished":
-        check_destination(out)
-    _ledger().check(made)
 
 
 def _show_detail(spec: Path) -> None:

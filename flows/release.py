@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING
 
 from prefect import Task, flow
 
-from dp_core.bundle.writer import check_destination
 from dp_core.errors import BadInput
-from dp_core.plan import make_plan
-from dp_core.spec_file import load_spec
+from flows.opening import check_opening, is_publishing
 from tasks.check_quality import check_quality
 from tasks.confidential_stages import (
     count_marginals,
@@ -32,8 +30,6 @@ from tasks.synthesize import synthesize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from tasks.stores.ledger import Reservation
 
 STAGES = (
     validate_schema,
@@ -79,25 +75,37 @@ def release(spec: str, out: str, dask: str | None = None, keep_confidential: boo
         dask: Address of a Dask scheduler; None counts on threads of this process.
         keep_confidential: Keep codes and counts when the release is done.
     """
-    run = open_run(Path(spec), Path(out), dask=dask, keep_confidential=keep_confidential)
-    with run.folder.held():
-        try:
-            make_release(run)
-        except BadInput:
-            give_back(run)
-            raise
+    run = carry_out(Path(spec), Path(out), dask=dask, keep_confidential=keep_confidential)
     publish_artifacts(run)
 
 
-def make_release(
-    run: Run, perform: Callable[[Task[[Run], None], Run], None] = Task.__call__
-) -> None:
-    """Do every stage that is not done yet.
+Perform = Callable[[Task[[Run], None], Run], None]
+"""How a stage is done; the default is as a task of the flow it is called from."""
 
-    Args:
-        run: The release.
-        perform: How a stage is done; the default is as a task of the flow it is called from.
-    """
+
+def carry_out(
+    spec: Path,
+    out: Path,
+    *,
+    dask: str | None = None,
+    keep_confidential: bool = False,
+    perform: Perform = Task.__call__,
+) -> Run:
+    """Open a run, hold it, and do what is not done; what stops before any charge costs nothing."""
+    folder = RunFolder(home(), check_opening(spec, out).spec.release)
+    # Held before anything is promised or given back: another process may be at work on it.
+    with folder.held():
+        run = open_run(spec, out, dask=dask, keep_confidential=keep_confidential)
+        try:
+            make_release(run, perform)
+        except BadInput:
+            give_back(run)
+            raise
+    return run
+
+
+def make_release(run: Run, perform: Perform = Task.__call__) -> None:
+    """Do every stage that is not done yet."""
     if any(run.folder.done(stage) is None for stage in CONFIDENTIAL_STAGES):
         # Whatever was finished earlier was finished for this input, or not at all.
         run.folder.forget("identify")
@@ -115,28 +123,24 @@ def open_run(
 ) -> Run:
     """Return a run with its reservation; refused before anything is touched or written.
 
+    Whoever calls holds the run's folder, or is alone.
+
     Raises:
         BadInput: if spec, schema or output folder will not do.
         BudgetRefused: if the account does not allow it.
     """
-    plan = make_plan(load_spec(spec_path))
+    plan = check_opening(spec_path, out)
     where = home()
     folder = RunFolder(where, plan.spec.release)
     ledger = open_ledger(where)
     held = ledger.reservation(plan.spec.release)
-    if not _is_publishing(held, plan.hash):
-        check_destination(out)
+    if not is_publishing(held, plan):
         if held and not held.outcome and held.plan != plan.hash and not ledger.charges(held):
             # It spent nothing, so a corrected spec may simply begin again.
             held = ledger.settle(held, "returned")
         if held is None or held.outcome == "returned":
             folder.clear()
         held = ledger.reserve(plan, sets=plan.spec.sets)
-    elif folder.done("publish") is not None:
-        raise BadInput(
-            f"Release {plan.spec.release!r} is finished; its bundle is in {folder.remembered()[1]}."
-            " A release is made once: choose a new name under `release` for another."
-        )
     assert held is not None
     folder.begin(spec=spec_path.absolute(), out=out.absolute())
     return Run(
@@ -157,11 +161,6 @@ def give_back(run: Run) -> None:
     if not run.ledger.charges(run.reservation):
         run.ledger.settle(run.reservation, "returned")
         run.folder.remove_confidential()
-
-
-def _is_publishing(held: Reservation | None, plan_hash: str) -> bool:
-    """Return whether the release is paid for in full and only its bundle may be missing."""
-    return held is not None and held.outcome == "finished" and held.plan == plan_hash
 
 
 def publish_artifacts(run: Run) -> None:

@@ -55,8 +55,14 @@ class Account:
         return int(min(fits, self.left_delta // delta) if delta else fits)
 
 
-def read_account(rows: Rows, name: str) -> Account:
+def read_account(rows: Rows, name: str, *, without: str | None = None) -> Account:
     """Return an account with its balance.
+
+    Args:
+        rows: Of the ledger.
+        name: Of the account.
+        without: A release whose open reservation, on which nothing was charged, does not count:
+            it is given back before the release begins again.
 
     Raises:
         BadInput: if there is none of that name, naming the nearest.
@@ -74,6 +80,8 @@ def read_account(rows: Rows, name: str) -> Account:
     releases: list[tuple[str, Fraction, Fraction, str]] = []
     for row in rows.find(kind="reserve", account=name):
         end = settled.get(row.number)
+        if end is None and row.release == without:
+            continue
         body, outcome = (end.body, str(end.body["outcome"])) if end else (row.body, "reserved")
         amounts = Fraction(str(body["epsilon"])), Fraction(str(body["delta"]))
         releases.append((row.release, *amounts, outcome))

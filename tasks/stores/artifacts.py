@@ -74,7 +74,8 @@ class RunFolder:
         Raises:
             StageFailed: if another process holds it.
         """
-        self.create()
+        with disk_errors("the run folder"):
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (self.path / "lock").open("w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

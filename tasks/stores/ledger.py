@@ -139,7 +139,9 @@ class Ledger:
         """Raise what `reserve` would raise now; records nothing."""
         with self._database.reading() as rows:
             if _continued(rows, plan) is None:
-                check_account(read_account(rows, plan.spec.account), plan)
+                # An open reservation of it spent nothing, or `_continued` would have said so.
+                account = read_account(rows, plan.spec.account, without=plan.spec.release)
+                check_account(account, plan)
 
     def reserve(self, plan: Plan, *, sets: int) -> Reservation:
         """Promise a plan's whole cost, or refuse and record nothing.

@@ -1,0 +1,51 @@
+"""Whether a release may begin or go on: every refusal that needs neither Prefect nor the data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dp_core.bundle.writer import check_destination
+from dp_core.errors import BadInput
+from dp_core.plan import Plan, make_plan
+from dp_core.spec_file import load_spec
+from tasks.places import home, open_ledger
+from tasks.stores.artifacts import RunFolder
+from tasks.stores.ledger import Reservation
+
+
+def check_opening(spec: Path, out: Path, *, release: str | None = None) -> Plan:
+    """Return the plan of a release that may begin or go on; nothing is written or promised.
+
+    Args:
+        spec: Path of the release spec.
+        out: Folder of the bundle.
+        release: Name that the spec must have, where one is resumed.
+
+    Raises:
+        BadInput: if spec, schema or output folder will not do, or the name is used.
+        BudgetRefused: if the account does not allow it.
+    """
+    plan = make_plan(load_spec(spec))
+    name = plan.spec.release
+    if release is not None and name != release:
+        raise BadInput(
+            f"The spec {spec} is that of release {name!r} now, not of {release!r}; put the name"
+            f" back to go on, or make the other with `dp-release run {spec} --out DIR`."
+        )
+    ledger = open_ledger(home())
+    if not is_publishing(ledger.reservation(name), plan):
+        check_destination(out)
+        ledger.check(plan)
+        return plan
+    folder = RunFolder(home(), name)
+    if folder.done("publish") is not None:
+        raise BadInput(
+            f"Release {name!r} is finished; its bundle is in {folder.remembered()[1]}."
+            " A release is made once: choose a new name under `release` for another."
+        )
+    return plan
+
+
+def is_publishing(held: Reservation | None, plan: Plan) -> bool:
+    """Return whether the release is paid for in full and only its bundle may be missing."""
+    return held is not None and held.outcome == "finished" and held.plan == plan.hash
