@@ -9,16 +9,16 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, cast
 
-from dp_core.accounting.currency import Currency, Kind, largest_limit
-from dp_core.accounting.events import Event, GaussianEvent, LaplaceEvent, event_from_json
+from dp_core.accounting.currency import Currency, largest_limit
+from dp_core.accounting.events import Event, GaussianEvent, LaplaceEvent
 from dp_core.accounting.sensitivity import count_l1, count_l2_squared
+from dp_core.bundle.claims import GARBAGE, Claims, currency, exact_fraction, read_claims
 from dp_core.bundle.codebook import CODEBOOK, MARGINALS, synthetic_path
 from dp_core.bundle.marginals_file import read_marginals
 from dp_core.bundle.report import REPORT
@@ -33,22 +33,10 @@ from dp_core.canonical import digest
 from dp_core.errors import BadInput
 from dp_core.marginals import Measurement
 from dp_core.privacy import Neighbours
-from dp_core.receipts import Row, first_bad_link
+from dp_core.receipts import first_bad_link
 
-_EXACT = re.compile(r"-?[0-9]{1,2000}(/[0-9]{1,2000})?", re.ASCII)
 _MOST_BYTES = 1 << 30
 _TABLE_STAGES = ("total", "one_way", "measure")
-_GARBAGE = (
-    KeyError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    IndexError,
-    ArithmeticError,
-    RecursionError,
-    UnicodeError,
-)
-"""What reading plain values of the wrong shape raises."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,40 +119,6 @@ def verify(folder: Path) -> Verification:
     return Verification(folder, tuple(checks))
 
 
-@dataclass(frozen=True, slots=True)
-class _Charge:
-    """A receipt of kind `charge`, read."""
-
-    number: int
-    stage: str
-    batch: str
-    cost: Fraction
-    event: Event
-
-
-@dataclass(frozen=True, slots=True)
-class _Claims:
-    """What a statement claims, in types."""
-
-    name: str
-    account: str
-    head: str
-    neighbours: Neighbours
-    unit: str
-    enforced: tuple[Fraction, Fraction]
-    tightest: tuple[Fraction, Fraction]
-    currency: Currency
-    plan: Mapping[str, Any]
-    hashes: tuple[tuple[str, object, str], ...]
-    receipts: tuple[Row, ...]
-    reserve: Row
-    charges: tuple[_Charge, ...]
-    committed: frozenset[str]
-    settled: Row | None
-    sets: int
-    rows: tuple[int, ...]
-
-
 def _guard(name: str, check: Callable[[], str | tuple[str, ...]]) -> Check:
     """Turn a check's finding into a `Check`: a text is a pass, a tuple is what failed."""
     try:
@@ -173,7 +127,7 @@ def _guard(name: str, check: Callable[[], str | tuple[str, ...]]) -> Check:
         return Check(name, False, error.message)
     except OSError as error:
         return Check(name, False, f"A file of the release cannot be read ({error.strerror}).")
-    except _GARBAGE as error:
+    except GARBAGE as error:
         return Check(name, False, f"{STATEMENT} has not the expected form ({_what(error)}).")
     if isinstance(finding, str):
         return Check(name, True, finding)
@@ -212,7 +166,7 @@ def _statement(path: Path) -> tuple[dict[str, Any] | None, Check]:
             return None, Check(
                 "statement", False, f"{STATEMENT} was changed: its own checksum does not match."
             )
-    except _GARBAGE as error:
+    except GARBAGE as error:
         return failed(f"{STATEMENT} has not the expected form ({_what(error)}).")
     return document, Check("statement", True, f"{STATEMENT} is whole, format {FORMAT_VERSION}.")
 
@@ -256,62 +210,16 @@ def _files(folder: Path, found: set[str], document: Mapping[str, Any]) -> str | 
     return tuple(wrong) or f"All {len(listed)} files are as they were published, and no other."
 
 
-def _guarded_claims(document: Mapping[str, Any]) -> _Claims | Check:
+def _guarded_claims(document: Mapping[str, Any]) -> Claims | Check:
     try:
-        return _read_claims(document)
+        return read_claims(document)
     except BadInput as error:
         return Check("receipts", False, error.message)
-    except _GARBAGE as error:
+    except GARBAGE as error:
         return Check("receipts", False, f"{STATEMENT} has not the expected form ({_what(error)}).")
 
 
-def _read_claims(document: Mapping[str, Any]) -> _Claims:
-    ledger, guarantee, method = document["ledger"], document["guarantee"], document["method"]
-    receipts = tuple(Row.from_json(row) for row in ledger["receipts"])
-    reservations = [row for row in receipts if row.kind == "reserve"]
-    if not reservations:
-        raise BadInput(f"{STATEMENT} holds no receipt of a reservation.")
-    reserve = reservations[-1]
-    mine = [row for row in receipts if row.body.get("reservation") == reserve.number]
-    if guarantee["neighbours"] not in ("add-remove", "replace-one"):
-        raise BadInput(f"{STATEMENT} names a neighbouring relation that is not known.")
-    return _Claims(
-        name=_text(document["release"]["name"]),
-        account=_text(ledger["account"]),
-        head=_text(ledger["head"]),
-        neighbours=cast(Neighbours, guarantee["neighbours"]),
-        unit=_text(guarantee["unit"]),
-        enforced=_pair(guarantee["enforced"]),
-        tightest=_pair(guarantee["tightest"]),
-        currency=_currency(ledger["currency"]["kind"], ledger["currency"]["limit"]["exact"]),
-        plan=method["plan"],
-        hashes=(
-            ("plan", method["plan"], _text(method["plan_sha256"])),
-            ("schema", method["schema"], _text(method["schema_sha256"])),
-        ),
-        receipts=receipts,
-        reserve=reserve,
-        charges=tuple(_charge(row) for row in mine if row.kind == "charge"),
-        committed=frozenset(_text(row.body["batch"]) for row in mine if row.kind == "commit"),
-        settled=next((row for row in mine if row.kind == "settle"), None),
-        sets=_whole(document["sets"]["m"]),
-        rows=tuple(_whole(rows) for rows in document["sets"]["rows"]),
-    )
-
-
-def _charge(row: Row) -> _Charge:
-    event = cast("Mapping[str, object]", row.body["event"])
-    _exact(event["scale"])  # bounded before anyone multiplies it
-    return _Charge(
-        number=row.number,
-        stage=_text(row.body["stage"]),
-        batch=_text(row.body["batch"]),
-        cost=_exact(row.body["cost"]),
-        event=event_from_json(event),
-    )
-
-
-def _receipts(claims: _Claims) -> str | tuple[str, ...]:
+def _receipts(claims: Claims) -> str | tuple[str, ...]:
     wrong: list[str] = []
     broken = first_bad_link(claims.receipts)
     if broken:
@@ -332,15 +240,15 @@ def _receipts(claims: _Claims) -> str | tuple[str, ...]:
     return tuple(wrong) or f"{len(claims.receipts)} receipts form one unbroken chain."
 
 
-def _guarantee(claims: _Claims) -> str | tuple[str, ...]:
+def _guarantee(claims: Claims) -> str | tuple[str, ...]:
     body: Mapping[str, Any] = claims.reserve.body
     epsilon, delta = claims.enforced
     wrong: list[str] = []
-    if (epsilon, delta) != (_exact(body["epsilon"]), _exact(body["delta"])):
+    if (epsilon, delta) != (exact_fraction(body["epsilon"]), exact_fraction(body["delta"])):
         wrong.append("The stated (epsilon, delta) is not the one that was reserved.")
     if (claims.neighbours, claims.unit) != (body["neighbours"], body["unit"]):
         wrong.append("The stated neighbours or unit are not those that were reserved.")
-    reserved = _currency(body["currency"]["kind"], body["currency"]["limit"])
+    reserved = currency(body["currency"]["kind"], body["currency"]["limit"])
     if reserved != claims.currency:
         wrong.append("The stated currency or total is not the one that was reserved.")
     if epsilon <= 0 or not 0 <= delta < 1:
@@ -368,10 +276,10 @@ def _implies(currency: Currency, epsilon: Fraction, delta: Fraction) -> bool:
     )
 
 
-def _charges(claims: _Claims) -> str | tuple[str, ...]:
+def _charges(claims: Claims) -> str | tuple[str, ...]:
     wrong: list[str] = []
     costs = {
-        stage: _exact(cost)
+        stage: exact_fraction(cost)
         for stage, cost in cast("Mapping[str, object]", claims.reserve.body["costs"]).items()
     }
     spent: dict[str, Fraction] = dict.fromkeys(costs, Fraction(0))
@@ -389,6 +297,12 @@ def _charges(claims: _Claims) -> str | tuple[str, ...]:
                 f"Receipt {charge.number} assumes a smaller effect of one {claims.unit} than its"
                 " neighbours have."
             )
+    mine = {charge.number for charge in claims.charges}
+    wrong += [
+        f"Receipt {row.number} charges another reservation than the release's last."
+        for row in claims.receipts
+        if row.kind == "charge" and row.number not in mine
+    ]
     for stage, total in spent.items():
         if total > costs.get(stage, Fraction(0)):
             wrong.append(f"Stage {stage!r:.40} charged more than was reserved for it.")
@@ -397,7 +311,7 @@ def _charges(claims: _Claims) -> str | tuple[str, ...]:
     # Without the settlement, receipts at the end of the chain could have been left out.
     if claims.settled is None or claims.settled.body["outcome"] != "finished":
         wrong.append("No receipt says that the release was finished and settled.")
-    elif _exact(claims.settled.body["spent"]) != sum(spent.values()):
+    elif exact_fraction(claims.settled.body["spent"]) != sum(spent.values()):
         wrong.append("The settlement states another sum than was charged.")
     if not claims.charges:
         wrong.append("Nothing was charged, so nothing can have been measured.")
@@ -420,7 +334,7 @@ def _sensitive_enough(event: Event, neighbours: Neighbours) -> bool:
     return True
 
 
-def _tables(folder: Path, claims: _Claims) -> Check:
+def _tables(folder: Path, claims: Claims) -> Check:
     try:
         tables = read_marginals(folder / MARGINALS)
     except BadInput as error:
@@ -428,7 +342,7 @@ def _tables(folder: Path, claims: _Claims) -> Check:
     return _guard("tables", lambda: _paid(tables, claims))
 
 
-def _paid(tables: Sequence[Measurement], claims: _Claims) -> str | tuple[str, ...]:
+def _paid(tables: Sequence[Measurement], claims: Claims) -> str | tuple[str, ...]:
     wrong: list[str] = []
     charges = {charge.number: charge for charge in claims.charges}
     used: set[int] = set()
@@ -459,7 +373,7 @@ def _paid(tables: Sequence[Measurement], claims: _Claims) -> str | tuple[str, ..
     return tuple(wrong) or f"{len(tables)} noisy tables, each paid for by its own receipt."
 
 
-def _sets(folder: Path, claims: _Claims) -> str | tuple[str, ...]:
+def _sets(folder: Path, claims: Claims) -> str | tuple[str, ...]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -498,34 +412,5 @@ def _codebook_columns(folder: Path) -> dict[str, list[str]] | None:
             resource["path"]: [field["name"] for field in resource["schema"]["fields"]]
             for resource in document["resources"]
         }
-    except (OSError, *_GARBAGE):
+    except (OSError, *GARBAGE):
         return None
-
-
-def _currency(kind: object, limit: object) -> Currency:
-    if kind not in ("pure", "zcdp", "gaussian"):
-        raise BadInput(f"{STATEMENT} names a currency that is not known.")
-    return Currency(cast(Kind, kind), _exact(limit))
-
-
-def _pair(guarantee: Mapping[str, Any]) -> tuple[Fraction, Fraction]:
-    return _exact(guarantee["epsilon"]["exact"]), _exact(guarantee["delta"]["exact"])
-
-
-def _exact(text: object) -> Fraction:
-    """Return an exact fraction from its text; refuses what would take for ever to expand."""
-    if not isinstance(text, str) or not _EXACT.fullmatch(text):
-        raise ValueError("not an exact fraction")
-    return Fraction(text)
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError("not a text")
-    return value
-
-
-def _whole(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise TypeError("not a whole number")
-    return value

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dp_core.accounting.currency import Currency, largest_limit
+from dp_core.accounting.currency import Currency, Kind, largest_limit
 from dp_core.accounting.events import GaussianEvent, LaplaceEvent
 from dp_core.bundle.checks import tally_sets
 from dp_core.bundle.statement import Published
@@ -114,7 +114,7 @@ def make_published(
         delta=Fraction(0) if pure else Fraction(1, 10**9),
         neighbours="add-remove",
     )
-    kind = "pure" if pure else "zcdp"
+    kind: Kind = "pure" if pure else "zcdp"
     currency = Currency(kind, reserved or largest_limit(kind, privacy.epsilon, privacy.delta))
     costs = {"one_way": currency.limit / 2, "measure": currency.limit / 2}
     plan = {
@@ -241,10 +241,11 @@ def release() -> tuple[Published, tuple[Dataset, ...]]:
 
 
 @pytest.fixture(scope="session")
-def bundle(release, tmp_path_factory) -> Path:
+def bundle(release: tuple[Published, tuple[Dataset, ...]], tmp_path_factory) -> Path:
     """A whole bundle; tests that change it copy it first."""
     folder = tmp_path_factory.mktemp("bundle")
-    return write(folder / "out", *release, folder / "scratch")
+    published, data = release
+    return write(folder / "out", published, data, folder / "scratch")
 
 
 @pytest.fixture

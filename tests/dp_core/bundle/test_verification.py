@@ -270,6 +270,15 @@ def test_charges_beyond_the_reservation_show(broken):
     assert "add up to more" in found
 
 
+def test_a_charge_against_another_reservation_shows(broken):
+    document = statement_of(broken)
+    document["ledger"]["receipts"][1]["body"]["reservation"] = 1
+    relink(document)
+    reseal(broken, document)
+
+    assert "another reservation" in failed(verify(broken))["charges"]
+
+
 def test_an_event_the_currency_cannot_pay_shows(broken):
     document = statement_of(broken)
     for receipt in document["ledger"]["receipts"]:

@@ -67,4 +67,4 @@ def test_a_scale_that_is_none_is_refused(scale):
 
 def test_a_kind_of_noise_that_is_not_known_is_refused():
     with pytest.raises(ValueError, match="laplace or gaussian"):
-        expected_absolute("uniform", 1.0)  # type: ignore[arg-type]
+        expected_absolute("uniform", 1.0)

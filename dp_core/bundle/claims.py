@@ -1,0 +1,179 @@
+"""What a statement claims, read into types; nothing in it is trusted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, cast
+
+from dp_core.accounting.currency import Currency, Kind
+from dp_core.accounting.events import Event, event_from_json
+from dp_core.bundle.statement import STATEMENT
+from dp_core.errors import BadInput
+from dp_core.privacy import Neighbours
+from dp_core.receipts import Row
+
+_EXACT = re.compile(r"-?[0-9]{1,2000}(/[0-9]{1,2000})?", re.ASCII)
+GARBAGE = (
+    KeyError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    IndexError,
+    ArithmeticError,
+    RecursionError,
+    UnicodeError,
+)
+"""What reading plain values of the wrong shape raises."""
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """A receipt of kind `charge`.
+
+    Attributes:
+        number: Of the receipt.
+        stage: Stage that paid.
+        batch: Steps that were drawn and committed together.
+        cost: What was charged, in the release's currency.
+        event: What was done.
+    """
+
+    number: int
+    stage: str
+    batch: str
+    cost: Fraction
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What a statement claims, in types.
+
+    Attributes:
+        name: Release.
+        account: Account that paid.
+        head: Hash that the last receipt should have.
+        neighbours, unit: Of the guarantee.
+        enforced, tightest: Epsilon and delta.
+        currency: Kind of cost and reserved total.
+        plan: The plan's document.
+        hashes: What is hashed, the value, and the hash stated for it.
+        receipts: All of them, in their order.
+        reserve: The reservation that the release spent from: the last.
+        charges: Receipts of charges against it.
+        committed: Batches whose result was committed.
+        settled: The receipt that ended it, if there is one.
+        sets: Number of synthetic sets.
+        rows: Records of each.
+    """
+
+    name: str
+    account: str
+    head: str
+    neighbours: Neighbours
+    unit: str
+    enforced: tuple[Fraction, Fraction]
+    tightest: tuple[Fraction, Fraction]
+    currency: Currency
+    plan: Mapping[str, Any]
+    hashes: tuple[tuple[str, object, str], ...]
+    receipts: tuple[Row, ...]
+    reserve: Row
+    charges: tuple[Charge, ...]
+    committed: frozenset[str]
+    settled: Row | None
+    sets: int
+    rows: tuple[int, ...]
+
+
+def read_claims(document: Mapping[str, Any]) -> Claims:
+    """Return what a statement claims.
+
+    Args:
+        document: A statement of a format that is known; its content may be anything.
+
+    Raises:
+        BadInput: if something that everything else rests on is not there.
+        Exception: one of `GARBAGE` if a value has not the shape it should have.
+    """
+    ledger, guarantee, method = document["ledger"], document["guarantee"], document["method"]
+    receipts = tuple(Row.from_json(row) for row in ledger["receipts"])
+    reservations = [row for row in receipts if row.kind == "reserve"]
+    if not reservations:
+        raise BadInput(f"{STATEMENT} holds no receipt of a reservation.")
+    reserve = reservations[-1]
+    mine = [row for row in receipts if row.body.get("reservation") == reserve.number]
+    if guarantee["neighbours"] not in ("add-remove", "replace-one"):
+        raise BadInput(f"{STATEMENT} names a neighbouring relation that is not known.")
+    return Claims(
+        name=_text(document["release"]["name"]),
+        account=_text(ledger["account"]),
+        head=_text(ledger["head"]),
+        neighbours=cast(Neighbours, guarantee["neighbours"]),
+        unit=_text(guarantee["unit"]),
+        enforced=_pair(guarantee["enforced"]),
+        tightest=_pair(guarantee["tightest"]),
+        currency=currency(ledger["currency"]["kind"], ledger["currency"]["limit"]["exact"]),
+        plan=method["plan"],
+        hashes=(
+            ("plan", method["plan"], _text(method["plan_sha256"])),
+            ("schema", method["schema"], _text(method["schema_sha256"])),
+        ),
+        receipts=receipts,
+        reserve=reserve,
+        charges=tuple(_charge(row) for row in mine if row.kind == "charge"),
+        committed=frozenset(_text(row.body["batch"]) for row in mine if row.kind == "commit"),
+        settled=next((row for row in mine if row.kind == "settle"), None),
+        sets=_whole(document["sets"]["m"]),
+        rows=tuple(_whole(rows) for rows in document["sets"]["rows"]),
+    )
+
+
+def _charge(row: Row) -> Charge:
+    event = cast("Mapping[str, object]", row.body["event"])
+    exact_fraction(event["scale"])  # bounded before anyone multiplies it
+    return Charge(
+        number=row.number,
+        stage=_text(row.body["stage"]),
+        batch=_text(row.body["batch"]),
+        cost=exact_fraction(row.body["cost"]),
+        event=event_from_json(event),
+    )
+
+
+def currency(kind: object, limit: object) -> Currency:
+    """Return a currency from its kind and the exact text of its total.
+
+    Raises:
+        BadInput: if the kind is not known.
+    """
+    if kind not in ("pure", "zcdp", "gaussian"):
+        raise BadInput(f"{STATEMENT} names a currency that is not known.")
+    return Currency(cast(Kind, kind), exact_fraction(limit))
+
+
+def _pair(guarantee: Mapping[str, Any]) -> tuple[Fraction, Fraction]:
+    epsilon, delta = guarantee["epsilon"]["exact"], guarantee["delta"]["exact"]
+    return exact_fraction(epsilon), exact_fraction(delta)
+
+
+def exact_fraction(text: object) -> Fraction:
+    """Return an exact fraction from its text; refuses what would take for ever to expand."""
+    if not isinstance(text, str) or not _EXACT.fullmatch(text):
+        raise ValueError("not an exact fraction")
+    return Fraction(text)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("not a text")
+    return value
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise TypeError("not a whole number")
+    return value
