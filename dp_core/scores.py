@@ -74,7 +74,9 @@ class InDif:
             n = int(table.sum())
             if n == 0:
                 continue
-            # n |M_ab - M_a M_b / n| is whole, and at most 2 n^2 in sum: exact below 2^31 rows.
+            # n |M_ab - M_a M_b / n| is whole, and at most 2 n^2 in sum: it fits below 2^31 rows.
+            if n >= 2**31:
+                table = table.astype(object)
             product = np.multiply.outer(table.sum(axis=1), table.sum(axis=0))
             scaled = int(np.abs(n * table - product).sum())
             values[index] = (2 * scaled + n) // (2 * n)

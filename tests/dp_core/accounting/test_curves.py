@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import mpmath
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 from hypothesis import given
@@ -94,3 +95,21 @@ def test_the_privacy_loss_distribution_of_the_discrete_noise_confirms_the_limit(
 def test_no_room_means_no_limit():
     assert gaussian_limit(Fraction(1, 10**9), Fraction(1, 10**9)) == 0
     assert zcdp_epsilon(Fraction(0), Fraction(1, 10**9)) == 0
+
+
+@pytest.mark.parametrize("epsilon", ["1e-6", "1e-4", "0.1", "1", "100", "725"])
+@pytest.mark.parametrize("delta", ["0.5", "1e-9", "1e-30", "1e-280", "1e-320"])
+def test_floating_point_never_makes_a_limit_too_large(epsilon, delta):
+    """The curve to 50 digits, where its two terms nearly cancel or underflow."""
+    half = gaussian_limit(Fraction(epsilon), Fraction(delta))
+    if half == 0:
+        return
+    with mpmath.workdps(50):
+        mu = mpmath.sqrt(2 * mpmath.mpf(half.numerator) / half.denominator)
+        target = mpmath.mpf(epsilon)
+        near, far = mu / 2 - target / mu, mu / 2 + target / mu
+        true = (
+            mpmath.erfc(-near / mpmath.sqrt(2)) / 2
+            - mpmath.exp(target) * mpmath.erfc(far / mpmath.sqrt(2)) / 2
+        )
+        assert true <= mpmath.mpf(delta)
