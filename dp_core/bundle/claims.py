@@ -68,6 +68,7 @@ class Claims:
         settled: The receipt that ended it, if there is one.
         sets: Number of synthetic sets.
         rows: Records of each.
+        program: Name and version of the program that made the release.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Claims:
     settled: Row | None
     sets: int
     rows: tuple[int, ...]
+    program: str
 
 
 def read_claims(document: Mapping[str, Any]) -> Claims:
@@ -129,6 +131,7 @@ def read_claims(document: Mapping[str, Any]) -> Claims:
         settled=next((row for row in mine if row.kind == "settle"), None),
         sets=_whole(document["sets"]["m"]),
         rows=tuple(_whole(rows) for rows in document["sets"]["rows"]),
+        program=f"dp_release {document['software'].get('dp_release', 'of unknown version')!s:.20}",
     )
 
 

@@ -254,7 +254,10 @@ def _guarantee(claims: Claims) -> str | tuple[str, ...]:
     if epsilon <= 0 or not 0 <= delta < 1:
         return (*wrong, "The stated (epsilon, delta) is no guarantee.")
     if not _implies(reserved, epsilon, delta):
-        wrong.append("The reserved total does not imply the stated (epsilon, delta).")
+        wrong.append(
+            "The reserved total does not imply the stated (epsilon, delta) by the accounting of"
+            f" this program; the release was made with {claims.program}."
+        )
     if claims.tightest != claims.enforced and not _implies(reserved, *claims.tightest):
         wrong.append("The reserved total does not imply the tightest (epsilon, delta) stated.")
     if wrong:
