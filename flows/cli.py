@@ -371,7 +371,10 @@ def main() -> None:
         code, message = 2, f"{error.format_message()}"
     except (KeyboardInterrupt, click.Abort):
         code = INTERRUPTED
-        message = "Interrupted. Nothing is lost: `dp-release status` shows where it stopped, `dp-release resume RELEASE` goes on."
+        message = (
+            "Interrupted. Nothing is lost: `dp-release status` shows where it stopped,"
+            " `dp-release resume RELEASE` goes on."
+        )
     except BrokenPipeError:
         # The reader (`head`, a pager) has what it wanted.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

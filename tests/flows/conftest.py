@@ -1,0 +1,199 @@
+"""A small confidential file with everything in it, and releases of it without an engine."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import random
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCHEMA = """\
+version: 1
+title: Town survey
+unit: row
+rows_about: 400
+missing_values: ["", "NA"]
+columns:
+  age:     {type: integer, min: 0, max: 99, edges: [0, 15, 40, 100]}
+  sex:     {type: category, levels: {1: male, 2: female}}
+  marital: {type: category, levels: [single, married, widowed], missing: level}
+  income:  {type: number, min: 0, max: 1000, bins: 4, decimals: 2, missing: level}
+  moved:
+    {type: date, min: 2000-01-01, max: 2009-12-31, edges: [2000-01-01, 2004-07-15, 2010-01-01]}
+ignore: [interview]
+impossible:
+  - {age: "<15", marital: [married, widowed]}
+"""
+
+COLUMNS = ("interview", "age", "sex", "marital", "income", "moved")
+ROWS = 400
+
+
+def survey(rows: int = ROWS) -> list[list[str]]:
+    """Return rows of the survey as texts, in the order of COLUMNS."""
+    rng = random.Random(5)
+    found = []
+    for number in range(rows):
+        age = min(int(rng.expovariate(1 / 35)), 99)
+        marital = "single" if age < 15 else rng.choice(["single", "married", "widowed", "NA"])
+        income = "" if rng.random() < 0.1 else f"{rng.random() * 1000:.2f}"
+        moved = f"200{rng.randrange(10)}-0{rng.randrange(1, 10)}-1{rng.randrange(10)}"
+        found.append([f"i{number}", str(age), rng.choice("12"), marital, income, moved])
+    return found
+
+
+def as_csv(rows: list[list[str]]) -> str:
+    """Return rows as the text of a CSV file."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([COLUMNS, *rows])
+    return text.getvalue()
+
+
+@dataclass
+class Project:
+    """A folder with data, schema and spec, and a home with an open account."""
+
+    folder: Path
+    home: Path
+
+    @property
+    def spec(self) -> Path:
+        return self.folder / "release.yaml"
+
+    @property
+    def out(self) -> Path:
+        return self.folder / "bundle"
+
+    @property
+    def internal(self) -> Path:
+        return self.run_folder / "internal"
+
+    @property
+    def run_folder(self) -> Path:
+        return self.home / "runs" / "town"
+
+    def write_spec(
+        self, text: str = "", *, privacy: str = "{epsilon: 1, delta: 1e-6}", **changes: str
+    ) -> Path:
+        """Write the spec; `text` is added to it, and a change replaces a line's value."""
+        lines = {
+            "version": "1",
+            "release": "town",
+            "data": "town.csv",
+            "schema": "town.schema.yaml",
+            "account": "town",
+            "privacy": privacy,
+            **changes,
+        }
+        body = "".join(f"{key}: {value}\n" for key, value in lines.items())
+        self.spec.write_text(body + text)
+        return self.spec
+
+    def ledger(self) -> Any:
+        from tasks.places import open_ledger
+
+        return open_ledger(self.home)
+
+    def open_account(self, name: str = "town", **terms: Any) -> None:
+        usual = {
+            "epsilon": Fraction(2),
+            "delta": Fraction("1e-5"),
+            "neighbours": "add-remove",
+            "unit": "row",
+            "composition": "basic",
+            "by": "officer",
+            "reason": "test",
+        }
+        self.ledger().open_account(name, **(usual | terms))
+
+    def kinds(self) -> list[str]:
+        """Return the kinds of the ledger's rows, in order."""
+        return [row.kind for row in self.ledger().rows()]
+
+    def untouched(self) -> bool:
+        """Whether nothing was promised or charged since the account was opened."""
+        if not (self.home / "ledger.db").is_file():
+            return True
+        return set(self.kinds()) <= {"ledger", "open"}
+
+    def release(
+        self, out: Path | None = None, perform: Callable[[Any, Any], None] | None = None
+    ) -> Any:
+        """Make the release, or go on with it, without Prefect's engine; return the run."""
+        from flows.release import carry_out
+
+        return carry_out(self.spec, out or self.out, perform=perform or plainly)
+
+
+def plainly(stage: Any, run: Any) -> None:
+    """Do a stage as a plain function."""
+    stage.fn(run)
+
+
+def make_project(folder: Path, home: Path) -> Project:
+    """Return a project with the survey as CSV and an open account."""
+    folder.mkdir(parents=True, exist_ok=True)
+    project = Project(folder, home)
+    (folder / "town.csv").write_text(as_csv(survey()))
+    (folder / "town.schema.yaml").write_text(SCHEMA)
+    project.write_spec()
+    project.open_account()
+    return project
+
+
+@pytest.fixture
+def project(tmp_path: Path, home: Path) -> Project:
+    return make_project(tmp_path / "work", home)
+
+
+@dataclass
+class Answer:
+    """What one command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def command(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> Iterator[Callable[..., Answer]]:
+    """Return a function that runs a command line in this process, its flow without an engine."""
+    from flows import cli, release
+
+    def without_engine(
+        spec: str, out: str, dask: str | None = None, keep_confidential: bool = False
+    ) -> None:
+        release.carry_out(
+            Path(spec), Path(out), dask=dask, keep_confidential=keep_confidential, perform=plainly
+        )
+
+    monkeypatch.setattr(release, "release", without_engine)
+    monkeypatch.chdir(tmp_path)
+    before = dict(os.environ)
+
+    def run(*words: object) -> Answer:
+        monkeypatch.setattr(sys, "argv", ["dp-release", *map(str, words)])
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        captured = capfd.readouterr()
+        return Answer(int(ended.value.code or 0), captured.out, captured.err)
+
+    yield run
+    os.environ.clear()
+    os.environ.update(before)

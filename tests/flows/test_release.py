@@ -1,0 +1,330 @@
+"""From schema to bundle to verify, for every preset and every kind of guarantee."""
+
+import datetime
+import shutil
+import stat
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from dp_core.bundle.verification import verify
+from dp_core.errors import BadInput, BudgetRefused, StageFailed
+from flows.abandonment import abandon
+from tests.flows.conftest import ROWS, as_csv, plainly, survey
+
+CLIQUES = "select: {cliques: [[age, marital], [sex, income], [moved, income]]}\n"
+PURE = "{epsilon: 1, delta: 0}"
+APPROXIMATE = "{epsilon: 1, delta: 1e-6}"
+
+
+def synthetic(project):
+    return [pq.read_table(path) for path in sorted((project.out / "synthetic").glob("*.parquet"))]
+
+
+def assert_obeys_schema(table):
+    """Every rule of the schema, asked of the decoded file without our own encoder."""
+    assert table.column_names == ["age", "sex", "marital", "income", "moved"]
+    kinds = [table.schema.field(name).type for name in table.column_names]
+    assert kinds[0] == pa.int64()
+    assert kinds[3] == pa.float64()
+    assert kinds[4] == pa.date32()
+    for row in table.to_pylist():
+        assert 0 <= row["age"] <= 99
+        assert row["sex"] in ("male", "female")
+        assert row["marital"] in ("single", "married", "widowed", None)
+        assert row["income"] is None or (
+            0 <= row["income"] <= 1000 and round(row["income"], 2) == row["income"]
+        )
+        assert datetime.date(2000, 1, 1) <= row["moved"] <= datetime.date(2009, 12, 31)
+        assert row["age"] >= 15 or row["marital"] not in ("married", "widowed")
+
+
+def write_data(project, kind):
+    """Write the survey anew as CSV, as Parquet of several row groups, or as a glob of files."""
+    (project.folder / "town.csv").unlink()
+    rows = survey()
+    if kind == "csv":
+        (project.folder / "town.csv").write_text(as_csv(rows))
+        return "town.csv"
+    if kind == "glob":
+        for number, start in enumerate((0, 150)):
+            part = rows[start : start + 150] if number == 0 else rows[start:]
+            (project.folder / f"part-{number}.csv").write_text(as_csv(part))
+        return "part-*.csv"
+    path = project.folder / "text.csv"
+    path.write_text(as_csv(rows))
+    options = pa.csv.ConvertOptions(
+        null_values=["", "NA"], strings_can_be_null=True, column_types={"sex": pa.string()}
+    )
+    pq.write_table(
+        pa.csv.read_csv(path, convert_options=options),
+        project.folder / "town.parquet",
+        row_group_size=90,
+    )
+    path.unlink()
+    return "town.parquet"
+
+
+@pytest.mark.parametrize(
+    ("method", "extra", "privacy", "neighbours", "mode", "kind"),
+    [
+        ("independent", "", PURE, "add-remove", "shared", "csv"),
+        ("independent", "", APPROXIMATE, "replace-one", "split", "parquet"),
+        ("independent", "", APPROXIMATE, "add-remove", "split", "glob"),
+        ("fdh", "", PURE, "add-remove", "shared", "glob"),
+        ("fdh", "", PURE, "replace-one", "split", "csv"),
+        ("fdh", "", APPROXIMATE, "add-remove", "shared", "parquet"),
+        ("fixed", CLIQUES, PURE, "replace-one", "shared", "glob"),
+        ("fixed", CLIQUES, APPROXIMATE, "add-remove", "split", "csv"),
+        ("privsyn", "", PURE, "add-remove", "split", "csv"),
+        ("privsyn", "", PURE, "replace-one", "shared", "parquet"),
+        ("privsyn", "", APPROXIMATE, "add-remove", "shared", "glob"),
+        ("privsyn", "", APPROXIMATE, "replace-one", "split", "csv"),
+    ],
+)
+def test_every_preset_goes_from_schema_to_a_bundle_that_verifies(
+    project, method, extra, privacy, neighbours, mode, kind
+):
+    project.open_account("people", neighbours=neighbours)
+    project.write_spec(
+        extra + f"synthesize: {{sets: 3, mode: {mode}, seed: 4}}\n",
+        privacy=privacy.replace("}", f", neighbours: {neighbours}}}"),
+        method=method,
+        account="people",
+        data=write_data(project, kind),
+    )
+
+    run = project.release()
+
+    found = verify(project.out)
+    assert found.passed, [check.sentence for check in found.failures]
+    charges = run.ledger.charges(run.ledger.reservation("town"))
+    for stage, cost in run.plan.costs.items():
+        assert sum((c.cost for c in charges if c.stage == stage), Fraction(0)) == cost
+    assert sum(run.plan.costs.values()) == run.plan.currency.limit
+    account = run.ledger.account("people")
+    assert (account.spent_epsilon, account.reserved_epsilon) == (1, 0)
+    assert account.spent_delta == (Fraction("1e-6") if run.plan.currency.kind != "pure" else 0)
+    tables = synthetic(project)
+    assert len(tables) == 3
+    for table in tables:
+        assert_obeys_schema(table)
+        if neighbours == "replace-one":
+            assert table.num_rows == ROWS
+    assert len({str(table.to_pydict()) for table in tables}) == 3
+    assert not run.folder.confidential.exists()
+    assert run.ledger.verify(run.key)[0] == len(run.ledger.rows())
+
+
+def test_a_release_has_the_rows_that_the_spec_asks_for(project):
+    project.write_spec("synthesize: {sets: 2, rows: 37}\n", method="independent")
+    project.release()
+    assert [table.num_rows for table in synthetic(project)] == [37, 37]
+
+
+def test_missing_values_survive_where_the_schema_allows_them(project):
+    project.write_spec(method="independent", privacy="{epsilon: 2, delta: 0}")
+    project.release()
+    (table,) = synthetic(project)
+    assert table["marital"].null_count > 0
+    assert table["income"].null_count > 0
+    assert not any(table[name].null_count for name in ("age", "sex", "moved"))
+
+
+def test_a_rule_holds_in_every_row_even_where_the_noise_is_enormous(project):
+    project.write_spec(
+        "synthesize: {sets: 2, rows: 3000}\n", method="privsyn", privacy="{epsilon: 0.01, delta: 0}"
+    )
+    project.release()
+    for table in synthetic(project):
+        assert_obeys_schema(table)
+
+
+def test_equal_seed_and_noise_give_equal_sets_and_another_seed_gives_others(project, monkeypatch):
+    from dp_core import curator
+
+    monkeypatch.setattr(curator, "_add_noise", lambda exact, _grant: exact + 3)
+    for name, seed in (("one", 7), ("two", 7), ("three", 8)):
+        project.write_spec(
+            f"synthesize: {{sets: 2, seed: {seed}}}\n",
+            release=name,
+            method="independent",
+            privacy="{epsilon: 0.1, delta: 0}",
+        )
+        project.release(project.folder / name)
+
+    def sets(name):
+        folder = project.folder / name / "synthetic"
+        return [path.read_bytes() for path in sorted(folder.iterdir())]
+
+    assert sets("one") == sets("two")
+    assert sets("one")[0] != sets("three")[0]
+    assert sets("one")[0] != sets("one")[1]
+
+
+def test_what_is_kept_of_a_run_is_for_its_owner_only(project):
+    project.release()
+    assert project.internal.is_dir()
+    for path in [project.home, *project.run_folder.rglob("*")]:
+        if path.is_dir():
+            assert stat.S_IMODE(path.stat().st_mode) == 0o700, path
+    assert stat.S_IMODE((project.home / "input.key").stat().st_mode) == 0o600
+    for path in project.internal.iterdir():
+        assert path.read_text().find("CONFIDENTIAL") >= 0
+
+
+def test_codes_stay_only_when_asked_for(project):
+    from flows.release import carry_out
+
+    carry_out(project.spec, project.out, keep_confidential=True, perform=plainly)
+    assert (project.run_folder / "confidential" / "codes" / "manifest.json").is_file()
+
+
+def test_a_finished_release_is_refused_when_it_is_run_again(project):
+    project.release()
+    before = project.kinds()
+    with pytest.raises(BadInput, match=r"is finished; its bundle is in .*bundle"):
+        project.release(project.folder / "again")
+    project.write_spec(privacy="{epsilon: 0.5, delta: 0}")
+    with pytest.raises(BadInput, match="'town' is used: that release is finished"):
+        project.release(project.folder / "again")
+    assert project.kinds() == before
+    assert not (project.folder / "again").exists()
+    assert not (project.run_folder / "confidential").exists()
+
+
+def test_a_release_that_costs_more_than_is_left_is_refused_before_anything_is_written(project):
+    project.write_spec(privacy="{epsilon: 3, delta: 0}")
+    with pytest.raises(BudgetRefused, match=r"asks for epsilon 3, but account 'town' has 2 left"):
+        project.release()
+    assert project.untouched()
+    assert not project.run_folder.exists()
+    assert not project.out.exists()
+
+
+def test_bad_data_gives_the_reservation_back_and_the_name_can_be_used_again(project):
+    data = project.folder / "town.csv"
+    good = data.read_text()
+    data.write_text(good.replace(",single,", ",bachelor,", 1))
+    with pytest.raises(BadInput, match="'marital' holds texts that are not among its levels"):
+        project.release()
+    account = project.ledger().account("town")
+    assert (account.left_epsilon, account.reserved_epsilon, account.spent_epsilon) == (2, 0, 0)
+    assert project.kinds() == ["ledger", "open", "reserve", "settle"]
+    assert not project.out.exists()
+    assert not (project.run_folder / "confidential").exists()
+
+    data.write_text(good)
+    project.release()
+    assert verify(project.out).passed
+    assert project.ledger().account("town").spent_epsilon == 1
+    assert not (project.internal / "failure.txt").exists()
+
+
+def stop_before(stage_name):
+    def perform(stage, run):
+        if stage.name == stage_name:
+            raise KeyboardInterrupt
+        plainly(stage, run)
+
+    return perform
+
+
+def test_abandoning_gives_back_what_was_not_charged_and_keeps_the_name(project):
+    with pytest.raises(KeyboardInterrupt):
+        project.release(perform=stop_before("select"))
+    settled = abandon(project.home, project.ledger(), "town")
+    assert settled.outcome == "abandoned"
+    account = project.ledger().account("town")
+    assert account.reserved_epsilon == 0
+    assert 0 < account.spent_epsilon < 1
+    assert not (project.run_folder / "confidential").exists()
+    with pytest.raises(BadInput, match="abandoned"):
+        project.release()
+    with pytest.raises(BadInput, match="abandoned already"):
+        abandon(project.home, project.ledger(), "town")
+
+
+def test_abandoning_before_any_charge_gives_everything_back(project):
+    with pytest.raises(KeyboardInterrupt):
+        project.release(perform=stop_before("basics"))
+    abandon(project.home, project.ledger(), "town")
+    account = project.ledger().account("town")
+    assert (account.left_epsilon, account.left_delta) == (2, Fraction("1e-5"))
+
+
+def test_two_processes_cannot_work_on_one_release(project):
+    from tasks.stores.artifacts import RunFolder
+
+    with pytest.raises(KeyboardInterrupt):
+        project.release(perform=stop_before("basics"))
+    before, remembered = project.kinds(), (project.run_folder / "run.json").read_bytes()
+    with RunFolder(project.home, "town").held():
+        project.write_spec(privacy="{epsilon: 0.5, delta: 0}")
+        with pytest.raises(StageFailed, match="Another process is working on release 'town'"):
+            project.release(project.folder / "elsewhere")
+        with pytest.raises(StageFailed, match="Another process"):
+            abandon(project.home, project.ledger(), "town")
+    assert project.kinds() == before
+    assert (project.run_folder / "run.json").read_bytes() == remembered
+
+
+def test_a_corrected_spec_begins_again_after_a_stop_that_charged_nothing(project):
+    # The account holds one such release: the stale promise must not stand in its own way.
+    project.write_spec(privacy="{epsilon: 2, delta: 0}")
+    with pytest.raises(KeyboardInterrupt):
+        project.release(perform=stop_before("basics"))
+    project.write_spec(privacy="{epsilon: 1.5, delta: 0}", method="independent")
+    project.release()
+    assert project.ledger().account("town").spent_epsilon == Fraction("1.5")
+    assert verify(project.out).passed
+
+
+def test_data_known_from_one_account_are_refused_in_another(project):
+    project.release()
+    project.open_account("other")
+    project.write_spec(release="town2", account="other")
+    with pytest.raises(BadInput, match=r"belongs to account 'town' .*fresh budget"):
+        project.release(project.folder / "second")
+    other = project.ledger().account("other")
+    assert (other.left_epsilon, other.spent_epsilon) == (2, 0)
+
+
+def test_a_second_release_from_the_same_account_adds_up(project):
+    project.release()
+    project.write_spec(release="town2")
+    project.release(project.folder / "second")
+    assert project.ledger().account("town").left_epsilon == 0
+    project.write_spec(release="town3", privacy="{epsilon: 0.1, delta: 0}")
+    with pytest.raises(BudgetRefused, match=r"has 0 left of 2\. Used by: town \(1\), town2 \(1\)"):
+        project.release(project.folder / "third")
+
+
+def test_the_file_may_be_moved_while_the_run_folder_stays(project):
+    # A rename of the data's folder is no change of the data.
+    with pytest.raises(KeyboardInterrupt):
+        project.release(perform=stop_before("measure"))
+    moved = project.folder.parent / "moved"
+    shutil.move(project.folder, moved)
+    project.folder = moved
+    project.release()
+    assert verify(project.out).passed
+
+
+def test_synthetic_rows_are_near_the_data_when_epsilon_is_large(project):
+    project.open_account("rich", epsilon=Fraction(200))
+    project.write_spec(
+        method="fixed",
+        account="rich",
+        privacy="{epsilon: 100, delta: 0}",
+        select="{cliques: [[age, marital]]}",
+    )
+    project.release()
+    (table,) = synthetic(project)
+    truth = np.mean([row[3] == "single" for row in survey()])
+    made = np.mean([value == "single" for value in table["marital"].to_pylist()])
+    assert abs(truth - made) < 0.05
