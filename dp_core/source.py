@@ -28,7 +28,7 @@ from dp_core.errors import BadInput
 
 BATCH_ROWS = 1 << 18
 """Largest number of rows of a batch: 20 text columns of it are some tens of megabytes."""
-CSV_BLOCK_BYTES = 8 << 20
+CSV_BLOCK_BYTES = 2 << 20
 """Bytes of a CSV block; a few of them are in memory at a time. A record must fit in one."""
 DIGEST_BLOCK_BYTES = 1 << 20
 NAMED = 5

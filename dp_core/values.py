@@ -89,14 +89,16 @@ class Reader:
         if pa.types.is_null(kind):
             values = values.cast(pa.string())
             kind = values.type
+        if pa.types.is_float16(kind):  # which few of Arrow's functions take
+            values = pc.cast(_plain(values), pa.float32())
+            kind = values.type
         if pa.types.is_decimal(kind):
             # Arrow's decimal to double need not be the nearest double; by way of text it is.
-            values = pc.cast(pc.dictionary_decode(values) if _encoded(values) else values, "string")
+            values = pc.cast(_plain(values), pa.string())
             kind = values.type
         if self.column.levels or _is_text(kind):
             return self._read_distinct(values)
-        if _encoded(values):
-            values = pc.dictionary_decode(values)
+        values = _plain(values)
         if self.column.kind == "date":
             data, state = self._stored_dates(values)
         elif self.column.kind == "integer":
@@ -183,7 +185,9 @@ class Reader:
             if values.type.tz is not None:
                 values = pc.local_timestamp(values)
             values = pc.floor_temporal(values, unit="day")
-        data = _zeroed(values.cast(pa.date32()).cast(pa.int32())).astype(np.int64) + EPOCH
+        data = (
+            _zeroed(values.cast(pa.date32(), safe=False).cast(pa.int32())).astype(np.int64) + EPOCH
+        )
         self._mark_missing(data, state, _dates)
         return data, state
 
@@ -195,6 +199,10 @@ class Reader:
 
 def _encoded(values: pa.Array) -> bool:
     return bool(pa.types.is_dictionary(values.type))
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    return pc.dictionary_decode(values) if _encoded(values) else values
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -214,7 +222,8 @@ def _texts(distinct: pa.Array) -> pa.Array:
         whole = pc.equal(days.cast(distinct.type), distinct)
         return pc.if_else(whole, days.cast(pa.string()), distinct.cast(pa.string()))
     if pa.types.is_floating(distinct.type):
-        return distinct.cast(pa.float64()).cast(pa.string())
+        texts = distinct.cast(pa.float64()).cast(pa.string())
+        return pc.if_else(pc.is_nan(distinct), pa.scalar(None, pa.string()), texts)
     return distinct.cast(pa.string())
 
 

@@ -70,11 +70,22 @@ def test_levels_match_the_exact_text():
 
 
 @pytest.mark.parametrize(
-    "kind", [pa.int8(), pa.uint64(), pa.float64(), pa.float32(), pa.decimal128(20)]
+    "kind",
+    [
+        pa.int8(),
+        pa.uint64(),
+        pa.float64(),
+        pa.float32(),
+        pa.float16(),
+        pa.decimal128(20),
+    ],
 )
 def test_stored_numbers_match_levels_as_texts(kind):
     values = pa.array([1, 2, 3]).cast(kind)
     assert codes(category(), values) == [0, 1, -1]
+    if not pa.types.is_float16(kind):
+        assert codes(category(), values.dictionary_encode()) == [0, 1, -1]
+        assert codes(number(), values.dictionary_encode()) == [2, 2, -1]
 
 
 def test_stored_booleans_and_dates_match_levels_as_texts():
@@ -185,6 +196,7 @@ def test_missing_values_are_texts_nulls_and_nan():
     assert codes(integer(**options), ["?", " ? ", "-9", "1"]) == [3, 3, 3, 1]
     assert codes(integer(**options), [-9, 1, None]) == [3, 1, 3]
     assert codes(number(**options), [-9.0, 1.0, float("nan")]) == [3, 2, 3]
+    assert codes(category(**options), [1.0, float("nan"), None, -9.0]) == [0, 3, 3, 3]
     assert codes(integer(), pa.nulls(2)) == [-1, -1]
     assert codes(category(missing="level"), pa.nulls(2)) == [3, 3]
 
