@@ -175,7 +175,7 @@ def norm_sub(
         return result
     ordered = np.sort(kept)[::-1]
     excess = (np.cumsum(ordered) - total) / np.arange(1, kept.size + 1)
-    cut = excess[np.flatnonzero(ordered > excess)[-1]]
+    cut = excess[max(int(np.count_nonzero(ordered > excess)), 1) - 1]
     result[... if possible is None else possible] = np.maximum(kept - cut, 0.0).reshape(
         values.shape if possible is None else -1
     )

@@ -107,12 +107,16 @@ class DenseMarg:
     ) -> dict[Clique, int]:
         """Return whole weights of the tables to measure, by `balance`."""
         columns = one_way_tables(domain, known)
+        rows = float(columns[0][0].sum())
+        smaller = np.array([min(domain.project(pair).sizes) for pair in pairs], dtype=np.float64)
+        most = 2 * rows * (1 - 1 / smaller)  # no pair of this many levels is further from it
+        dependence = posterior_mean(noisy, stddev) if pairs else noisy
         share = balance(
             Problem(
                 columns=[values for values, _ in columns],
                 precision=np.array([precision for _, precision in columns]),
                 pairs=np.array([domain.axes(pair) for pair in pairs], np.int64).reshape(-1, 2),
-                dependence=posterior_mean(noisy, stddev) if pairs else noisy,
+                dependence=np.minimum(dependence, np.maximum(most, 1e-9)),
                 whole=noise**-2,
                 exponent=2.0 if pure else 1.0,
             )

@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from dp_core.domain import Domain
+from dp_core.marginals import Measurement, Table
+from dp_core.reconstruction.gum import Gum
+from dp_core.reconstruction.gum_kernel import Targets, start, update, whole
+from dp_core.structural_zeros import Rule, StructuralZeros
+
+DOMAIN = Domain(("a", "b", "c", "d"), (3, 4, 5, 2))
+NONE = StructuralZeros()
+
+
+def joint(seed=0):
+    rng = np.random.default_rng(seed)
+    return np.round(rng.gamma(0.4, size=DOMAIN.sizes) * 100).astype(np.int64)
+
+
+def exact(clique):
+    others = tuple(i for i, name in enumerate(DOMAIN.columns) if name not in clique)
+    return joint().sum(axis=others)
+
+
+def measured(clique, scale=1e-3):
+    domain = DOMAIN.project(clique)
+    return Measurement(domain, exact(clique), "gaussian", scale, "measure", 0, 1)
+
+
+def counts(data, clique):
+    domain = data.domain.project(clique)
+    table = np.zeros(domain.sizes)
+    np.add.at(table, tuple(data.column(name) for name in clique), 1)
+    return table
+
+
+PAIRS = list(itertools.combinations(DOMAIN.columns, 2))
+
+
+def fit(cliques, zeros=NONE, rows=None, **options):
+    return Gum(**options).fit(
+        DOMAIN,
+        [measured(clique) for clique in cliques],
+        rows=rows,
+        zeros=zeros,
+        rng=np.random.default_rng(0),
+    )
+
+
+@pytest.mark.parametrize("shrink", [True, False])
+def test_records_get_the_tables_when_there_is_hardly_noise(shrink):
+    model = fit(PAIRS, shrink=shrink)
+    assert model.rows == joint().sum()
+    data = model.sample(model.rows, rng=np.random.default_rng(1))
+    for pair in PAIRS:
+        off = np.abs(counts(data, pair) - exact(pair)).sum() / model.rows
+        apart = np.outer(counts(data, pair[:1]), counts(data, pair[1:])) / model.rows
+        assert off < 0.06
+        assert off < 0.35 * np.abs(apart - exact(pair)).sum() / model.rows
+
+
+def test_tables_of_three_columns_are_reached_as_well():
+    cliques = [("a", "b", "c"), ("c", "d")]
+    model = fit(cliques)
+    data = model.sample(model.rows, rng=np.random.default_rng(1))
+    for clique in cliques:
+        assert np.abs(counts(data, clique) - exact(clique)).sum() / model.rows < 0.02
+
+
+def test_more_or_fewer_rows_than_fitted_keep_the_proportions():
+    model = fit(PAIRS)
+    for rows in (400, 3 * model.rows):
+        data = model.sample(rows, rng=np.random.default_rng(1))
+        assert data.rows == rows
+        seen = counts(data, ("a", "b")) / rows
+        assert np.abs(seen - exact(("a", "b")) / model.rows).sum() < 0.1
+
+
+def test_the_same_generator_gives_the_same_records_and_another_does_not():
+    model = fit(PAIRS)
+    one, two, other = (
+        model.sample(500, rng=np.random.default_rng(seed)).codes for seed in (5, 5, 6)
+    )
+    np.testing.assert_array_equal(one, two)
+    assert (one != other).any()
+
+
+def test_sampling_again_from_stored_tables_gives_the_same_records():
+    model = fit(PAIRS)
+    again = Gum().restore(DOMAIN, model.tables, rows=model.rows, zeros=NONE)
+    np.testing.assert_array_equal(
+        model.sample(300, rng=np.random.default_rng(2)).codes,
+        again.sample(300, rng=np.random.default_rng(2)).codes,
+    )
+
+
+def test_impossible_combinations_are_in_no_record():
+    zeros = StructuralZeros(
+        (
+            Rule(("a", "c"), ((0,), (1, 2)), "in no measured table"),
+            Rule(("a", "b"), ((1,), (0, 3)), "in a measured table"),
+        )
+    )
+    model = fit([("a", "b"), ("b", "c"), ("c", "d")], zeros)
+    data = model.sample(5_000, rng=np.random.default_rng(1))
+    assert not zeros.violations(data).any()
+
+
+def move(codes, wanted, clique=("a", "b"), **options):
+    """One visit of one table, as far as the options say."""
+    domain = DOMAIN.project(clique)
+    targets = Targets.pack(
+        DOMAIN, [Table(domain, wanted)], codes.shape[1], rng=np.random.default_rng(0)
+    )
+    settings = {"rounds": 1, "step": 1.0, "decay": 1.0, "copies": 0.0, "tolerance": 0.0}
+    return update(codes, targets, seed=3, **(settings | options))
+
+
+def test_full_steps_give_a_single_table_exactly():
+    columns = [Table(DOMAIN.project((n,)), exact((n,)).astype(float)) for n in DOMAIN.columns]
+    codes = start(columns, int(joint().sum()), rng=np.random.default_rng(1))
+    errors = move(codes, exact(("a", "b")).astype(float), rounds=5)
+    assert errors[0] > 0
+    assert errors[-1] == 0
+    flat = np.bincount(codes[0].astype(np.int64) * 4 + codes[1], minlength=12)
+    np.testing.assert_array_equal(flat, exact(("a", "b")).ravel())
+
+
+def copies_setting():
+    """All of (1, 1) carry c = 3, d = 1; the others carry c = 0, d = 0."""
+    codes = np.zeros((4, 1000), dtype=np.uint16)
+    codes[:2, :100] = 1
+    codes[2, :100] = 3
+    codes[3, :100] = 1
+    wanted = np.zeros((3, 4))
+    wanted[0, 0], wanted[1, 1] = 700, 300
+    return codes, wanted
+
+
+def test_records_are_copied_whole_where_copies_are_asked_for():
+    codes, wanted = copies_setting()
+    move(codes, wanted, copies=1.0, step=0.5)
+    received = (codes[0] == 1) & (codes[1] == 1)
+    assert received.sum() == 200
+    assert (codes[2][received] == 3).all()
+    assert (codes[3][received] == 1).all()
+
+
+def test_without_copies_only_the_columns_of_the_table_are_rewritten():
+    codes, wanted = copies_setting()
+    move(codes, wanted, copies=0.0, rounds=3)
+    received = (codes[0] == 1) & (codes[1] == 1)
+    assert received.sum() == 300
+    assert (codes[2] == 3).sum() == 100
+
+
+def test_an_empty_cell_is_filled_by_rewriting_even_if_all_should_be_copies():
+    codes, wanted = copies_setting()
+    wanted[2, 3], wanted[0, 0] = 200, 500
+    move(codes, wanted, copies=1.0, rounds=5)
+    assert ((codes[0] == 2) & (codes[1] == 3)).sum() == 200
+
+
+def test_a_small_step_mends_a_small_part():
+    codes, wanted = copies_setting()
+    move(codes, wanted, step=0.25)
+    assert ((codes[0] == 1) & (codes[1] == 1)).sum() == 150
+
+
+def test_rounds_end_when_they_gain_nothing():
+    codes, wanted = copies_setting()
+    errors = move(codes, wanted, rounds=50)
+    assert errors.size == 2
+
+
+def test_rounding_is_without_bias_and_keeps_the_total():
+    values = np.array([0.2, 3.7, 0.0, 1.1, 5.0, 0.0])
+    rng = np.random.default_rng(1)
+    found = np.array([whole(values, 10, rng=rng) for _ in range(4000)])
+    assert (found.sum(axis=1) == 10).all()
+    assert (np.abs(found - values) < 1).all()
+    np.testing.assert_allclose(found.mean(axis=0), values, atol=0.05)
+    assert (found[:, [2, 5]] == 0).all()
+
+
+def test_the_model_gives_the_tables_it_holds_and_says_what_it_cannot():
+    model = fit([("a", "b"), ("b", "c")])
+    np.testing.assert_allclose(model.project(("b", "a")), exact(("a", "b")).T, atol=0.1)
+    np.testing.assert_allclose(model.project(("d",)), np.full(2, model.rows / 2))
+    assert model.project(()) == pytest.approx(model.rows)
+    with pytest.raises(KeyError, match="together"):
+        model.project(("a", "d"))
+
+
+def test_no_rows_are_no_rows():
+    assert fit(PAIRS).sample(0, rng=np.random.default_rng(1)).rows == 0

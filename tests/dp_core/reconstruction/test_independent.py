@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dp_core.domain import Domain
+from dp_core.marginals import Measurement, Table
+from dp_core.reconstruction.alias import AliasTable
+from dp_core.reconstruction.independent import Independent
+from dp_core.structural_zeros import Rule, StructuralZeros
+from tests.statistical import FALSE_ALARM
+
+DOMAIN = Domain(("a", "b", "c"), (2, 5, 70))
+NONE = StructuralZeros()
+
+
+def model(zeros=NONE):
+    rng = np.random.default_rng(2)
+    tables = tuple(
+        Table(DOMAIN.project((name,)), rng.gamma(1.0, size=size) * 10)
+        for name, size in zip(DOMAIN.columns, DOMAIN.sizes, strict=True)
+    )
+    tables = tuple(Table(t.domain, t.values * (1000 / t.values.sum())) for t in tables)
+    return Independent().restore(DOMAIN, tables, rows=1000, zeros=zeros)
+
+
+def test_draws_have_the_tables_and_not_others():
+    fitted = model()
+    data = fitted.sample(200_000, rng=np.random.default_rng(1))
+    for name, table in zip(DOMAIN.columns, fitted.tables, strict=True):
+        seen = np.bincount(data.column(name), minlength=table.values.size)
+        share = table.values / table.values.sum()
+        assert stats.chisquare(seen, share * data.rows).pvalue > FALSE_ALARM
+        tilted = share * np.where(np.arange(share.size) % 2, 1.2, 1.0)
+        assert stats.chisquare(seen, tilted / tilted.sum() * data.rows).pvalue < FALSE_ALARM
+
+
+def test_columns_are_drawn_independently():
+    data = model().sample(100_000, rng=np.random.default_rng(1))
+    joint = np.zeros((2, 5))
+    np.add.at(joint, (data.column("a"), data.column("b")), 1)
+    assert stats.chi2_contingency(joint).pvalue > FALSE_ALARM
+
+
+def test_the_same_generator_gives_the_same_records():
+    one = model().sample(500, rng=np.random.default_rng(4))
+    two = model().sample(500, rng=np.random.default_rng(4))
+    np.testing.assert_array_equal(one.codes, two.codes)
+
+
+def test_a_projection_is_the_product_in_the_order_asked_for():
+    fitted = model()
+    a, b, _ = (table.values for table in fitted.tables)
+    np.testing.assert_allclose(fitted.project(("b", "a")), np.outer(b, a) / 1000)
+    assert fitted.project(()) == pytest.approx(1000)
+
+
+def test_every_measurement_that_holds_a_column_informs_it():
+    def measured(clique, values, variance):
+        values = np.array(values, dtype=np.int64)
+        return Measurement(DOMAIN.project(clique), values, "gaussian", variance**0.5, "m", 0, 1)
+
+    pair = np.full((2, 5), 10)
+    found = Independent().fit(
+        DOMAIN,
+        [measured(("a",), [80, 20], 5.0), measured(("a", "b"), pair, 1.0)],
+        rows=100,
+        zeros=NONE,
+        rng=np.random.default_rng(0),
+    )
+    # Both say it with variance 5: the pair adds up five cells of variance 1.
+    np.testing.assert_allclose(found.tables[0].values, [65, 35])
+    np.testing.assert_allclose(found.tables[1].values, np.full(5, 20))
+
+
+def test_impossible_combinations_are_in_no_record():
+    zeros = StructuralZeros((Rule(("a", "b"), ((1,), (0, 1, 2)), "rule"),))
+    data = model(zeros).sample(20_000, rng=np.random.default_rng(1))
+    assert not zeros.violations(data).any()
+
+
+def test_a_cell_without_weight_is_never_drawn():
+    weights = np.array([0.0, 1.0, 1e-12, 0.0, 3.0, 0.0])
+    out = np.empty(100_000, dtype=np.int64)
+    AliasTable.build(weights).draw(out, rng=np.random.default_rng(3))
+    assert set(np.unique(out)) <= {1, 4}
+
+
+def test_a_table_of_zeros_is_drawn_from_evenly():
+    out = np.empty(40_000, dtype=np.int64)
+    AliasTable.build(np.zeros(4)).draw(out, rng=np.random.default_rng(3))
+    assert stats.chisquare(np.bincount(out, minlength=4)).pvalue > FALSE_ALARM
+
+
+def test_one_level_is_always_drawn():
+    out = np.ones(10, dtype=np.uint16)
+    AliasTable.build(np.array([7.0])).draw(out, rng=np.random.default_rng(3))
+    assert not out.any()
