@@ -21,7 +21,7 @@ from tasks.confidential_stages import (
 )
 from tasks.measure_marginals import measure_basics, measure_marginals
 from tasks.places import home, open_ledger
-from tasks.publish import publish
+from tasks.publish import publish, tidy
 from tasks.reconstruct import reconstruct
 from tasks.run import CONFIDENTIAL_STAGES, Progress, Run, silent
 from tasks.select_marginals import select_marginals
@@ -112,6 +112,7 @@ def make_release(run: Run, perform: Perform = Task.__call__) -> None:
         perform(identify, run)
     for stage in STAGES:
         perform(stage, run)
+    tidy(run)
 
 
 def open_run(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import shutil
+from pathlib import Path
 
 from tasks.check_quality import records, tally_sets
 from tasks.measure_marginals import read_selection
@@ -15,11 +16,9 @@ from tasks.synthesize import synthetic_file
 
 @stage("publish")
 def publish(run: Run) -> None:
-    """Close the reservation, write the bundle, and delete what is confidential."""
+    """Close the reservation and write the bundle; it is handed over only if it verifies."""
     from dp_core.bundle.statement import Published
-    from dp_core.bundle.verification import verify
     from dp_core.bundle.writer import write_bundle
-    from dp_core.errors import StageFailed
 
     spec = run.spec
     settled = run.ledger.reservation(spec.release)
@@ -51,15 +50,28 @@ def publish(run: Run) -> None:
         note=read_selection(run).note,
     )
     files = [synthetic_file(run, number) for number in range(1, spec.sets + 1)]
-    write_bundle(run.out, published, synthetic=files, tallies=tally_sets(run))
-    run.progress("publish", 0.8)
-    failed = [check for check in verify(run.out).checks if not check.passed]
-    if failed:
-        raise StageFailed(
-            f"The bundle in {run.out} does not verify ({failed[0].name}); it was not handed over."
-        )
-    # The bundle holds them now; noisy results stay, as the ledger's proof.
+    write_bundle(run.out, published, synthetic=files, tallies=tally_sets(run), inspect=_must_verify)
+
+
+def tidy(run: Run) -> None:
+    """Delete what a published release no longer needs; the noisy results stay, as proof.
+
+    Done after the stage is marked finished: an interruption between the two leaves files, and
+    never a stage that cannot be done again.
+    """
     for folder in ("codes", "synthetic", "models"):
         shutil.rmtree(run.folder.public / folder, ignore_errors=True)
     if not run.keep_confidential:
         run.folder.remove_confidential()
+
+
+def _must_verify(bundle: Path) -> None:
+    from dp_core.bundle.verification import verify
+    from dp_core.errors import StageFailed
+
+    failed = [check for check in verify(bundle).checks if not check.passed]
+    if failed:
+        raise StageFailed(
+            f"The bundle does not verify ({failed[0].name}: {failed[0].sentence}); it was not"
+            " handed over."
+        )

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from dp_core.bundle.codebook import CODEBOOK, MARGINALS, codebook, synthetic_path
@@ -56,7 +56,12 @@ def check_destination(folder: Path) -> None:
 
 
 def write_bundle(
-    folder: Path, published: Published, *, synthetic: Sequence[Path], tallies: Sequence[Tally]
+    folder: Path,
+    published: Published,
+    *,
+    synthetic: Sequence[Path],
+    tallies: Sequence[Tally],
+    inspect: Callable[[Path], None] = lambda _: None,
 ) -> Path:
     """Write a complete bundle to `folder` and return it.
 
@@ -69,6 +74,8 @@ def write_bundle(
         published: The release; the rows of each set are taken from the tallies.
         synthetic: The m synthetic sets, written by `write_synthetic`, in order; they are copied.
         tallies: One per set, of `checks.needed_counts`.
+        inspect: Called with the complete hidden folder before it gets its name; what it raises
+            stops the bundle from being handed over.
 
     Raises:
         BadInput: if the folder is not new or empty.
@@ -92,6 +99,7 @@ def write_bundle(
         for path in [*_folders(partial), partial]:
             path.chmod(0o755)
             settle(path)
+        inspect(partial)
         if (folder / STATEMENT).is_file() and _same(partial, folder):
             shutil.rmtree(partial)
         else:
