@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from dp_core.canonical import canonical_json
-from dp_core.errors import StageFailed
+from dp_core.errors import LedgerCorrupt, StageFailed
 from dp_core.receipts import LEDGER_VERSION, START, Row, make_row
 
 _METADATA = sa.MetaData()
@@ -102,7 +102,7 @@ class Database:
             for statement in _refusals(self._engine.dialect.name):
                 connection.exec_driver_sql(statement)
             body = {"version": LEDGER_VERSION, "id": str(uuid.uuid4())}
-            Rows(connection).append("ledger", account="", body=body, key="ledger")
+            Rows(connection).append("ledger", account="", body=body)
 
 
 class Rows:
@@ -122,10 +122,19 @@ class Rows:
         return tuple(_row(found) for found in self._connection.execute(query).mappings())
 
     def walk(self) -> Iterator[Row]:
-        """Yield every row in order, without holding them all."""
+        """Yield every row in order, without holding them all.
+
+        Raises:
+            LedgerCorrupt: if a row is not stored as it would have been written. What its hash
+                does not cover is checked here: the key, and how the body is spelled.
+        """
         query = sa.select(_ROWS).order_by(_ROWS.c.number)
         for found in self._connection.execution_options(yield_per=1000).execute(query).mappings():
-            yield _row(found)
+            row = _row(found)
+            key = _unique_key(row.kind, row.account, row.body)
+            if found["key"] != key or found["body"] != _text(row.body):
+                raise _changed(found)
+            yield row
 
     def inputs(self) -> list[Mapping[str, Any]]:
         """Return the sealed inputs. Confidential."""
@@ -142,9 +151,8 @@ class Rows:
         account: str,
         body: Mapping[str, object],
         release: str = "",
-        key: str | None = None,
     ) -> Row:
-        """Add a row to the end of the chain; `key` is unique in the whole ledger."""
+        """Add a row to the end of the chain; what may happen once is refused the second time."""
         last = self._connection.execute(
             sa.select(_ROWS.c.number, _ROWS.c.hash).order_by(_ROWS.c.number.desc()).limit(1)
         ).first()
@@ -159,7 +167,8 @@ class Rows:
             previous_in_release=self._last_of(release),
         )
         values = row.to_json()
-        values["body"] = canonical_json(values["body"]).decode()
+        values["body"] = _text(body)
+        key = _unique_key(kind, account, body)
         self._connection.execute(sa.insert(_ROWS).values(key=key, **values))
         return row
 
@@ -177,17 +186,41 @@ def now() -> str:
 
 
 def _row(found: sa.RowMapping) -> Row:
-    return Row(
-        number=found["number"],
-        kind=found["kind"],
-        account=found["account"],
-        release=found["release"],
-        at=found["at"],
-        body=json.loads(found["body"]),
-        previous=found["previous"],
-        previous_in_release=found["previous_in_release"],
-        hash=found["hash"],
-    )
+    values = {column.name: found[column.name] for column in _ROWS.c if column.name != "key"}
+    try:
+        body = json.loads(found["body"], parse_constant=_refuse)
+        return Row.from_json({**values, "body": body})
+    except (TypeError, ValueError):
+        raise _changed(found) from None
+
+
+def _refuse(word: str) -> object:
+    raise ValueError(f"{word} is not plain JSON.")
+
+
+def _text(body: Mapping[str, object]) -> str:
+    return canonical_json(dict(body)).decode()
+
+
+def _changed(found: sa.RowMapping) -> LedgerCorrupt:
+    return LedgerCorrupt(f"Row {found['number']} ({found['kind']}) was changed.")
+
+
+def _unique_key(kind: str, account: str, body: Mapping[str, object]) -> str | None:
+    """Return what may be in the ledger once, None for a row that may come again."""
+    reservation = body.get("reservation")
+    match kind:
+        case "ledger":
+            return kind
+        case "open" | "close":
+            return f"{kind}/{account}"
+        case "charge":
+            return f"{kind}/{reservation}/{body.get('stage')}/{body.get('step')}"
+        case "commit":
+            return f"{kind}/{reservation}/{body.get('batch')}"
+        case "settle":
+            return f"{kind}/{reservation}"
+    return None
 
 
 def _shown(url: str) -> str:

@@ -102,7 +102,7 @@ class Ledger:
                 raise BadInput(
                     f"Account {name!r} is open already; `dp-release ledger show {name}` shows it."
                 )
-            rows.append("open", account=name, body=body, key=f"open/{name}")
+            rows.append("open", account=name, body=body)
         return self.account(name)
 
     def close_account(self, name: str, *, by: str, reason: str) -> None:
@@ -112,7 +112,7 @@ class Ledger:
             if rows.find(kind="close", account=name):
                 raise BadInput(f"Account {name!r} is closed already.")
             body = {"by": by, "reason": reason}
-            rows.append("close", account=name, body=body, key=f"close/{name}")
+            rows.append("close", account=name, body=body)
 
     def account(self, name: str) -> Account:
         """Return an account with its balance.
@@ -146,8 +146,8 @@ class Ledger:
     def reserve(self, plan: Plan, *, sets: int) -> Reservation:
         """Promise a plan's whole cost, or refuse and record nothing.
 
-        A release that holds a reservation for the same plan gets that one again; a reservation
-        that was given back before anything was charged can be followed by another.
+        A release that holds a reservation for the same plan gets that one again; one for another
+        plan is given back first, if nothing was charged to it.
 
         Raises:
             BadInput: if the account does not exist or the name was used.
@@ -159,8 +159,11 @@ class Ledger:
             held = _continued(rows, plan)
             if held is not None:
                 return held
-            account = read_account(rows, spec.account)
-            check_account(account, plan)
+            earlier = _reservation(rows, spec.release)
+            if earlier is not None and earlier.outcome is None:
+                # It was for another plan and spent nothing; left open it could never be settled.
+                _give_back(rows, earlier)
+            check_account(read_account(rows, spec.account), plan)
             body = {
                 "epsilon": str(privacy.epsilon),
                 "delta": str(privacy.delta),
@@ -171,7 +174,7 @@ class Ledger:
                 "currency": {"kind": plan.currency.kind, "limit": str(plan.currency.limit)},
                 "costs": {stage: str(cost) for stage, cost in plan.costs.items()},
             }
-            rows.append("reserve", account=account.name, release=spec.release, body=body)
+            rows.append("reserve", account=spec.account, release=spec.release, body=body)
             reservation = _reservation(rows, spec.release)
         assert reservation is not None
         return reservation
@@ -211,7 +214,13 @@ class Ledger:
                 reservation=reservation.number,
                 account=reservation.account,
                 input=input_hash,
-                seal=_seal(key, reservation.number, reservation.release, input_hash),
+                seal=_seal(
+                    key,
+                    reservation.number,
+                    reservation.release,
+                    reservation.account,
+                    input_hash,
+                ),
             )
 
     def reservation(self, release: str) -> Reservation | None:
@@ -265,7 +274,6 @@ class Ledger:
                         "cost": str(step.cost),
                         "event": step.event.to_json(),
                     },
-                    key=f"charge/{reservation.number}/{step.stage}/{step.name}",
                 )
             return tuple(c for c in _charges(rows, reservation) if c.batch == batch)
 
@@ -309,7 +317,6 @@ class Ledger:
                 account=reservation.account,
                 release=reservation.release,
                 body={"reservation": reservation.number, "batch": batch, "result": result},
-                key=f"commit/{reservation.number}/{batch}",
             )
 
     def settle(self, reservation: Reservation, outcome: str) -> Reservation:
@@ -319,6 +326,12 @@ class Ledger:
             reservation: Of the release.
             outcome: `finished` or `abandoned`; with nothing charged, `returned` lets the name be
                 used again.
+
+        Privacy:
+            In pure epsilon exactly the charges stay spent. On a curve, stopping after a result
+            was seen returns nothing: the epsilon of what was charged holds for a total fixed
+            beforehand, not for one chosen by looking, which can fail with a multiple of delta
+            (Rogers, Roth, Ullman & Vadhan 2016: a filter is no odometer).
         """
         with self._database.writing() as rows:
             _require_open(rows, reservation)
@@ -327,7 +340,8 @@ class Ledger:
             currency = reservation.currency
             if outcome == "returned" and charges:
                 raise ValueError("A reservation that was charged is not returned.")
-            whole = spent == currency.limit
+            seen = any(charge.result is not None for charge in charges)
+            whole = spent == currency.limit or (seen and currency.kind != "pure")
             epsilon = (
                 reservation.epsilon
                 if whole
@@ -346,7 +360,6 @@ class Ledger:
                     "epsilon": str(epsilon),
                     "delta": str(delta),
                 },
-                key=f"settle/{reservation.number}",
             )
             settled = _reservation(rows, reservation.release)
         assert settled is not None
@@ -396,12 +409,7 @@ class Ledger:
                 if row.release:
                     last_of[row.release] = row.hash
             if key is not None:
-                for entry in rows.inputs():
-                    seal = _seal(key, entry["reservation"], entry["release"], entry["input"])
-                    if not hmac.compare_digest(seal, entry["seal"]):
-                        raise LedgerCorrupt(
-                            f"The input recorded for release {entry['release']!r} was changed."
-                        )
+                _verify_inputs(rows, key)
             for account in rows.find(kind="open"):
                 balance = read_account(rows, account.account)
                 if balance.left_epsilon < 0 or balance.left_delta < 0:
@@ -409,9 +417,23 @@ class Ledger:
         return count, previous
 
 
-def _seal(key: bytes, reservation: int, release: str, input_hash: str) -> str:
-    message = canonical_json([reservation, release, input_hash])
+def _seal(key: bytes, reservation: int, release: str, account: str, input_hash: str) -> str:
+    message = canonical_json([reservation, release, account, input_hash])
     return hmac.new(key, message, hashlib.sha256).hexdigest()
+
+
+def _verify_inputs(rows: Rows, key: bytes) -> None:
+    """Raise LedgerCorrupt unless every input is as sealed, and no charged release lacks one."""
+    sealed: set[object] = set()
+    for entry in rows.inputs():
+        names = ("reservation", "release", "account", "input")
+        seal = _seal(key, *(entry[name] for name in names))
+        if not hmac.compare_digest(seal, str(entry["seal"])):
+            raise LedgerCorrupt(f"The input recorded for release {entry['release']!r} was changed.")
+        sealed.add(entry["reservation"])
+    for row in rows.find(kind="charge"):
+        if row.body["reservation"] not in sealed:
+            raise LedgerCorrupt(f"The input recorded for release {row.release!r} is missing.")
 
 
 def _continued(rows: Rows, plan: Plan) -> Reservation | None:
@@ -501,6 +523,21 @@ def _identity(charge: Charge) -> tuple[object, ...]:
 
 def _planned(step: Step) -> tuple[object, ...]:
     return step.stage, step.name, step.cost, step.event
+
+
+def _give_back(rows: Rows, reservation: Reservation) -> None:
+    rows.append(
+        "settle",
+        account=reservation.account,
+        release=reservation.release,
+        body={
+            "reservation": reservation.number,
+            "outcome": "returned",
+            "spent": "0",
+            "epsilon": "0",
+            "delta": "0",
+        },
+    )
 
 
 def _require_open(rows: Rows, reservation: Reservation) -> None:
