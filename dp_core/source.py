@@ -9,37 +9,37 @@ that `?`, `NA`, `None` and `007` arrive as they stand in the file.
 from __future__ import annotations
 
 import csv
-import glob
-import gzip
 import hmac
 import os
-import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, NoReturn, TextIO, cast
 
 import pyarrow as pa
 import pyarrow.csv as pv
 import pyarrow.parquet as pq
 
 from dp_core.errors import BadInput
+from dp_core.source_files import (
+    Kind,
+    bad_csv,
+    check_csv,
+    check_parquet,
+    damaged,
+    footer,
+    is_text,
+    kind_of,
+    matching_files,
+    open_text,
+)
 
 BATCH_ROWS = 1 << 18
 """Largest number of rows of a batch: 20 text columns of it are some tens of megabytes."""
 CSV_BLOCK_BYTES = 2 << 20
 """Bytes of a CSV block; a few of them are in memory at a time. A record must fit in one."""
 DIGEST_BLOCK_BYTES = 1 << 20
-NAMED = 5
-"""How many columns a message names."""
 
-SUFFIXES: dict[str, Literal["csv", "parquet"]] = {
-    ".csv": "csv",
-    ".csv.gz": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-}
 TEXT = pa.dictionary(pa.int32(), pa.string())
 
 
@@ -82,9 +82,7 @@ class Source:
         columns: The wanted columns, in the order of the batches.
     """
 
-    def __init__(
-        self, files: Sequence[Path], kind: Literal["csv", "parquet"], columns: Sequence[str]
-    ) -> None:
+    def __init__(self, files: Sequence[Path], kind: Kind, columns: Sequence[str]) -> None:
         self.files = tuple(files)
         self.kind = kind
         self.columns = tuple(columns)
@@ -98,7 +96,7 @@ class Source:
         """Number of row groups (Parquet) or of files (CSV)."""
         if self.kind == "csv":
             return len(self.files)
-        return sum(_footer(path).num_row_groups for path in self.files)
+        return sum(footer(path).num_row_groups for path in self.files)
 
     def batches(self) -> Iterator[Batch]:
         """Yield all rows, in the order of the files, at most `BATCH_ROWS` at a time.
@@ -128,14 +126,14 @@ class Source:
                 )
 
     def _parquet_batches(self) -> Iterator[Batch]:
-        total = sum(_footer(path).num_rows for path in self.files)
+        total = sum(footer(path).num_rows for path in self.files)
         partition = rows = 0
         for path in self.files:
             try:
                 texts = [
                     field.name
                     for field in pq.read_schema(path)
-                    if field.name in self.columns and _is_text(field.type)
+                    if field.name in self.columns and is_text(field.type)
                 ]
                 # A stream of pages, not whole column chunks: memory stays flat however large a
                 # row group is. Text columns come dictionary-encoded, as they are in the file.
@@ -151,7 +149,7 @@ class Source:
                             yield Batch(partition, chosen, rows / total)
                         partition += 1
             except (pa.ArrowException, OSError) as error:
-                _damaged(path, error)
+                damaged(path, error)
 
     def _csv_batches(self) -> Iterator[Batch]:
         total = sum(stamp.size for stamp in self._stamps.values())
@@ -164,7 +162,7 @@ class Source:
                         for start in range(0, block.num_rows, BATCH_ROWS):
                             yield Batch(partition, block.slice(start, BATCH_ROWS), done)
             except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-                _bad_csv(path, error)
+                bad_csv(path, error)
             before += self._stamps[path].size
 
 
@@ -187,8 +185,8 @@ def open_source(
             others, is empty, cut off or not readable, lacks a column, has one that is in neither
             list, names one twice, or if there is no row at all. No message shows a value.
     """
-    files = _matching(pattern, folder)
-    kinds = {path: _kind(path) for path in files}
+    files = matching_files(pattern, folder)
+    kinds = {path: kind_of(path) for path in files}
     if len(set(kinds.values())) > 1:
         raise BadInput(
             f"The data pattern {pattern!r} matches CSV and Parquet files;"
@@ -200,9 +198,9 @@ def open_source(
         if path.stat().st_size == 0:
             raise BadInput(f"The data file {path.name} is empty.")
         if kind == "parquet":
-            some |= _check_parquet(path, columns, ignore)
+            some |= check_parquet(path, columns, ignore)
         else:
-            some |= _check_csv(path, columns, ignore)
+            some |= check_csv(path, columns, ignore)
     if not some:
         raise BadInput(f"The data in {pattern!r} has a header but not one row.")
     return Source(files, kind, columns)
@@ -238,164 +236,11 @@ def keyed_digest(source: Source, key: bytes) -> str:
     return digest.hexdigest()
 
 
-def _matching(pattern: str, folder: Path) -> list[Path]:
-    exact = folder / pattern  # an absolute pattern replaces the folder
-    if exact.exists():
-        files = [exact]
-    else:
-        files = [Path(name) for name in sorted(glob.glob(str(exact), recursive=True))]
-    if not files:
-        raise BadInput(
-            f"No data file matches {pattern!r}; paths are relative to the folder of the spec."
-        )
-    for path in files:
-        if path.is_dir():
-            raise BadInput(
-                f"The data path {path.name!r} is a folder; name a file, or a glob"
-                f" such as {path.name + '/*.parquet'!r}."
-            )
-    return files
-
-
-def _kind(path: Path) -> Literal["csv", "parquet"]:
-    for suffix, kind in SUFFIXES.items():
-        if path.name.lower().endswith(suffix):
-            return kind
-    raise BadInput(
-        f"The data file {path.name} is of no known kind; names end in {', '.join(SUFFIXES)}."
-    )
-
-
 def _stamp(path: Path) -> Stamp:
     try:
         return Stamp.of(path)
     except OSError as error:
-        _damaged(path, error)
-
-
-def _footer(path: Path) -> pq.FileMetaData:
-    try:
-        return pq.read_metadata(path)
-    except (pa.ArrowException, OSError) as error:
-        _damaged(path, error)
-
-
-def _damaged(path: Path, error: Exception) -> NoReturn:
-    """Say that a file cannot be read; what the library says may hold data and stays inside."""
-    if isinstance(error, PermissionError):
-        message = f"The data file {path.name} may not be read by this user; check its permissions."
-    else:
-        message = f"The data file {path.name} is damaged or cut off; copy it again."
-    raise BadInput(message, internal=str(error)) from None
-
-
-def _check_parquet(path: Path, columns: Sequence[str], ignore: Collection[str]) -> bool:
-    try:
-        with path.open("rb") as file:
-            marked = file.read(4) == b"PAR1"
-    except OSError as error:
-        _damaged(path, error)
-    if not marked:
-        raise BadInput(f"The data file {path.name} is not a Parquet file, whatever its name says.")
-    try:
-        schema = pq.read_schema(path)
-    except (pa.ArrowException, OSError) as error:
-        _damaged(path, error)
-    _check_columns(path, schema.names, columns, ignore)
-    for field in schema:
-        if field.name in columns and not _is_readable(field.type):
-            raise BadInput(
-                f"Column {field.name!r} of {path.name} is stored as {field.type},"
-                " which is not read; store it as text, number, boolean or date."
-            )
-    return bool(_footer(path).num_rows)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _is_readable(kind: pa.DataType) -> bool:
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    return bool(
-        _is_text(kind)
-        or pa.types.is_string_view(kind)
-        or pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_decimal(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_date(kind)
-        or pa.types.is_timestamp(kind)
-        or pa.types.is_null(kind)
-    )
-
-
-def _check_csv(path: Path, columns: Sequence[str], ignore: Collection[str]) -> bool:
-    """Check the header; return whether a row follows."""
-    header: list[str] = []
-    some = False
-    try:
-        with _open_text(path) as text:
-            reader = csv.reader(text)
-            header = next(reader, [])
-            for record in reader:
-                if record or len(header) == 1:
-                    some = True
-                    break
-    except UnicodeDecodeError as error:
-        _bad_csv(path, error)
-    except (OSError, EOFError, csv.Error) as error:
-        _damaged(path, error)
-    if not header:
-        raise BadInput(f"The data file {path.name} has no header line.")
-    # privacy: a file without a header has a record where the names should be; only a header that
-    # names at least one known column is quoted in a message.
-    if columns and not set(columns) & set(header):
-        mark = next((m for m in ";\t|" if len(header) == 1 and m in header[0]), None)
-        raise BadInput(
-            f"The first line of {path.name} names none of the schema's columns;"
-            + (
-                f" the file seems to be separated by {mark!r}, and a comma is needed."
-                if mark
-                else " the first line of a CSV file is its header."
-            )
-        )
-    _check_columns(path, header, columns, ignore)
-    return some
-
-
-def _open_text(path: Path) -> TextIO:
-    opener = gzip.open if path.name.lower().endswith(".gz") else open
-    # `utf-8-sig` drops the byte order mark that spreadsheets write.
-    return cast(TextIO, opener(path, "rt", encoding="utf-8-sig", newline=""))
-
-
-def _check_columns(
-    path: Path, header: Sequence[str], columns: Sequence[str], ignore: Collection[str]
-) -> None:
-    repeated = sorted({name for name in header if header.count(name) > 1})
-    if repeated:
-        raise BadInput(f"The data file {path.name} has more than one {_names(repeated)}.")
-    missing = [name for name in columns if name not in header]
-    if missing:
-        raise BadInput(
-            f"The data file {path.name} lacks {_names(missing, all_of_them=True)} of the schema."
-        )
-    known = {*columns, *ignore}
-    extra = [name for name in header if name not in known]
-    if extra:
-        raise BadInput(
-            f"The data file {path.name} has {_names(extra)}, which the schema does not describe;"
-            " describe it under `columns` or name it under `ignore`."
-        )
-
-
-def _names(names: Sequence[str], *, all_of_them: bool = False) -> str:
-    shown = names if all_of_them else names[:NAMED]
-    text = ", ".join(repr(name) for name in shown)
-    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
-    return f"column{'s' if len(names) > 1 else ''} {text}{more}"
+        damaged(path, error)
 
 
 def _csv_reader(path: Path, raw: pa.OSFile, columns: Sequence[str]) -> pv.CSVStreamingReader:
@@ -419,25 +264,5 @@ def _csv_reader(path: Path, raw: pa.OSFile, columns: Sequence[str]) -> pv.CSVStr
 
 
 def _header_length(path: Path) -> int:
-    with _open_text(path) as text:
+    with open_text(path) as text:
         return len(next(csv.reader(text), []))
-
-
-def _bad_csv(path: Path, error: Exception) -> NoReturn:
-    """Translate the reader's complaint; its own text quotes the row, so it stays inside."""
-    text = str(error)
-    if isinstance(error, UnicodeDecodeError) or "UTF8" in text or "UTF-8" in text:
-        message = f"The data file {path.name} is not UTF-8 text; save it as UTF-8."
-    elif re.search(r"Expected \d+ columns, got \d+", text):
-        message = (
-            f"The data file {path.name} has a row with more or fewer fields than its header;"
-            " the internal folder says which."
-        )
-    elif "straddling object" in text:
-        message = (
-            f"The data file {path.name} has a record too long to be one, perhaps for want of a"
-            " closing quotation mark."
-        )
-    else:
-        _damaged(path, error)
-    raise BadInput(message, internal=text) from None

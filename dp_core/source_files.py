@@ -1,0 +1,210 @@
+"""Which files the data are, and what is wrong with them before a row is read. Confidential side.
+
+Only headers, footers and the first record are looked at. What a library says about a bad file may
+quote its rows: that goes into `internal`, never into a message.
+"""
+
+from __future__ import annotations
+
+import csv
+import glob
+import gzip
+import re
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Literal, NoReturn, TextIO, TypeAlias, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dp_core.errors import BadInput
+
+Kind: TypeAlias = Literal["csv", "parquet"]
+
+NAMED = 5
+"""How many columns a message names."""
+SUFFIXES: dict[str, Kind] = {
+    ".csv": "csv",
+    ".csv.gz": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+
+
+def matching_files(pattern: str, folder: Path) -> list[Path]:
+    """Return the files of a path or glob, sorted; refuse when there is none, or a folder."""
+    exact = folder / pattern  # an absolute pattern replaces the folder
+    if exact.exists():
+        files = [exact]
+    else:
+        files = [Path(name) for name in sorted(glob.glob(str(exact), recursive=True))]
+    if not files:
+        raise BadInput(
+            f"No data file matches {pattern!r}; paths are relative to the folder of the spec."
+        )
+    for path in files:
+        if path.is_dir():
+            raise BadInput(
+                f"The data path {path.name!r} is a folder; name a file, or a glob"
+                f" such as {path.name + '/*.parquet'!r}."
+            )
+    return files
+
+
+def kind_of(path: Path) -> Kind:
+    """Return the kind of a file by its name; its content is checked later."""
+    for suffix, kind in SUFFIXES.items():
+        if path.name.lower().endswith(suffix):
+            return kind
+    raise BadInput(
+        f"The data file {path.name} is of no known kind; names end in {', '.join(SUFFIXES)}."
+    )
+
+
+def check_parquet(path: Path, columns: Sequence[str], ignore: Collection[str]) -> bool:
+    """Check footer, columns and their types; return whether there is a row."""
+    try:
+        with path.open("rb") as file:
+            marked = file.read(4) == b"PAR1"
+    except OSError as error:
+        damaged(path, error)
+    if not marked:
+        raise BadInput(f"The data file {path.name} is not a Parquet file, whatever its name says.")
+    try:
+        schema = pq.read_schema(path)
+    except (pa.ArrowException, OSError) as error:
+        damaged(path, error)
+    _check_columns(path, schema.names, columns, ignore)
+    for field in schema:
+        if field.name in columns and not _is_readable(field.type):
+            raise BadInput(
+                f"Column {field.name!r} of {path.name} is stored as {field.type},"
+                " which is not read; store it as text, number, boolean or date."
+            )
+    return bool(footer(path).num_rows)
+
+
+def check_csv(path: Path, columns: Sequence[str], ignore: Collection[str]) -> bool:
+    """Check the header; return whether a row follows."""
+    header: list[str] = []
+    some = False
+    try:
+        with open_text(path) as text:
+            reader = csv.reader(text)
+            header = next(reader, [])
+            for record in reader:
+                if record or len(header) == 1:
+                    some = True
+                    break
+    except UnicodeDecodeError as error:
+        bad_csv(path, error)
+    except (OSError, EOFError, csv.Error) as error:
+        damaged(path, error)
+    if not header:
+        raise BadInput(f"The data file {path.name} has no header line.")
+    # privacy: a file without a header has a record where the names should be; only a header that
+    # names at least one known column is quoted in a message.
+    if columns and not set(columns) & set(header):
+        mark = next((m for m in ";\t|" if len(header) == 1 and m in header[0]), None)
+        raise BadInput(
+            f"The first line of {path.name} names none of the schema's columns;"
+            + (
+                f" the file seems to be separated by {mark!r}, and a comma is needed."
+                if mark
+                else " the first line of a CSV file is its header."
+            )
+        )
+    _check_columns(path, header, columns, ignore)
+    return some
+
+
+def open_text(path: Path) -> TextIO:
+    """Open a CSV file, compressed or not, for the csv module."""
+    opener = gzip.open if path.name.lower().endswith(".gz") else open
+    # `utf-8-sig` drops the byte order mark that spreadsheets write.
+    return cast(TextIO, opener(path, "rt", encoding="utf-8-sig", newline=""))
+
+
+def _check_columns(
+    path: Path, header: Sequence[str], columns: Sequence[str], ignore: Collection[str]
+) -> None:
+    repeated = sorted({name for name in header if header.count(name) > 1})
+    if repeated:
+        raise BadInput(f"The data file {path.name} has more than one {_names(repeated)}.")
+    missing = [name for name in columns if name not in header]
+    if missing:
+        raise BadInput(
+            f"The data file {path.name} lacks {_names(missing, all_of_them=True)} of the schema."
+        )
+    known = {*columns, *ignore}
+    extra = [name for name in header if name not in known]
+    if extra:
+        raise BadInput(
+            f"The data file {path.name} has {_names(extra)}, which the schema does not describe;"
+            " describe it under `columns` or name it under `ignore`."
+        )
+
+
+def _names(names: Sequence[str], *, all_of_them: bool = False) -> str:
+    shown = names if all_of_them else names[:NAMED]
+    text = ", ".join(repr(name) for name in shown)
+    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+    return f"column{'s' if len(names) > 1 else ''} {text}{more}"
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether a Parquet column is stored as text that can be read dictionary-encoded."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_readable(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(
+        is_text(kind)
+        or pa.types.is_string_view(kind)
+        or pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_date(kind)
+        or pa.types.is_timestamp(kind)
+        or pa.types.is_null(kind)
+    )
+
+
+def footer(path: Path) -> pq.FileMetaData:
+    """Return a Parquet file's footer."""
+    try:
+        return pq.read_metadata(path)
+    except (pa.ArrowException, OSError) as error:
+        damaged(path, error)
+
+
+def damaged(path: Path, error: Exception) -> NoReturn:
+    """Say that a file cannot be read; what the library says may hold data and stays inside."""
+    if isinstance(error, PermissionError):
+        message = f"The data file {path.name} may not be read by this user; check its permissions."
+    else:
+        message = f"The data file {path.name} is damaged or cut off; copy it again."
+    raise BadInput(message, internal=str(error)) from None
+
+
+def bad_csv(path: Path, error: Exception) -> NoReturn:
+    """Translate the reader's complaint; its own text quotes the row, so it stays inside."""
+    text = str(error)
+    if isinstance(error, UnicodeDecodeError) or "UTF8" in text or "UTF-8" in text:
+        message = f"The data file {path.name} is not UTF-8 text; save it as UTF-8."
+    elif re.search(r"Expected \d+ columns, got \d+", text):
+        message = (
+            f"The data file {path.name} has a row with more or fewer fields than its header;"
+            " the internal folder says which."
+        )
+    elif "straddling object" in text:
+        message = (
+            f"The data file {path.name} has a record too long to be one, perhaps for want of a"
+            " closing quotation mark."
+        )
+    else:
+        damaged(path, error)
+    raise BadInput(message, internal=text) from None
