@@ -399,12 +399,15 @@ def _make(
 ) -> dict[str, object]:
     """Run the release flow with progress on the terminal."""
     from flows.opening import check_opening
+    from flows.orphans import end_orphans, mark
     from flows.settings import prepare
 
     started = time.monotonic()
     # Found at once, without Prefect: mistakes in spec, schema and output, and the budget.
     check_opening(spec, out, release=release)
     prepare(_home(), verbose=verbose)
+    end_orphans()
+    mark()
     with _progress(quiet=as_json) as progress:
         progress.say("Starting Prefect (its own server takes some seconds) ...")
         from flows.release import release as flow
