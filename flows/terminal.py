@@ -156,6 +156,12 @@ def _status(console: Console, answer: Mapping[str, Any]) -> None:
         return
     console.print(f"[bold]{answer['release']}[/bold]: {answer['state']}")
     reserved = answer["reserved"]
+    if answer["outcome"] == "returned":
+        console.print(
+            f"Asked    epsilon {_number(reserved['epsilon'])}, delta"
+            f" {_number(reserved['delta'])} of account {answer['account']!r}; the name is free."
+        )
+        return
     console.print(
         f"Reserved epsilon {_number(reserved['epsilon'])}, delta {_number(reserved['delta'])}"
         f" of account {answer['account']!r}; {answer['spent_part']:.0%} of it charged in"
@@ -165,8 +171,9 @@ def _status(console: Console, answer: Mapping[str, Any]) -> None:
     console.print(f"Done     {', '.join(answer['stages_done']) or 'nothing yet'}")
     if answer["stages_open"]:
         console.print(f"Open     {', '.join(answer['stages_open'])}")
-    if answer["out"]:
-        console.print(f"Bundle   {answer['out']}", soft_wrap=True)
+    if answer["out"] and answer["outcome"] != "abandoned":
+        yet = "" if "publish" in answer["stages_done"] else " (not there yet)"
+        console.print(f"Bundle   {answer['out']}{yet}", soft_wrap=True)
 
 
 def _verify(console: Console, answer: Mapping[str, Any]) -> None:
@@ -189,7 +196,10 @@ def _account(console: Console, account: Mapping[str, Any]) -> None:
     for word in ("total", "reserved", "spent", "left"):
         table.add_row(word, _number(account[word]["epsilon"]), _number(account[word]["delta"]))
     console.print(table)
+    # What was given back unused is in the chain, and in --json; here it would only be noise.
     for item in account["releases"]:
+        if item["outcome"] == "returned":
+            continue
         console.print(
             f"  {item['release']}: epsilon {_number(item['epsilon'])}, delta"
             f" {_number(item['delta'])}, {item['outcome']}"
