@@ -51,7 +51,7 @@ def make_schema() -> Schema:
     """Return 20 columns: 8 of text, 6 of whole numbers, 4 of numbers, 2 of dates, and a rule."""
     sizes = (2, 2, 3, 5, 6, 9, 16, 52)
     years = [datetime.date(year, 1, 1).toordinal() for year in range(1930, 2027, 4)]
-    days = tuple([*years, LAST.toordinal()])
+    days = tuple(sorted({*years, LAST.toordinal()}))
     columns = [
         *(
             category(f"text{i}", size, "ordinal" if i == 3 else "category")
