@@ -150,7 +150,9 @@ def disk_errors(what: str) -> Iterator[None]:
             ) from None
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO, errno.ENOTDIR):
             raise StageFailed(
-                f"{what} could not be written ({error.strerror}); check the folder, then resume."
+                # privacy: the system's own words; a library may put anything into its error's.
+                f"{what} could not be written ({os.strerror(error.errno)});"
+                " check the folder, then resume."
             ) from None
         raise
 

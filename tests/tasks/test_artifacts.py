@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dp_core.errors import BadInput, StageFailed
+from tasks.stores.artifacts import RunFolder, disk_errors, sha256_of, write_atomically
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return RunFolder(tmp_path / "home", "first")
+
+
+def mode(path):
+    return path.stat().st_mode & 0o777
+
+
+def test_every_folder_of_a_run_is_for_its_owner_alone(folder):
+    before = os.umask(0)
+    try:
+        folder.create()
+    finally:
+        os.umask(before)
+    for place in (folder.path, folder.confidential, folder.internal, folder.public):
+        assert mode(place) == 0o700
+
+
+def test_a_folder_that_was_opened_up_is_closed_again(folder):
+    folder.create()
+    folder.confidential.chmod(0o755)
+    folder.create()
+    assert mode(folder.confidential) == 0o700
+
+
+def test_a_run_remembers_its_spec_and_its_output(folder):
+    with pytest.raises(BadInput, match="no run of release 'first'"):
+        folder.remembered()
+    assert not folder.exists()
+    folder.begin(spec=Path("/x/spec.yaml"), out=Path("/x/out"))
+    assert folder.exists()
+    assert folder.remembered() == (Path("/x/spec.yaml"), Path("/x/out"))
+    (folder.path / "run.json").write_text("{")
+    with pytest.raises(BadInput, match="no run"):
+        folder.remembered()
+
+
+def test_a_stage_is_done_from_its_finish_to_its_forgetting(folder):
+    assert folder.done("measure") is None
+    folder.finish("measure", {"rows": None})
+    assert folder.done("measure") == {"rows": None}
+    folder.forget("measure")
+    folder.forget("measure")
+    assert folder.done("measure") is None
+
+
+def test_a_torn_marker_is_no_marker(folder):
+    folder.finish("measure")
+    (folder.public / "stages" / "measure.json").write_text("{")
+    assert folder.done("measure") is None
+
+
+def test_removing_what_is_confidential_leaves_the_rest(folder):
+    folder.create()
+    for place in (folder.confidential, folder.internal, folder.public):
+        (place / "file").write_text("x")
+    folder.remove_confidential()
+    assert not folder.confidential.exists()
+    assert (folder.internal / "file").exists()
+    assert (folder.public / "file").exists()
+    folder.clear()
+    assert not folder.internal.exists()
+    assert not folder.public.exists()
+
+
+HOLDER = """
+import sys
+from pathlib import Path
+from tasks.stores.artifacts import RunFolder
+with RunFolder(Path(sys.argv[1]), "first").held():
+    sys.stdout.write("held\\n")
+    sys.stdout.flush()
+    sys.stdin.read()
+"""
+
+
+def test_a_run_is_held_by_one_process_and_let_go_when_it_dies(folder, tmp_path):
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path / "home")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=Path(__file__).parents[2],
+    )
+    try:
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(StageFailed, match="Another process is working on release 'first'"):
+            folder.held().__enter__()
+        # Another release is another lock.
+        with RunFolder(tmp_path / "home", "second").held():
+            pass
+    finally:
+        holder.kill()
+        holder.communicate()
+    with folder.held():
+        pass
+
+
+def test_a_run_is_held_once_within_a_process_too(folder):
+    with folder.held(), pytest.raises(StageFailed, match="Another process"), folder.held():
+        pass
+    with folder.held():
+        pass
+
+
+def test_a_file_is_whole_or_what_it_was_before(tmp_path, monkeypatch):
+    path = tmp_path / "new" / "file"
+    write_atomically(path, b"first")
+    assert mode(path.parent) == 0o700
+
+    def dies(*_):
+        raise KeyboardInterrupt
+
+    for name in ("fsync", "replace"):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, name, dies)
+            with pytest.raises(KeyboardInterrupt):
+                write_atomically(path, b"second")
+        assert path.read_bytes() == b"first"
+    write_atomically(path, b"second")
+    assert path.read_bytes() == b"second"
+    assert os.listdir(path.parent) == ["file"]
+
+
+def test_a_file_is_synced_before_it_is_renamed_and_its_folder_after(tmp_path, monkeypatch):
+    order = []
+    sync, rename = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda fd: order.append("sync") or sync(fd))
+    monkeypatch.setattr(
+        os, "replace", lambda a, b, **k: order.append("rename") or rename(a, b, **k)
+    )
+    write_atomically(tmp_path / "file", b"x")
+    assert order == ["sync", "rename", "sync"]
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_one_sentence(code):
+    with pytest.raises(StageFailed) as failed, disk_errors("the run folder"):
+        raise OSError(code, "canary")
+    assert failed.value.message == (
+        "The disk is full: the run folder could not be written. Free some space, then resume."
+    )
+    assert failed.value.__suppress_context__
+
+
+def test_a_disk_that_refuses_is_one_sentence_and_other_errors_are_themselves():
+    with pytest.raises(StageFailed) as failed, disk_errors("The key"):
+        raise PermissionError(errno.EACCES, "canary")
+    assert failed.value.message == (
+        "The key could not be written (Permission denied); check the folder, then resume."
+    )
+    with pytest.raises(FileNotFoundError), disk_errors("x"):
+        raise FileNotFoundError(errno.ENOENT, "No such file")
+    with pytest.raises(ValueError, match="mine"), disk_errors("x"):
+        raise ValueError("mine")
+
+
+def test_the_hash_of_a_file_is_that_of_its_bytes(tmp_path):
+    (tmp_path / "abc").write_bytes(b"abc")
+    assert sha256_of(tmp_path / "abc").startswith("ba7816bf8f01cfea414140de5dae2223")

@@ -1,0 +1,439 @@
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dp_core.errors import StageFailed
+from dp_core.ledger import Step
+from tasks.stores import session as session_module
+from tasks.stores.ledger import MOST_ATTEMPTS, Ledger
+from tasks.stores.session import LedgerSession
+from tests.specs import plan_of
+
+BATCH = "one_way-0"
+
+
+class Crash(BaseException):
+    """The process dies here."""
+
+
+class Noise:
+    """A draw that never gives the same twice and remembers how often it was asked."""
+
+    def __init__(self):
+        self.drawn = []
+
+    def __call__(self, grants):
+        self.drawn.append(
+            [
+                np.full(grant.step.shape, 1000 * len(self.drawn) + grant.number, dtype=np.int64)
+                for grant in grants
+            ]
+        )
+        return self.drawn[-1]
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    ledger.open_account(
+        "town",
+        epsilon=Fraction(2),
+        delta=Fraction(0),
+        neighbours="add-remove",
+        unit="row",
+        composition="basic",
+        by="officer",
+        reason="test",
+    )
+    return ledger
+
+
+@pytest.fixture
+def plan(tmp_path):
+    return plan_of(tmp_path)
+
+
+@pytest.fixture
+def session(ledger, plan, tmp_path):
+    return LedgerSession(ledger, ledger.reserve(plan, sets=1), "add-remove", tmp_path / "noisy")
+
+
+@pytest.fixture
+def steps(plan):
+    """The steps of the one-way stage; tables of two and of more dimensions read back alike."""
+    return [
+        Step(
+            table.stage,
+            " x ".join(table.clique),
+            table.cost,
+            plan.currency.noise_event(table.cost, l1=1, l2_squared=1),
+            (table.cells, 1),
+        )
+        for table in plan.tables
+        if table.stage == "one_way"
+    ]
+
+
+def same(results, drawn):
+    assert len(results) == len(drawn)
+    for (_, values), exact in zip(results, drawn, strict=True):
+        assert values.dtype == np.int64
+        np.testing.assert_array_equal(values, exact)
+    return True
+
+
+def charged(session):
+    return sum(charge.cost for charge in session.ledger.charges(session.reservation))
+
+
+def stored(session):
+    return session.folder / f"{BATCH}.noise"
+
+
+# -- the rows of the protocol's table
+
+
+def test_not_charged_it_is_charged_drawn_stored_and_committed(session, steps):
+    noise = Noise()
+    results = session.perform(BATCH, steps, noise)
+    assert same(results, noise.drawn[0])
+    assert charged(session) == session.reservation.costs["one_way"]
+    kinds = [row.kind for row in session.ledger.rows(release="first")]
+    assert kinds == ["reserve"] + ["charge"] * len(steps) + ["commit"]
+    assert [grant.number for grant, _ in results] == [
+        charge.number for charge in session.ledger.charges(session.reservation)
+    ]
+    assert os.listdir(session.folder) == [f"{BATCH}.noise"]
+    assert session.folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_charged_without_a_result_it_is_drawn_under_the_same_charge(session, steps):
+    session.ledger.charge(session.reservation, BATCH, steps)
+    noise = Noise()
+    assert same(session.perform(BATCH, steps, noise), noise.drawn[0])
+    kinds = [row.kind for row in session.ledger.rows(release="first")]
+    assert kinds == ["reserve"] + ["charge"] * len(steps) + ["attempt", "commit"]
+    assert charged(session) == session.reservation.costs["one_way"]
+
+
+def test_a_result_that_was_stored_and_not_committed_is_committed_and_not_drawn(
+    session, steps, monkeypatch
+):
+    noise = Noise()
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "commit", _crash)
+        with pytest.raises(Crash):
+            session.perform(BATCH, steps, noise)
+    content = stored(session).read_bytes()
+    assert same(session.perform(BATCH, steps, noise), noise.drawn[0])
+    assert len(noise.drawn) == 1
+    assert stored(session).read_bytes() == content
+    kinds = [row.kind for row in session.ledger.rows(release="first")]
+    assert kinds == ["reserve"] + ["charge"] * len(steps) + ["commit"]
+
+
+def test_a_committed_result_is_read_back_and_costs_nothing(session, steps):
+    noise = Noise()
+    first = session.perform(BATCH, steps, noise)
+    before = session.ledger.verify()
+    again = session.perform(BATCH, steps, noise)
+    assert same(again, noise.drawn[0])
+    assert [grant for grant, _ in again] == [grant for grant, _ in first]
+    assert len(noise.drawn) == 1
+    assert session.ledger.verify() == before
+
+
+@pytest.mark.parametrize("place", [0, 9, 40, -33, -1])
+def test_a_committed_result_with_one_byte_changed_is_refused_and_never_drawn_again(
+    session, steps, place
+):
+    noise = Noise()
+    session.perform(BATCH, steps, noise)
+    content = bytearray(stored(session).read_bytes())
+    content[place] ^= 1
+    stored(session).write_bytes(content)
+    with pytest.raises(StageFailed, match="never drawn again"):
+        session.perform(BATCH, steps, noise)
+    assert len(noise.drawn) == 1
+    assert stored(session).read_bytes() == content
+
+
+def test_a_committed_result_that_is_missing_or_cut_is_refused(session, steps):
+    noise = Noise()
+    session.perform(BATCH, steps, noise)
+    content = stored(session).read_bytes()
+    for change in (b"", content[:20], content[:-8], content + b"x", None):
+        stored(session).write_bytes(change) if change is not None else stored(session).unlink()
+        with pytest.raises(StageFailed, match=f"{BATCH}.noise.* missing or was changed"):
+            session.perform(BATCH, steps, noise)
+    assert len(noise.drawn) == 1
+
+
+def test_another_complete_result_than_the_committed_one_is_refused(session, steps):
+    """Even one with a good checksum for the same charges: a second draw is not the first."""
+    noise = Noise()
+    results = session.perform(BATCH, steps, noise)
+    grants = [grant for grant, _ in results]
+    session_module._draw_and_store(stored(session), grants, 2, noise)
+    assert session_module._read(stored(session), grants) is not None
+    with pytest.raises(StageFailed, match="never drawn again"):
+        session.perform(BATCH, steps, Noise())
+
+
+# -- crashes
+
+
+def _crash(*_args, **_keywords):
+    raise Crash
+
+
+def crash_before(patch, owner, name):
+    patch.setattr(owner, name, _crash)
+
+
+def crash_after(patch, owner, name):
+    original = getattr(owner, name)
+
+    def wrapper(*args, **keywords):
+        original(*args, **keywords)
+        raise Crash
+
+    patch.setattr(owner, name, wrapper)
+
+
+POINTS = [
+    # where, whether a charge stands, whether a complete result is on disk
+    (crash_before, Ledger, "charge", False, False),
+    (crash_after, Ledger, "charge", True, False),
+    (crash_before, os, "posix_fallocate", True, False),
+    (crash_after, os, "posix_fallocate", True, False),
+    (crash_before, os, "fsync", True, False),
+    (crash_before, Path, "replace", True, False),
+    (crash_after, Path, "replace", True, True),
+    (crash_before, session_module, "sync_folder", True, True),
+    (crash_after, session_module, "sync_folder", True, True),
+    (crash_before, Ledger, "commit", True, True),
+    (crash_after, Ledger, "commit", True, True),
+    (crash_after, session_module, "_read", True, True),
+]
+
+
+@pytest.mark.parametrize(("crash", "owner", "name", "paid", "complete"), POINTS)
+def test_after_a_crash_between_any_two_steps_the_rest_is_done_once(
+    session, steps, monkeypatch, crash, owner, name, paid, complete
+):
+    noise = Noise()
+    with monkeypatch.context() as patch:
+        crash(patch, owner, name)
+        with pytest.raises(Crash):
+            session.perform(BATCH, steps, noise)
+    assert charged(session) == (session.reservation.costs["one_way"] if paid else 0)
+    assert stored(session).exists() == complete
+    before = len(noise.drawn)
+    content = stored(session).read_bytes() if complete else None
+
+    results = session.perform(BATCH, steps, noise)
+
+    assert same(results, noise.drawn[-1])
+    assert len(noise.drawn) == (1 if complete else before + 1)
+    assert content is None or stored(session).read_bytes() == content
+    assert charged(session) == session.reservation.costs["one_way"]
+    kinds = [row.kind for row in session.ledger.rows(release="first")]
+    assert kinds.count("charge") == len(steps)
+    assert kinds.count("commit") == 1
+    assert kinds.count("attempt") == (paid and not complete)
+    assert os.listdir(session.folder) == [f"{BATCH}.noise"]
+    assert same(session.perform(BATCH, steps, noise), noise.drawn[-1])
+    session.ledger.verify()
+
+
+def test_a_crash_inside_the_draw_costs_nothing_more(session, steps):
+    def dies(_grants):
+        raise Crash
+
+    with pytest.raises(Crash):
+        session.perform(BATCH, steps, dies)
+    noise = Noise()
+    assert same(session.perform(BATCH, steps, noise), noise.drawn[0])
+    assert charged(session) == session.reservation.costs["one_way"]
+
+
+def test_a_whole_release_with_a_crash_in_every_stage_spends_exactly_its_plan(
+    session, plan, monkeypatch
+):
+    noise = Noise()
+    for stage in ("one_way", "measure"):
+        steps = [
+            Step(
+                stage,
+                " x ".join(table.clique),
+                table.cost,
+                plan.currency.noise_event(table.cost, l1=1, l2_squared=1),
+                (table.cells,),
+            )
+            for table in plan.tables
+            if table.stage == stage
+        ]
+        for crash, owner, name, *_ in (POINTS[1], POINTS[6]):
+            with monkeypatch.context() as patch:
+                crash(patch, owner, name)
+                with pytest.raises(Crash):
+                    session.perform(f"{stage}-0", steps, noise)
+        session.perform(f"{stage}-0", steps, noise)
+    assert charged(session) == plan.currency.limit
+    assert len(noise.drawn) == 2
+
+
+def test_what_an_interrupted_write_left_is_erased_before_anything_is_drawn_again(session, steps):
+    session.ledger.charge(session.reservation, BATCH, steps)
+    session.folder.mkdir()
+    temporary = session.folder / f"{BATCH}.noise.tmp"
+    temporary.write_bytes(b"half a result")
+    seen = []
+
+    def draw(grants):
+        seen.append(b"half a result" in temporary.read_bytes())
+        return Noise()(grants)
+
+    session.perform(BATCH, steps, draw)
+    assert seen == [False]
+    assert not temporary.exists()
+
+
+@pytest.mark.parametrize("cut", [5, 100, 39])
+def test_a_torn_result_is_no_result(session, steps, monkeypatch, cut):
+    noise = Noise()
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "commit", _crash)
+        with pytest.raises(Crash):
+            session.perform(BATCH, steps, noise)
+    stored(session).write_bytes(stored(session).read_bytes()[:-cut])
+    assert same(session.perform(BATCH, steps, noise), noise.drawn[1])
+    assert len(noise.drawn) == 2
+
+
+def test_the_result_of_another_charge_is_not_taken_for_this_one(session, steps):
+    session.ledger.charge(session.reservation, BATCH, steps)
+    charges = session.ledger.charges(session.reservation)
+    strangers = [
+        session_module.Grant(charge.number + 100, step)
+        for charge, step in zip(charges, steps, strict=True)
+    ]
+    theirs, ours = Noise(), Noise()
+    session_module._draw_and_store(stored(session), strangers, 1, theirs)
+    assert same(session.perform(BATCH, steps, ours), ours.drawn[0])
+
+
+def test_the_result_of_another_shape_is_not_taken_for_this_one(session, steps):
+    session.ledger.charge(session.reservation, BATCH, steps)
+    charges = session.ledger.charges(session.reservation)
+    others = [
+        session_module.Grant(charge.number, replace(step, shape=(*step.shape, 1)))
+        for charge, step in zip(charges, steps, strict=True)
+    ]
+    session_module._draw_and_store(stored(session), others, 1, Noise())
+    ours = Noise()
+    assert same(session.perform(BATCH, steps, ours), ours.drawn[0])
+
+
+def test_after_too_many_attempts_a_person_has_to_look(session, steps):
+    draws = []
+
+    def dies(_grants):
+        draws.append(1)
+        raise Crash
+
+    for _ in range(MOST_ATTEMPTS):
+        with pytest.raises(Crash):
+            session.perform(BATCH, steps, dies)
+    with pytest.raises(StageFailed, match=f"drawn {MOST_ATTEMPTS} times.*without a person"):
+        session.perform(BATCH, steps, dies)
+    assert len(draws) == MOST_ATTEMPTS
+
+
+def test_a_full_disk_is_found_before_anything_is_drawn(session, steps, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    noise = Noise()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "posix_fallocate", full)
+        with pytest.raises(StageFailed) as failed:
+            session.perform(BATCH, steps, noise)
+    assert "The disk is full" in failed.value.message
+    assert "then resume" in failed.value.message
+    assert noise.drawn == []
+    assert charged(session) == session.reservation.costs["one_way"]
+    assert same(session.perform(BATCH, steps, noise), noise.drawn[0])
+    assert charged(session) == session.reservation.costs["one_way"]
+
+
+def test_space_is_allocated_for_exactly_what_will_be_written(session, steps, monkeypatch):
+    asked = []
+    original = os.posix_fallocate
+    monkeypatch.setattr(
+        os, "posix_fallocate", lambda *where: asked.append(where[1:]) or original(*where)
+    )
+    session.perform(BATCH, steps, Noise())
+    assert asked == [(0, stored(session).stat().st_size)]
+
+
+class Watched(np.ndarray):
+    """Noise that notices whoever looks at its values."""
+
+    looked: list[str]
+
+    def _note(self, what):
+        type(self).looked.append(what)
+
+    def __getitem__(self, key):
+        self._note("index")
+        return super().__getitem__(key)
+
+    def __iter__(self):
+        self._note("iterate")
+        return super().__iter__()
+
+    def __array_ufunc__(self, ufunc, *_args, **_keywords):
+        self._note(ufunc.__name__)
+        raise AssertionError(f"{ufunc.__name__} looks at drawn values")
+
+    def __array_function__(self, function, *_args):
+        self._note(function.__name__)
+        raise AssertionError(f"{function.__name__} looks at drawn values")
+
+    def __bool__(self):
+        self._note("truth")
+        return True
+
+    def __repr__(self):
+        self._note("repr")
+        return "watched"
+
+
+def test_nothing_looks_at_the_values_between_the_draw_and_the_store(session, steps):
+    Watched.looked = []
+
+    def draw(grants):
+        return [np.zeros(grant.step.shape, dtype=np.int64).view(Watched) for grant in grants]
+
+    session.perform(BATCH, steps, draw)
+    assert Watched.looked == []
+
+
+@pytest.mark.parametrize("value", [0, -1, 1, 2**63 - 1, -(2**63)])
+def test_the_stored_size_does_not_depend_on_what_was_drawn(session, steps, value):
+    def draw(grants):
+        return [np.full(grant.step.shape, value, dtype=np.int64) for grant in grants]
+
+    results = session.perform(BATCH, steps, draw)
+    assert all((values == value).all() for _, values in results)
+    header = len(stored(session).read_bytes()) - 8 * sum(step.shape[0] for step in steps)
+    assert header < 400
