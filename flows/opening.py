@@ -38,7 +38,7 @@ def check_opening(spec: Path, out: Path, *, release: str | None = None) -> Plan:
         ledger.check(plan)
         return plan
     folder = RunFolder(home(), name)
-    if folder.done("publish") is not None:
+    if folder.done("publish") is not None and folder.done("tidy") is not None:
         raise BadInput(
             f"Release {name!r} is finished; its bundle is in {folder.remembered()[1]}."
             " A release is made once: choose a new name under `release` for another."

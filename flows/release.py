@@ -19,11 +19,12 @@ from tasks.confidential_stages import (
     identify,
     validate_schema,
 )
+from tasks.lost import forget_lost, needs_data
 from tasks.measure_marginals import measure_basics, measure_marginals
 from tasks.places import home, open_ledger
 from tasks.publish import publish, tidy
 from tasks.reconstruct import reconstruct
-from tasks.run import CONFIDENTIAL_STAGES, Progress, Run, silent
+from tasks.run import Progress, Run, silent
 from tasks.select_marginals import select_marginals
 from tasks.stores.artifacts import RunFolder
 from tasks.synthesize import synthesize
@@ -106,7 +107,8 @@ def carry_out(
 
 def make_release(run: Run, perform: Perform = Task.__call__) -> None:
     """Do every stage that is not done yet."""
-    if any(run.folder.done(stage) is None for stage in CONFIDENTIAL_STAGES):
+    forget_lost(run)
+    if needs_data(run):
         # Whatever was finished earlier was finished for this input, or not at all.
         run.folder.forget("identify")
         perform(identify, run)

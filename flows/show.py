@@ -161,7 +161,7 @@ def status_facts(home: Path, ledger: Ledger, release: str) -> dict[str, object]:
     charges = ledger.charges(held)
     spent = sum((charge.cost for charge in charges), Fraction(0))
     done = [stage for stage in STAGE_NAMES if folder.done(stage) is not None]
-    state = _state(held, done)
+    state = _state(held, done, tidy=folder.done("tidy") is not None)
     left = [stage for stage in STAGE_NAMES if stage not in done]
     return {
         "release": release,
@@ -184,9 +184,11 @@ def all_statuses(home: Path, ledger: Ledger) -> list[dict[str, object]]:
     return [status_facts(home, ledger, release) for release in ledger.releases()]
 
 
-def _state(held: Reservation, done: list[str]) -> str:
+def _state(held: Reservation, done: list[str], *, tidy: bool) -> str:
     if held.outcome == "finished" and "publish" not in done:
         return "paid, to be published: resume it"
+    if held.outcome == "finished" and not tidy:
+        return "finished; resume it to delete its confidential files"
     if held.outcome == "returned":
         return "stopped before anything was spent; its reservation was given back"
     return held.outcome or "unfinished: resume or abandon it"

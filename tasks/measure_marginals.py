@@ -15,7 +15,7 @@ from tasks.run import Run
 from tasks.stage import stage
 from tasks.stores.artifacts import write_atomically
 
-SELECTION = "selection.json"
+SELECTION, MARGINALS = "selection.json", "marginals.parquet"
 
 
 def basics(run: Run) -> tuple[Measurement, ...]:
@@ -51,7 +51,7 @@ def measure_marginals(run: Run) -> None:
     for position, replicate in enumerate(replicates):
         found += _measure(run, "measure", selection, replicate)
         run.progress("measure", (position + 1) / len(replicates))
-    write_marginals(run.folder.public / "marginals.parquet", found, run.spec.schema)
+    write_marginals(run.folder.public / MARGINALS, found, run.spec.schema)
 
 
 def write_selection(run: Run, selection: Selection) -> None:

@@ -57,12 +57,13 @@ def tidy(run: Run) -> None:
     """Delete what a published release no longer needs; the noisy results stay, as proof.
 
     Done after the stage is marked finished: an interruption between the two leaves files, and
-    never a stage that cannot be done again.
+    never a stage that cannot be done again. A mark of its own lets a resumption delete them.
     """
     for folder in ("codes", "synthetic", "models"):
         shutil.rmtree(run.folder.public / folder, ignore_errors=True)
     if not run.keep_confidential:
         run.folder.remove_confidential()
+    run.folder.finish("tidy")
 
 
 def _must_verify(bundle: Path) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dp_core.marginals import Measurement, Table
+from tasks.measure_marginals import MARGINALS
 from tasks.run import Run
 from tasks.stage import stage
 from tasks.stores.artifacts import disk_errors
@@ -31,7 +32,7 @@ def reconstruct(run: Run) -> Mapping[str, object]:
             zeros=run.spec.schema.zeros,
             rng=generator(run, "fit", replicate),
         )
-        _write_tables(_path(run, replicate), model.tables)
+        _write_tables(model_file(run, replicate), model.tables)
         fitted.append({"replicate": replicate, "rows": model.rows})
         run.progress("reconstruct", len(fitted) / run.plan.replicates)
     return {"models": fitted}
@@ -41,7 +42,7 @@ def read_measurements(run: Run) -> tuple[Measurement, ...]:
     """Return every noisy table of the run."""
     from dp_core.bundle.marginals_file import read_marginals
 
-    return read_marginals(run.folder.public / "marginals.parquet")
+    return read_marginals(run.folder.public / MARGINALS)
 
 
 def restored_models(run: Run) -> dict[int, Model]:
@@ -52,7 +53,7 @@ def restored_models(run: Run) -> dict[int, Model]:
     return {
         fact["replicate"]: run.spec.reconstructor.restore(
             domain,
-            _read_tables(run, _path(run, fact["replicate"])),
+            _read_tables(run, model_file(run, fact["replicate"])),
             rows=fact["rows"],
             zeros=zeros,
         )
@@ -65,7 +66,8 @@ def generator(run: Run, purpose: str, number: int) -> np.random.Generator:
     return np.random.default_rng([run.spec.seed, number, *purpose.encode()])
 
 
-def _path(run: Run, replicate: int) -> Path:
+def model_file(run: Run, replicate: int) -> Path:
+    """Return the path of a fitted model; replicate 0 is the shared one."""
     return run.folder.public / "models" / f"{replicate}.npz"
 
 

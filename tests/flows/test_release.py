@@ -235,6 +235,7 @@ def stop_before(stage_name):
 
 
 def test_abandoning_gives_back_what_was_not_charged_and_keeps_the_name(project):
+    project.write_spec(privacy=PURE)
     with pytest.raises(KeyboardInterrupt):
         project.release(perform=stop_before("select"))
     settled = abandon(project.home, project.ledger(), "town")

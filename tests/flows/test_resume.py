@@ -1,0 +1,344 @@
+"""A release that stopped goes on: nothing is repeated, paid twice, or drawn again."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from dp_core.bundle.verification import verify
+from dp_core.errors import BadInput, StageFailed
+from tasks import stage as stage_module
+from tests.flows.conftest import SCHEMA, as_csv, plainly, survey
+
+ROOT = Path(__file__).parents[2]
+STAGES = (
+    "identify",
+    "validate",
+    "discretize",
+    "count",
+    "basics",
+    "select",
+    "measure",
+    "reconstruct",
+    "synthesize",
+    "check",
+    "publish",
+)
+BEFORE_ANY_CHARGE = STAGES[:4]
+
+
+@pytest.fixture
+def work_done(monkeypatch):
+    """Count how often each stage's work is begun."""
+    done = Counter()
+    attempt = stage_module._attempt
+
+    def counting(name, work, run):
+        done[name] += 1
+        return attempt(name, work, run)
+
+    monkeypatch.setattr(stage_module, "_attempt", counting)
+    return done
+
+
+def failing(stage_name, error, *, after):
+    """Do stages plainly, but let one fail before or after its work."""
+
+    def perform(stage, run):
+        if stage.name != stage_name:
+            plainly(stage, run)
+            return
+        if after:
+            # The work is done and everything it wrote is there, but not the mark that says so.
+            stage.fn(run)
+            run.folder.forget(stage_name)
+        raise error
+
+    return perform
+
+
+def noisy(project):
+    return {
+        path.name: path.read_bytes() for path in (project.run_folder / "public/noisy").iterdir()
+    }
+
+
+def assert_complete(project):
+    """The bundle verifies, and the ledger holds exactly what the plan says, once."""
+    assert verify(project.out).passed
+    ledger = project.ledger()
+    reservation = ledger.reservation("town")
+    charges = ledger.charges(reservation)
+    assert len({(charge.stage, charge.step) for charge in charges}) == len(charges)
+    assert sum((charge.cost for charge in charges), Fraction(0)) == reservation.currency.limit
+    assert all(charge.result for charge in charges)
+    assert reservation.outcome == "finished"
+    assert Counter(project.kinds())["settle"] == 1
+    account = ledger.account("town")
+    assert (account.spent_epsilon, account.reserved_epsilon) == (1, 0)
+    assert not (project.run_folder / "confidential").exists()
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("name", STAGES)
+def test_a_release_goes_on_from_the_stage_that_failed(project, work_done, name, after):
+    with pytest.raises(StageFailed, match="outside"):
+        project.release(perform=failing(name, StageFailed("outside"), after=after))
+    measured = noisy(project) if (project.run_folder / "public/noisy").exists() else {}
+    first, work_done_before = project.kinds(), Counter(work_done)
+    work_done.clear()
+
+    project.release()
+
+    assert_complete(project)
+    assert {name: noisy(project)[name] for name in measured} == measured
+    assert project.kinds()[: len(first)] == first
+    assert "attempt" not in project.kinds()
+    for stage in STAGES[1:]:
+        at_once = work_done[stage] + work_done_before[stage]
+        assert at_once == (2 if after and stage == name else 1), stage
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_an_interruption_in_any_stage_is_130_and_the_release_goes_on(
+    project, command, monkeypatch, name
+):
+    from flows import release
+
+    def interrupted(spec, out, **_):
+        release.carry_out(
+            Path(spec), Path(out), perform=failing(name, KeyboardInterrupt(), after=False)
+        )
+
+    engine_free = release.release
+    monkeypatch.setattr(release, "release", interrupted)
+    answer = command("run", project.spec, "--out", project.out)
+    assert answer.code == 130
+    assert answer.err.splitlines()[-1].startswith("dp-release: Interrupted. Nothing is lost")
+    assert "Traceback" not in answer.err
+
+    monkeypatch.setattr(release, "release", engine_free)
+    answer = command("resume", "town")
+    assert (answer.code, answer.err.count("Traceback")) == (0, 0)
+    assert_complete(project)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from flows.release import carry_out
+from tasks import validate_schema
+from tasks.stores import session
+
+class Suite:  # Great Expectations takes seconds to import, and our own counts stop a file as well
+    rules = ()
+    def __init__(self, schema): ...
+    def judge(self, profiles): return set()
+
+validate_schema.Suite = Suite
+
+def perform(stage, run):
+    if stage.name == {stage!r}:
+        {trap}
+    stage.fn(run)
+
+carry_out(Path({spec!r}), Path({out!r}), perform=perform)
+"""
+KILL = "os.kill(os.getpid(), signal.SIGKILL)"
+TRAPS = {
+    # Where the crash comes, and how many draws that costs.
+    "between two stages": ("select", KILL, 0),
+    "charged, not drawn": ("measure", f"session._draw_and_store = lambda *_: {KILL}", 1),
+    "stored, not committed": ("measure", f"type(run.ledger).commit = lambda *_: {KILL}", 0),
+    "while the sets are drawn": (
+        "synthesize",
+        f"import dp_core.codec; dp_core.codec.decode = lambda *_, **__: {KILL}",
+        0,
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", TRAPS)
+def test_a_killed_process_loses_and_repeats_nothing(project, where):
+    stage, trap, draws = TRAPS[where]
+    script = textwrap.dedent(KILLED).format(
+        stage=stage, trap=trap, spec=str(project.spec), out=str(project.out)
+    )
+    environment = {**os.environ, "DP_RELEASE_HOME": str(project.home), "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    measured = {name: data for name, data in noisy(project).items() if name.endswith(".noise")}
+    assert measured
+
+    project.release()
+
+    assert_complete(project)
+    assert {name: noisy(project)[name] for name in measured} == measured
+    assert Counter(project.kinds())["attempt"] == draws
+    assert not [name for name in noisy(project) if name.endswith(".tmp")]
+
+
+@pytest.mark.parametrize("name", ["select", "publish"])
+def test_another_plan_is_refused_once_something_was_charged(project, name):
+    with pytest.raises(StageFailed):
+        project.release(perform=failing(name, StageFailed("outside"), after=False))
+    before = project.kinds()
+
+    def refused(match):
+        with pytest.raises(BadInput, match=match):
+            project.release()
+        assert project.kinds() == before
+
+    project.write_spec("synthesize: {sets: 3}\n")
+    refused("'town' is under way with another plan: spec or schema changed since")
+    project.write_spec()
+    (project.folder / "town.schema.yaml").write_text(SCHEMA.replace("bins: 4", "bins: 5"))
+    refused("under way with another plan")
+    (project.folder / "town.schema.yaml").write_text(SCHEMA)
+    project.release()
+    assert_complete(project)
+
+
+def test_other_data_are_refused_once_something_was_charged(project):
+    with pytest.raises(StageFailed):
+        project.release(perform=failing("measure", StageFailed("outside"), after=False))
+    before = project.kinds()
+    (project.folder / "town.csv").write_text(as_csv(survey()[1:]))
+    with pytest.raises(BadInput, match="data of release 'town' changed since it began"):
+        project.release()
+    assert project.kinds() == before
+
+    (project.folder / "town.csv").write_text(as_csv(survey()))
+    project.release()
+    assert_complete(project)
+
+
+def test_other_data_begin_anew_where_nothing_was_charged(project):
+    with pytest.raises(StageFailed):
+        project.release(perform=failing("count", StageFailed("outside"), after=False))
+    (project.folder / "town.csv").write_text(as_csv(survey()[1:]))
+    with pytest.raises(BadInput, match="changed since it began"):
+        project.release()
+    assert project.ledger().account("town").reserved_epsilon == 0
+    project.release()
+    assert verify(project.out).passed
+
+
+def test_data_may_be_gone_once_everything_confidential_is_done(project):
+    with pytest.raises(StageFailed):
+        project.release(perform=failing("publish", StageFailed("outside"), after=False))
+    (project.folder / "town.csv").unlink()
+    project.release()
+    assert_complete(project)
+
+
+def test_a_lost_noisy_answer_is_never_drawn_again(project):
+    with pytest.raises(StageFailed):
+        project.release(perform=failing("measure", StageFailed("outside"), after=False))
+    (stored,) = (project.run_folder / "public/noisy").glob("one_way*.noise")
+    content = stored.read_bytes()
+    stored.unlink()
+    before = project.kinds()
+    with pytest.raises(StageFailed, match="never drawn again: restore it from a backup"):
+        project.release()
+    assert project.kinds() == before
+    stored.write_bytes(content)
+    project.release()
+    assert_complete(project)
+
+
+def test_lost_codes_are_made_again_at_no_cost(project, work_done):
+    with pytest.raises(StageFailed):
+        project.release(perform=failing("measure", StageFailed("outside"), after=False))
+    shutil.rmtree(project.run_folder / "confidential")
+    project.release()
+    assert_complete(project)
+    assert work_done["discretize"] == 2
+
+
+@pytest.mark.parametrize(
+    ("lost", "again"),
+    [
+        ("selection.json", "select"),
+        ("marginals.parquet", "measure"),
+        ("models", "reconstruct"),
+        ("synthetic/set-1.parquet", "synthesize"),
+        ("codes", "synthesize"),
+    ],
+)
+def test_what_is_lost_of_a_finished_stage_is_made_again_at_no_cost(project, work_done, lost, again):
+    with pytest.raises(StageFailed):
+        project.release(perform=failing("check", StageFailed("outside"), after=False))
+    measured, before = noisy(project), project.kinds()
+    path = project.run_folder / "public" / lost
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    project.release()
+    assert_complete(project)
+    assert noisy(project) == measured
+    assert project.kinds()[:-1] == before
+    assert work_done[again] == 2
+
+
+def test_confidential_files_that_an_interruption_left_are_deleted_by_resume(
+    project, command, monkeypatch
+):
+    def interrupted(_self):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tasks.stores.artifacts.RunFolder.remove_confidential", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            project.release()
+    assert (project.run_folder / "confidential/codes").is_dir()
+    state = command("status", "town", "--json").json["state"]
+    assert state == "finished; resume it to delete its confidential files"
+    assert command("resume", "town").code == 0
+    assert_complete(project)
+    assert command("resume", "town").code == 2
+
+
+def test_a_crash_between_settling_and_the_bundle_is_mended_by_resume(project):
+    def perform(stage, run):
+        if stage.name == "publish":
+            run.ledger.settle(run.reservation, "finished")
+            raise KeyboardInterrupt
+        plainly(stage, run)
+
+    with pytest.raises(KeyboardInterrupt):
+        project.release(perform=perform)
+    project.release()
+    assert_complete(project)
+
+
+def test_status_tells_where_a_stopped_release_stands(project, command):
+    with pytest.raises(StageFailed):
+        project.release(perform=failing("reconstruct", StageFailed("outside"), after=False))
+    status = command("status", "town", "--json").json
+    assert status["stages_done"] == [
+        "validate",
+        "discretize",
+        "count",
+        "basics",
+        "select",
+        "measure",
+    ]
+    assert status["stages_open"] == ["reconstruct", "synthesize", "check", "publish"]
+    assert status["state"] == "unfinished: resume or abandon it"
+    assert status["spent_part"] == 1.0
+    assert status["uncommitted"] == 0
+    assert json.loads((project.run_folder / "run.json").read_text())["out"] == status["out"]
