@@ -22,7 +22,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-import psutil  # type: ignore[import-untyped]
+import psutil
 import pyarrow as pa
 import pyarrow.csv as pv
 import pyarrow.parquet as pq

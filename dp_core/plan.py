@@ -18,6 +18,8 @@ from dp_core.selection.base import Selection
 from dp_core.spec import ReleaseSpec
 
 PLAN_VERSION = 1
+MOST_CELLS = 2**26
+"""Cells of one measured table: its noise alone takes ten minutes and its counts half a gigabyte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,12 @@ def make_plan(spec: ReleaseSpec) -> Plan:
 
     def add(stage: Stage, selection: Selection) -> None:
         for clique, weight in zip(selection.cliques, selection.weights, strict=True):
+            if domain.size(clique) > MOST_CELLS:
+                raise BadInput(
+                    f"The table {' x '.join(clique)} has {domain.size(clique):,} cells, more than"
+                    f" the {MOST_CELLS:,} that one table may have; leave out a column, or give"
+                    " its columns wider bins."
+                )
             cost = costs[stage] * weight / times
             noise = currency.noise(cost, l1=l1, l2_squared=l2_squared)
             tables.append(PlannedTable(stage, clique, domain.size(clique), cost, noise, times))

@@ -13,6 +13,7 @@ from prefect import Task, flow
 from dp_core.errors import BadInput
 from flows.opening import check_opening, is_publishing
 from tasks.check_quality import check_quality
+from tasks.cluster import dask_client
 from tasks.confidential_stages import (
     count_marginals,
     discretize,
@@ -60,9 +61,16 @@ def shown(progress: Progress) -> Iterator[None]:
         _PROGRESS.reset(token)
 
 
+def _run_name() -> str:
+    """Return a run's name in Prefect: the spec's, without its folders."""
+    from prefect.runtime import flow_run
+
+    return f"release {Path(str(flow_run.parameters['spec'])).name}"
+
+
 @flow(
     name="release",
-    flow_run_name="release-{spec}",
+    flow_run_name=_run_name,
     persist_result=False,
     log_prints=False,
     validate_parameters=True,
@@ -95,8 +103,9 @@ def carry_out(
     """Open a run, hold it, and do what is not done; what stops before any charge costs nothing."""
     folder = RunFolder(home(), check_opening(spec, out).spec.release)
     # Held before anything is promised or given back: another process may be at work on it.
-    with folder.held():
-        run = open_run(spec, out, dask=dask, keep_confidential=keep_confidential)
+    with folder.held(), dask_client(dask) as client:
+        run = open_run(spec, out, keep_confidential=keep_confidential)
+        run.client = client
         try:
             make_release(run, perform)
         except BadInput:
@@ -121,7 +130,6 @@ def open_run(
     spec_path: Path,
     out: Path,
     *,
-    dask: str | None = None,
     keep_confidential: bool = False,
 ) -> Run:
     """Return a run with its reservation; refused before anything is touched or written.
@@ -153,7 +161,6 @@ def open_run(
         home=where,
         ledger=ledger,
         reservation=held,
-        dask=dask,
         keep_confidential=keep_confidential,
         progress=_PROGRESS.get(),
     )

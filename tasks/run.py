@@ -17,6 +17,8 @@ from tasks.stores.ledger import Ledger, Reservation
 from tasks.stores.session import LedgerSession
 
 if TYPE_CHECKING:
+    from distributed import Client
+
     from dp_core.code_store import CodeStore
     from dp_core.curator import Curator
     from dp_core.source import Source
@@ -44,9 +46,9 @@ class Run:
         home: Folder of the ledger and of all runs.
         ledger: The central ledger.
         reservation: What this release may spend.
-        dask: Address of a Dask scheduler, None for threads in this process.
         keep_confidential: Whether codes and counts stay when the release is done.
         progress: Told how far a stage is.
+        client: Of a running Dask cluster; None counts on threads of this process.
     """
 
     plan: Plan
@@ -55,9 +57,9 @@ class Run:
     home: Path
     ledger: Ledger
     reservation: Reservation
-    dask: str | None = None
     keep_confidential: bool = False
     progress: Progress = field(default=silent)
+    client: Client | None = None
 
     @property
     def spec(self) -> ReleaseSpec:
@@ -99,7 +101,7 @@ class Run:
         """Exact counts of the confidential file; shared so that nothing is counted twice."""
         from tasks.count_marginals import DaskCounter
 
-        return DaskCounter(self.store, self.spec.schema.domain)
+        return DaskCounter(self.store, self.spec.schema.domain, self.client)
 
     @cached_property
     def curator(self) -> Curator:
