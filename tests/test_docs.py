@@ -1,0 +1,64 @@
+"""The documentation names every method there is, and none that there is not."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from dp_core import registry
+from dp_core.curator import VETTED
+from dp_core.presets import PRESETS
+
+DOCS = Path(__file__).parents[1] / "docs"
+METHODS = (DOCS / "methods.md").read_text(encoding="utf-8")
+
+
+def rows(heading: str) -> dict[str, str]:
+    """Rows of the table under a heading, by the name in their first cell."""
+    part = re.split(r"^## ", METHODS, flags=re.MULTILINE)
+    text = next(chapter for chapter in part if chapter.startswith(heading))
+    return {line.split("`")[1]: line for line in text.splitlines() if line.startswith("| `")}
+
+
+@pytest.mark.parametrize(
+    ("heading", "family"), [("Selection", "selection"), ("Reconstruction", "reconstruction")]
+)
+def test_every_method_has_a_row_with_its_file_and_its_options(heading, family):
+    table = rows(heading)
+    assert tuple(sorted(table)) == registry.available(family)
+    for name, row in table.items():
+        assert f"(../dp_core/{family}/{name}.py)" in row
+        cells = row.strip("|").split("|")
+        assert len(cells) == 7
+        assert all(cell.strip() for cell in cells)
+        options = [field.name for field in dataclasses.fields(registry.find(family, name))]
+        assert [option for option in options if f"`{option}`" not in row] == []
+
+
+def test_every_preset_has_a_row_with_its_stages():
+    table = rows("Presets")
+    assert list(table) == list(PRESETS)
+    for name, preset in PRESETS.items():
+        assert f"`{preset.select}` + `{preset.reconstruct}`" in table[name]
+
+
+def test_the_sensitivities_in_the_table_are_those_of_the_code():
+    (indif,) = VETTED
+    changes = [indif(()).largest_change(relation) for relation in ("add-remove", "replace-one")]
+
+    assert "(add-remove {}, replace-one {} records a pair)".format(*changes) in METHODS
+
+
+def test_the_ledger_s_table_is_the_one_in_the_code():
+    from tasks.stores import session
+
+    def cases(text: str) -> list[list[str]]:
+        lines = [line for line in text.splitlines() if re.match(r"\| (yes|no) \|", line)]
+        return [[cell.strip() for cell in line.strip("|").split("|")][:3] for line in lines]
+
+    assert session.__doc__ is not None
+    assert cases((DOCS / "design.md").read_text(encoding="utf-8")) == cases(session.__doc__)
+    assert len(cases(session.__doc__)) == 5
