@@ -61,6 +61,23 @@ def epsilon_at_least(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> flo
 
     Holds with probability 1 - FALSE_ALARM (Clopper-Pearson on both frequencies).
     """
-    low = stats.beta.ppf(FALSE_ALARM / 2, first.sum(), first.size - first.sum() + 1)
-    high = stats.beta.ppf(1 - FALSE_ALARM / 2, second.sum() + 1, second.size - second.sum())
+    low, high = _at_least(first), _at_most(second)
     return float(np.log(low / high)) if low > 0 else -np.inf
+
+
+def delta_at_least(first: NDArray[np.bool_], second: NDArray[np.bool_], epsilon: float) -> float:
+    """Return a lower bound on delta at `epsilon` from how often an event happened on neighbours.
+
+    Holds with probability 1 - FALSE_ALARM (Clopper-Pearson on both frequencies).
+    """
+    return float(_at_least(first) - np.exp(epsilon) * _at_most(second))
+
+
+def _at_least(happened: NDArray[np.bool_]) -> float:
+    yes, size = int(happened.sum()), happened.size
+    return float(stats.beta.ppf(FALSE_ALARM / 2, yes, size - yes + 1)) if yes else 0.0
+
+
+def _at_most(happened: NDArray[np.bool_]) -> float:
+    yes, size = int(happened.sum()), happened.size
+    return float(stats.beta.ppf(1 - FALSE_ALARM / 2, yes + 1, size - yes)) if yes < size else 1.0

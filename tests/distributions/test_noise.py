@@ -1,0 +1,135 @@
+"""The noise that is drawn is the noise that was charged for.
+
+Each test that accepts fails by chance with probability FALSE_ALARM = 1e-9. What has to be rejected
+is so many standard errors away that chance lets it pass less often still.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dp_core.accounting.currency import Currency
+from dp_core.curator import Curator, choice_event
+from dp_core.domain import Domain
+from dp_core.ledger import Grant, MemorySession, Step
+from dp_core.marginals import Marginal
+from dp_core.noise import noisy_max
+from tests.statistical import FALSE_ALARM, discrete_gaussian, discrete_laplace, fits
+
+pytestmark = pytest.mark.statistical
+
+CELLS = 100_000
+
+
+class Constant:
+    """Counts the same in every cell."""
+
+    def __init__(self, domain, count):
+        self.domain, self.cell = domain, count
+
+    def count(self, cliques):
+        found = {}
+        for clique in cliques:
+            domain = self.domain.project(clique)
+            found[clique] = Marginal(domain, np.full(domain.sizes, self.cell, dtype=np.int64))
+        return found
+
+
+def noise_of(kind, cost, *, sizes=(CELLS,), neighbours="add-remove", count=7):
+    """Return the noise of one-way tables measured in one call, and the scale they state."""
+    domain = Domain(tuple("abcdef"[: len(sizes)]), sizes)
+    session = MemorySession(Currency(kind, cost * len(sizes)), neighbours)
+    curator = Curator(domain, Constant(domain, count), session)
+    found = curator.measure("measure", [(name,) for name in domain.columns], [cost] * len(sizes))
+    return [table.values - count for table in found], found[0].scale
+
+
+@pytest.mark.parametrize(
+    ("kind", "neighbours", "cost", "scale"),
+    [
+        ("pure", "add-remove", Fraction(1), 1.0),
+        ("pure", "replace-one", Fraction(1, 4), 8.0),
+        ("zcdp", "add-remove", Fraction(1, 2), 1.0),
+        ("zcdp", "replace-one", Fraction(1, 64), 8.0),
+        ("gaussian", "add-remove", Fraction(1, 28), 4.0),
+    ],
+)
+def test_counts_get_the_noise_that_was_charged_and_not_one_a_quarter_off(
+    kind, neighbours, cost, scale
+):
+    (noise,), stated = noise_of(kind, cost, neighbours=neighbours)
+    assert stated == pytest.approx(scale, rel=1e-12)
+    law = discrete_laplace if kind == "pure" else discrete_gaussian
+    reach = math.ceil(12 * scale)
+    assert fits(noise, law(scale, reach)) > FALSE_ALARM
+    for wrong in (0.8, 1.25):
+        assert fits(noise, law(wrong * scale, reach)) < FALSE_ALARM
+
+
+@pytest.mark.parametrize(("kind", "cost"), [("pure", Fraction(1, 5)), ("zcdp", Fraction(1, 50))])
+def test_no_noise_is_used_twice(kind, cost):
+    size = 20_000
+    (one, two), _ = noise_of(kind, cost, sizes=(size, size))
+    (other,), _ = noise_of(kind, cost, sizes=(size,))
+    # Within a table, between neighbouring cells, between tables of a call, and between calls.
+    pairs = [(one[:-1], one[1:]), (one[: size // 2], one[size // 2 :]), (one, two), (one, other)]
+    bound = stats.norm.isf(FALSE_ALARM / 2)
+    for first, second in pairs:
+        correlation = np.corrcoef(first, second)[0, 1]
+        assert abs(correlation) * math.sqrt(first.size) < bound
+        assert not np.array_equal(first, second)
+        assert not np.array_equal(first, -second)
+
+
+def test_the_noise_does_not_depend_on_the_count():
+    """Also where a count could run into the end of its type, or below zero."""
+    for count in (0, -3, 2**40):
+        (noise,), scale = noise_of("pure", Fraction(1, 2), sizes=(20_000,), count=count)
+        assert fits(noise, discrete_laplace(scale, 24)) > FALSE_ALARM
+
+
+# -- the private choice
+
+
+def exponential_mechanism(scores, scale):
+    weights = np.exp((scores - scores.max()) / scale)
+    return weights / weights.sum()
+
+
+def permute_and_flip(scores, scale):
+    """McKenna & Sheldon (2020), Algorithm 1, by going through every order."""
+    heads = np.exp((scores - scores.max()) / scale)
+    chance = np.zeros(len(scores))
+    orders = list(itertools.permutations(range(len(scores))))
+    for order in orders:
+        reached = 1.0 / len(orders)
+        for candidate in order:
+            chance[candidate] += reached * heads[candidate]
+            reached *= 1 - heads[candidate]
+    return chance
+
+
+@pytest.mark.parametrize(
+    ("kind", "law"), [("zcdp", exponential_mechanism), ("pure", permute_and_flip)]
+)
+def test_the_private_choice_has_its_distribution_and_not_that_of_another_scale(kind, law):
+    """20,000 choices among four; building the mechanism each time is a third of the time."""
+    scores = np.array([3, 0, 8, 6], dtype=np.int64)
+    cost = Fraction(1, 2) if kind == "zcdp" else Fraction(2)
+    event = choice_event(Currency(kind, cost), cost, 4)
+    assert event.epsilon() == 2  # of a scale of 4
+    grant = Grant(1, Step("select", "x", cost, event, (1,)))
+    seen = np.bincount([noisy_max.choose(scores, grant) for _ in range(20_000)], minlength=4)
+    scale = float(event.scale)
+    assert stats.chisquare(seen, law(scores, scale) * seen.sum()).pvalue > FALSE_ALARM
+    others = [exponential_mechanism, permute_and_flip]
+    others.remove(law)
+    wrong = [law(scores, scale / 2), law(scores, 2 * scale), others[0](scores, scale)]
+    for chances in wrong:
+        assert stats.chisquare(seen, chances * seen.sum()).pvalue < FALSE_ALARM
