@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from dp_core.domain import Domain
 from dp_core.marginals import Table
 
+_PATIENCE = 3  # rounds without gain that end the work; one alone may be the order of the tables
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Targets:
@@ -106,7 +108,8 @@ def update(
         step: Part of each cell's error the first round mends.
         decay: What the step is multiplied by after every round.
         copies: Part of the received records that are copies.
-        tolerance: Least relative gain of a round that is worth another.
+        tolerance: Least relative gain on the best round so far that counts as one; three rounds
+            without end the work.
         seed: Of the choices among records.
     """
     errors: NDArray[np.float64] = _update(
@@ -166,7 +169,8 @@ def _update(  # type: ignore[no-untyped-def]
     drawn = np.empty(rows + largest + 1, dtype=np.int32)
     order = np.arange(tables)
     errors = np.empty(rounds)
-    done = 0
+    done = idle = 0
+    best = np.inf
     shuffled = np.empty(rows, dtype=codes.dtype)
     permutation = np.arange(rows).astype(np.int32)
     for turn in range(rounds):
@@ -198,7 +202,12 @@ def _update(  # type: ignore[no-untyped-def]
             )
         errors[turn] = error
         done = turn + 1
-        if error == 0.0 or (turn > 0 and error > errors[turn - 1] * (1.0 - tolerance)):
+        if error < best * (1.0 - tolerance):
+            best = error
+            idle = 0
+        else:
+            idle += 1
+        if error == 0.0 or idle == _PATIENCE:
             break
         step *= decay
     return errors[:done]

@@ -31,6 +31,7 @@ from dp_core.structural_zeros import StructuralZeros
 
 _WIDTHS = np.array([0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0])
 _POWER = 0.75  # a cell of expected count E differs from it by about _WIDTHS * E ** _POWER
+_LOW_RANK_SHARE = 0.3  # weight of the low-rank estimate of two columns beside the cellwise one
 _MIXTURE_ROUNDS = 40
 _RAKING_ROUNDS = 30
 _MOST_CELLS = 1 << 20  # beyond it a table is only made nonnegative
@@ -61,9 +62,10 @@ def shrunk(
     subsets = shared([table.clique for table in tables], domain)
     reconcile(tables, subsets, total=float(total))
 
+    holding = {name: [t for t in tables if name in t.clique] for name in domain.columns}
     done: dict[Clique, NDArray[np.float64]] = {}
     for column in domain.columns:
-        pooled = _pooled((column,), domain, tables, zeros)
+        pooled = _pooled((column,), domain, holding[column], zeros)
         if pooled is None:
             done[(column,)] = _uniform(domain.project((column,)), total, zeros)
         else:
@@ -71,7 +73,7 @@ def shrunk(
     larger = [table.clique for table in tables if len(table.clique) > 1]
     wanted = {*larger, *(subset for subset in subsets if len(subset) > 1)}
     for clique in sorted(wanted, key=lambda name: (len(name), domain.axes(name))):
-        pooled = _pooled(clique, domain, tables, zeros)
+        pooled = _pooled(clique, domain, holding[clique[0]], zeros)
         assert pooled is not None
         done[clique] = _shrink(pooled, done, float(total))
     kept = [*((column,) for column in domain.columns), *larger]
@@ -144,15 +146,44 @@ def shrink_residual(
     return shrunken.reshape(residual.shape)
 
 
+def low_rank(residual: NDArray[np.float64], variance: float) -> NDArray[np.float64]:
+    """Return the part of a table of two columns that stands out of the noise as a whole.
+
+    Dependence between two columns is mostly of low rank (one scale against another), and noise is
+    spread over all of them. Singular values are shrunk as is best for squared error: those below
+    `sqrt(variance) * (sqrt(p) + sqrt(q))` are noise (Gavish and Donoho, IEEE Trans. Inf. Theory
+    2017, equation 7).
+
+    Args:
+        residual: Noisy count less the expected one, rows and columns summing to 0.
+        variance: Of the noise of each cell, records squared.
+    """
+    left, values, right = np.linalg.svd(residual, full_matrices=False)
+    p, q = residual.shape[0] - 1, residual.shape[1] - 1
+    relative = np.square(values) / variance
+    inner = np.square(relative - p - q) - 4 * p * q
+    kept = relative > (math.sqrt(p) + math.sqrt(q)) ** 2
+    shrunken = np.sqrt(np.maximum(inner, 0.0) / np.maximum(relative, 1e-300) * variance) * kept
+    return np.asarray((left * shrunken) @ right)
+
+
 def _shrink(
     pooled: Estimate, done: dict[Clique, NDArray[np.float64]], total: float
 ) -> NDArray[np.float64]:
     """Return the nonnegative table that agrees with those done already."""
     if pooled.values.size > _MOST_CELLS:
         return norm_sub(pooled.values, total=total, possible=pooled.possible)
-    inside = [clique for clique in done if set(clique) < set(pooled.clique)]
-    # A margin that another one holds says nothing more.
-    inside = [one for one in inside if not any(set(one) < set(other) for other in inside)]
+    if len(pooled.clique) <= 10:
+        sizes = reversed(range(1, len(pooled.clique)))
+        smaller = [c for size in sizes for c in itertools.combinations(pooled.clique, size)]
+    else:
+        smaller = sorted(done, key=len, reverse=True)
+    inside: list[Clique] = []
+    for clique in smaller:
+        # A margin that another one holds says nothing more.
+        within = clique in done and set(clique) < set(pooled.clique)
+        if within and not any(set(clique) <= set(other) for other in inside):
+            inside.append(clique)
     margins = [(clique, done[clique]) for clique in inside]
     expected = pooled.possible.astype(np.float64)
     product = all(len(clique) == 1 for clique in inside)
@@ -170,8 +201,12 @@ def _shrink(
         cells = np.maximum(pooled.possible.sum(axis=others, keepdims=True), 1)
         difference -= difference.sum(axis=others, keepdims=True) / cells * pooled.possible
     variance = pooled.variance * _free(pooled.domain, inside)
-    shrunken = expected + shrink_residual(difference, variance, expected)
-    return rake(np.maximum(shrunken, 0.0), pooled.clique, margins)
+    shrunken = shrink_residual(difference, variance, expected)
+    if difference.ndim == 2 and min(difference.shape) > 2:
+        share = _LOW_RANK_SHARE
+        shrunken = (1 - share) * shrunken + share * low_rank(difference, pooled.variance)
+    fitted = np.maximum(expected + shrunken, 0.0) * pooled.possible
+    return rake(fitted, pooled.clique, margins)
 
 
 def _free(domain: Domain, inside: Sequence[Clique]) -> float:

@@ -170,10 +170,24 @@ def test_a_small_step_mends_a_small_part():
     assert ((codes[0] == 1) & (codes[1] == 1)).sum() == 150
 
 
-def test_rounds_end_when_they_gain_nothing():
+def test_rounds_end_when_the_table_is_reached():
     codes, wanted = copies_setting()
     errors = move(codes, wanted, rounds=50)
     assert errors.size == 2
+
+
+def test_rounds_end_when_tables_that_contradict_each_other_gain_nothing():
+    codes, wanted = copies_setting()
+    other = np.zeros((3, 4))
+    other[0, 0], other[1, 1] = 300, 700
+    domain = DOMAIN.project(("a", "b"))
+    targets = Targets.pack(
+        DOMAIN, [Table(domain, wanted), Table(domain, other)], 1000, rng=np.random.default_rng(0)
+    )
+    settings = {"step": 0.5, "decay": 0.9, "copies": 0.0, "seed": 1}
+    assert update(codes, targets, rounds=200, tolerance=0.001, **settings).size < 100
+    codes, _ = copies_setting()
+    assert update(codes, targets, rounds=200, tolerance=-1.0, **settings).size == 200
 
 
 def test_rounding_is_without_bias_and_keeps_the_total():

@@ -8,7 +8,7 @@ from dp_core.domain import Domain
 from dp_core.marginals import Measurement
 from dp_core.reconstruction import shrinkage
 from dp_core.reconstruction.consistency import discrepancy
-from dp_core.reconstruction.shrinkage import rake, shrink_residual, shrunk
+from dp_core.reconstruction.shrinkage import low_rank, rake, shrink_residual, shrunk
 from dp_core.structural_zeros import Rule, StructuralZeros
 
 DOMAIN = Domain(("a", "b", "c", "d"), (6, 8, 5, 3))
@@ -123,3 +123,24 @@ def test_raking_keeps_zeros_and_reaches_the_margins():
     np.testing.assert_allclose(found.sum(axis=1), [4, 8], atol=0.01)
     np.testing.assert_allclose(found.sum(axis=0), [5, 3, 4], atol=0.01)
     assert found[0, 2] == 0
+
+
+def centred(values):
+    values = values - values.mean(axis=0, keepdims=True)
+    return values - values.mean(axis=1, keepdims=True)
+
+
+def test_noise_alone_has_no_low_rank_part_and_one_strong_scale_is_kept():
+    rng = np.random.default_rng(5)
+    noise = centred(rng.normal(0, 10, (40, 60)))
+    # The largest singular value of noise scatters closely around the threshold.
+    assert np.abs(low_rank(noise, 1.2 * 100.0)).max() == 0
+    signal = np.outer(np.linspace(-1, 1, 40), np.linspace(-1, 1, 60)) * 60
+    found = low_rank(signal + noise, 100.0)
+    assert np.linalg.matrix_rank(found, tol=1e-6) == 1
+    assert np.linalg.norm(found - signal) < 0.35 * np.linalg.norm(noise)
+
+
+def test_the_low_rank_part_of_little_noise_is_the_table():
+    table = centred(np.random.default_rng(5).normal(0, 100, (6, 9)))
+    np.testing.assert_allclose(low_rank(table, 1e-6), table, atol=1e-3)
