@@ -79,7 +79,7 @@ class Dense:
             )
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:  # noqa: ARG002
-        return 56 * domain.size() + (2 * len(domain) + 24) * rows + (8 << 20)
+        return 72 * domain.size() + (4 * len(domain) + 24) * rows + (16 << 20)
 
     def fit(
         self,

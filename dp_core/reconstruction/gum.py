@@ -103,7 +103,9 @@ class Gum:
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
         cells = sum(domain.size(clique) for clique in cliques)
-        return (2 * len(domain) + 12) * rows + 80 * cells + (16 << 20)
+        # Records and their copy while impossible ones are mended; working arrays of a visit; tables
+        # with the mixture of the largest ones.
+        return (4 * len(domain) + 20) * rows + 250 * cells + (32 << 20)
 
     def fit(
         self,

@@ -59,7 +59,8 @@ class Independent:
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
         tables = sum(domain.size(clique) for clique in cliques)
-        return 2 * len(domain) * rows + 24 * tables + (8 << 20)
+        # Records, and their copy while impossible ones are mended.
+        return (4 * len(domain) + 8) * rows + 24 * tables + (16 << 20)
 
     def fit(
         self,
