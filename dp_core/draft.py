@@ -88,6 +88,8 @@ def draft_schema(path: Path) -> str:
             raise BadInput(f"{path.name}: there is no such file.")
         if not path.is_file():
             raise BadInput(f"{path.name}: is not a regular file.")
+        if path.suffix.lower() in (".yaml", ".yml"):
+            raise BadInput(f"{path.name}: is a YAML file; name the CSV or Parquet file itself.")
         with path.open("rb") as raw:
             start = raw.read(4)
     except OSError as error:

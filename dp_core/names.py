@@ -20,8 +20,9 @@ def check_name(text: str, *, what: str) -> str:
     'rand-2026q4'
     """
     if len(text) > MAX_NAME or not _NAME.fullmatch(text):
+        article = "an" if what[0] in "aeiou" else "a"
         raise BadInput(
-            f"{text[:40]!r} is not a name of a {what}: letters, digits, dots, _ and - only,"
+            f"{text[:40]!r} is not a name of {article} {what}: letters, digits, dots, _ and - only,"
             f" beginning with a letter or digit, at most {MAX_NAME} of them."
         )
     return text

@@ -93,7 +93,7 @@ def demo(out: Path | None, verbose: bool, as_json: bool) -> Mapping[str, object]
 @click.argument("spec", type=click.Path(path_type=Path))
 @with_json
 def plan(spec: Path, as_json: bool) -> Mapping[str, object]:
-    """Show what a release will cost and how exact its tables will be; opens no data."""
+    """Show what a release costs and how exact it is; opens no data."""
     from dp_core.plan import make_plan
     from dp_core.spec_file import load_spec
     from flows.show import plan_facts
@@ -152,7 +152,7 @@ def resume(
     verbose: bool,
     as_json: bool,
 ) -> Mapping[str, object]:
-    """Go on from the stage that failed; what is paid for is not paid again."""
+    """Go on from the stage that failed; nothing is paid twice."""
     from tasks.stores.artifacts import RunFolder
 
     spec, out = RunFolder(_home(), _name(release)).remembered()
@@ -214,7 +214,7 @@ def abandon(release: str, as_json: bool) -> Mapping[str, object]:
 @click.argument("folder", type=click.Path(path_type=Path))
 @with_json
 def verify(folder: Path, as_json: bool) -> Mapping[str, object]:
-    """Check a bundle: checksums, receipts, and the arithmetic of its privacy."""
+    """Check a bundle: files, receipts, and its privacy arithmetic."""
     from dp_core.bundle.verification import verify as check
 
     found = check(folder)
@@ -244,7 +244,10 @@ def schema() -> None:
 @click.argument("file", type=click.Path(path_type=Path))
 @with_json
 def schema_draft(file: Path, as_json: bool) -> Mapping[str, object]:
-    """Print a schema to complete: names and types; levels and bounds are for a person to state."""
+    """Print a schema to complete: names and types only.
+
+    Levels and bounds are for a person to state, from what is publicly known.
+    """
     from dp_core.draft import draft_schema
 
     text = draft_schema(file)
@@ -279,12 +282,10 @@ def ledger_open(
     reason: str,
     as_json: bool,
 ) -> Mapping[str, object]:
-    """Open an account and fix its total, its neighbours and its composition."""
+    """Open an account: its total, its neighbours, its composition."""
     from flows.show import account_facts
 
-    for option, text in (("--by", by), ("--reason", reason)):
-        if not text.strip():
-            raise BadInput(f"{option} is empty; an account needs a name and a reason.")
+    by, reason = _person(by, reason)
     opened = _ledger().open_account(
         _name(account, what="account"),
         epsilon=_number("--epsilon", epsilon, positive=True),
@@ -294,8 +295,8 @@ def ledger_open(
         else ("replace-one"),
         unit=_word("--unit", unit),
         composition=_word("--composition", composition),
-        by=by.strip(),
-        reason=reason.strip(),
+        by=by,
+        reason=reason,
     )
     answer = account_facts(opened)
     if not as_json:
@@ -339,6 +340,7 @@ def ledger_charges(account: str, as_json: bool) -> list[Mapping[str, object]]:
 @with_json
 def ledger_close(account: str, by: str, reason: str, as_json: bool) -> Mapping[str, object]:
     """Let no more releases be made from an account."""
+    by, reason = _person(by, reason)
     _ledger().close_account(account, by=by, reason=reason)
     if not as_json:
         click.echo(f"Account {account!r} is closed.")
@@ -348,7 +350,7 @@ def ledger_close(account: str, by: str, reason: str, as_json: bool) -> Mapping[s
 @ledger.command("verify")
 @with_json
 def ledger_verify(as_json: bool) -> Mapping[str, object]:
-    """Check the whole chain of the ledger; name the first row that does not fit."""
+    """Check the whole chain, and name the first row that is wrong."""
     from tasks.places import home_key
 
     count, head = _ledger().verify(home_key(_home()))
@@ -367,8 +369,11 @@ def main() -> None:
         code, message = error.exit_code, error.message
     except click.exceptions.Exit as error:
         code, message = error.exit_code, ""
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help(), err=True)
+        code, message = 2, ""
     except click.ClickException as error:
-        code, message = 2, f"{error.format_message()}"
+        code, message = 2, _usage(error)
     except (KeyboardInterrupt, click.Abort):
         code = INTERRUPTED
         message = (
@@ -385,6 +390,15 @@ def main() -> None:
         else:
             click.echo(f"dp-release: {message}", err=True)
     sys.exit(code)
+
+
+def _usage(error: click.ClickException) -> str:
+    """Return what is wrong with a command line, and where its form is told."""
+    text = error.format_message().rstrip(".")
+    context = getattr(error, "ctx", None)
+    if context is None or text.endswith("?"):
+        return text if text.endswith("?") else f"{text}."
+    return f"{text}; `{context.command_path} --help` shows the form."
 
 
 def _make(
@@ -484,6 +498,14 @@ def _number(option: str, text: str, *, positive: bool = False, below_one: bool =
     return value
 
 
+def _person(by: str, reason: str) -> tuple[str, str]:
+    """Return who decides and why, both stated."""
+    for option, text in (("--by", by), ("--reason", reason)):
+        if not text.strip():
+            raise BadInput(f"{option} is empty; the ledger records a person and a reason.")
+    return by.strip(), reason.strip()
+
+
 _WORDS = {
     "--neighbours": ("add-remove", "replace-one"),
     "--unit": ("row",),
@@ -500,6 +522,11 @@ def _word(option: str, text: str) -> str:
 def _name(text: str, *, what: str = "release") -> str:
     from dp_core.names import check_name
 
+    if what == "release" and ("/" in text or Path(text).is_file()):
+        raise BadInput(
+            f"{text!r} is a path; name the release, as its spec does under `release`:"
+            " `dp-release status` lists them."
+        )
     return check_name(text, what=what)
 
 

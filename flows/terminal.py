@@ -62,8 +62,14 @@ def _plan(console: Console, plan: Mapping[str, Any]) -> None:
         console.print(
             f"Account {plan['account']!r} has epsilon {_number(plan['left']['epsilon'])},"
             f" delta {_number(plan['left']['delta'])} left:"
-            f" room for {plan['more_such_releases']:,} such release(s)."
+            f" {_room(plan['more_such_releases'])}."
         )
+
+
+def _room(releases: int) -> str:
+    if not releases:
+        return "not enough for this release"
+    return f"room for {releases:,} such release{'s' if releases != 1 else ''}"
 
 
 def _planned_tables(console: Console, plan: Mapping[str, Any]) -> None:
@@ -225,6 +231,9 @@ def _accounts(console: Console, answer: Mapping[str, Any]) -> None:
 
 
 def _charges(console: Console, answer: Mapping[str, Any]) -> None:
+    if not answer["charges"]:
+        console.print(f"Nothing is charged to account {answer['account']!r} yet.")
+        return
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in ("no.", "at", "release", "stage", "step", "cost", "mechanism", "scale"):
         table.add_column(name)
@@ -241,7 +250,8 @@ def _charges(console: Console, answer: Mapping[str, Any]) -> None:
             _number(_fraction(event["scale"])),
         )
     console.print(table)
-    console.print(f"{len(answer['charges'])} charges to account {answer['account']!r}.")
+    count = len(answer["charges"])
+    console.print(f"{count} charge{'s' if count != 1 else ''} to account {answer['account']!r}.")
 
 
 def _unit(currency: str) -> str:

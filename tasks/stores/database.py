@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import uuid
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from dp_core.canonical import canonical_json
-from dp_core.errors import LedgerCorrupt, StageFailed
+from dp_core.errors import BadInput, LedgerCorrupt, StageFailed
 from dp_core.receipts import LEDGER_VERSION, START, Row, make_row
 
 _METADATA = sa.MetaData()
@@ -54,9 +55,20 @@ class Database:
 
         Args:
             url: SQLAlchemy URL.
+
+        Raises:
+            BadInput: if there can be no ledger at that URL.
+            StageFailed: if the database does not open.
         """
         self.url = url
-        self._engine = sa.create_engine(url, poolclass=sa.NullPool)
+        try:
+            self._engine = sa.create_engine(url, poolclass=sa.NullPool)
+        except (sa.exc.ArgumentError, ImportError):
+            # The URL itself is not shown: it may hold a password where nobody looks for one.
+            raise BadInput(
+                "DP_RELEASE_LEDGER is not the URL of a ledger that this version can open;"
+                " write one such as sqlite:////folder/ledger.db, or unset it."
+            ) from None
         if self._engine.dialect.name == "sqlite":
             _prepare_sqlite(self._engine)
         try:
@@ -230,7 +242,17 @@ def _shown(url: str) -> str:
 def _prepare_sqlite(engine: sa.Engine) -> None:
     path = engine.url.database
     if path and path != ":memory:":
-        Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = Path(path).parent
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise BadInput(
+                f"There can be no ledger in {folder} ({error.strerror}); set DP_RELEASE_HOME to a"
+                " folder in which you may write."
+            ) from None
+        # privacy: its table of inputs is confidential, wherever DP_RELEASE_LEDGER puts the file.
+        with contextlib.suppress(OSError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
     @sa.event.listens_for(engine, "connect")
     def _configure(connection: Any, _: object) -> None:
