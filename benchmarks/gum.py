@@ -17,7 +17,7 @@ import numpy as np
 
 from dp_core.domain import Domain
 from dp_core.marginals import Table
-from dp_core.reconstruction.gum_kernel import Targets, start, update
+from dp_core.reconstruction.kernels.gum import Targets, start, update
 
 ROWS, COLUMNS, TABLES, LEVELS = 50_000, 15, 60, 20
 REPEATS = 15

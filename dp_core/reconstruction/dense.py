@@ -43,7 +43,7 @@ class DenseModel:
         return sums.transpose([kept.index(name) for name in clique])
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        from dp_core.reconstruction.alias import AliasTable
+        from dp_core.reconstruction.kernels.alias import AliasTable
 
         cells = np.empty(rows, dtype=np.int64)
         AliasTable.build(self.tables[0].values).draw(cells, rng=rng)

@@ -56,7 +56,7 @@ class GumModel:
         )
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        from dp_core.reconstruction.gum_kernel import Targets, start, update
+        from dp_core.reconstruction.kernels.gum import Targets, start, update
 
         codes = start(self.tables[: len(self.domain)], rows, rng=rng)
         tables = self.tables[len(self.domain) :]

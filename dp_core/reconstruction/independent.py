@@ -42,7 +42,7 @@ class IndependentModel:
         return np.asarray(product * self.rows)
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        from dp_core.reconstruction.alias import AliasTable
+        from dp_core.reconstruction.kernels.alias import AliasTable
 
         codes = np.empty((len(self.domain), rows), dtype=np.uint16)
         for column, table in zip(codes, self.tables, strict=True):

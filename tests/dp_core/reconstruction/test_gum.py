@@ -8,7 +8,7 @@ import pytest
 from dp_core.domain import Domain
 from dp_core.marginals import Measurement, Table
 from dp_core.reconstruction.gum import Gum
-from dp_core.reconstruction.gum_kernel import Targets, start, update, whole
+from dp_core.reconstruction.kernels.gum import Targets, start, update, whole
 from dp_core.structural_zeros import Rule, StructuralZeros
 
 DOMAIN = Domain(("a", "b", "c", "d"), (3, 4, 5, 2))

@@ -6,8 +6,8 @@ from scipy import stats
 
 from dp_core.domain import Domain
 from dp_core.marginals import Measurement, Table
-from dp_core.reconstruction.alias import AliasTable
 from dp_core.reconstruction.independent import Independent
+from dp_core.reconstruction.kernels.alias import AliasTable
 from dp_core.structural_zeros import Rule, StructuralZeros
 from tests.statistical import FALSE_ALARM
 
