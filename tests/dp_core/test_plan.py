@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dp_core.accounting.currency import largest_limit
+from dp_core.errors import BadInput
+from dp_core.plan import make_plan
+from dp_core.privacy import PAYING_STAGES
+from dp_core.scores import InDif
+from tests.specs import FIXED, SCHEMA, plan_of, write_spec
+
+GAUSS = "{epsilon: 1, delta: 1e-9}"
+PRIVSYN = "select: {max_cells: 1000}\n"
+
+NON_ADAPTIVE = {
+    "fixed": ("fixed", FIXED),
+    "independent": ("independent", ""),
+    "full table": ("fdh", ""),
+    "odd shares": ("fixed", FIXED + "total: {share: 1/7}\none_way: {share: 0.1}\n"),
+}
+SPLIT = "synthesize: {{sets: {}, mode: {}}}\n"
+
+
+def paid(plan):
+    """Return what the planned tables cost together, each as often as it is measured."""
+    return sum((table.cost * table.times for table in plan.tables), Fraction(0))
+
+
+@pytest.mark.parametrize("privacy", ["{epsilon: 1/3}", GAUSS, "{epsilon: 50, delta: 1e-6}"])
+@pytest.mark.parametrize(("sets", "mode"), [(1, "shared"), (7, "shared"), (7, "split")])
+@pytest.mark.parametrize("which", NON_ADAPTIVE)
+def test_the_planned_tables_cost_the_limit_to_the_last_fraction(
+    tmp_path, which, sets, mode, privacy
+):
+    method, text = NON_ADAPTIVE[which]
+    plan = plan_of(tmp_path, text + SPLIT.format(sets, mode), method=method, privacy=privacy)
+    assert sum(plan.spec.shares.values()) == 1
+    assert sum(plan.costs.values()) == plan.currency.limit
+    assert paid(plan) == plan.currency.limit
+    for stage in PAYING_STAGES:
+        of_stage = [table for table in plan.tables if table.stage == stage]
+        assert sum((t.cost * t.times for t in of_stage), Fraction(0)) == plan.costs[stage]
+    assert plan.replicates == (sets if mode == "split" else 1)
+    assert {table.times for table in plan.tables} == {plan.replicates}
+
+
+@pytest.mark.parametrize("mode", ["shared", "split"])
+def test_an_adaptive_plan_has_its_certain_part_and_the_rest_set_aside(tmp_path, mode):
+    text = PRIVSYN + SPLIT.format(3, mode)
+    plan = plan_of(tmp_path, text, method="privsyn", privacy=GAUSS)
+    assert {table.stage for table in plan.tables} == {"one_way"}
+    assert paid(plan) == plan.costs["one_way"]
+    assert sum(plan.costs.values()) == plan.currency.limit
+    assert plan.costs["select"] > 0
+    assert plan.scores == 3
+    change = InDif(()).largest_change("add-remove")
+    expected = plan.currency.noise(plan.costs["select"], l1=3 * change, l2_squared=3 * change**2)
+    assert plan.score_noise == expected
+
+
+@given(
+    one_way=st.fractions(min_value=0, max_value=Fraction(1, 2), max_denominator=10**6),
+    total=st.fractions(min_value=0, max_value=Fraction(1, 3), max_denominator=10**6),
+)
+def test_whatever_the_shares_they_sum_to_one_and_the_tables_to_the_limit(
+    tmp_path_factory, one_way, total
+):
+    text = FIXED + f"total: {{share: {total}}}\none_way: {{share: {one_way}}}\n"
+    plan = plan_of(tmp_path_factory.mktemp("p"), text, privacy=GAUSS)
+    assert sum(plan.spec.shares.values()) == 1
+    assert plan.spec.shares["one_way"] == one_way
+    assert paid(plan) == sum(plan.costs.values()) == plan.currency.limit
+
+
+@pytest.mark.parametrize("privacy", ["{epsilon: 1}", GAUSS, "{epsilon: 0.1, delta: 1e-5}"])
+def test_the_total_implies_the_guarantee_and_no_event_costs_more_than_its_part(tmp_path, privacy):
+    plan = plan_of(tmp_path, privacy=privacy)
+    asked, currency = plan.spec.privacy, plan.currency
+    assert currency.limit == largest_limit(currency.kind, asked.epsilon, asked.delta)
+    for table in plan.tables:
+        event = currency.noise_event(table.cost, l1=1, l2_squared=1)
+        assert currency.cost(event) <= table.cost
+        assert table.noise.scale == float(event.scale)
+
+
+def test_replacing_a_row_doubles_laplace_noise_and_widens_gaussian_noise_by_root_two(tmp_path):
+    for noise, privacy, factor in (
+        ("laplace", "epsilon: 1", 2.0),
+        ("gaussian", "epsilon: 0.05, delta: 1e-6", math.sqrt(2)),
+    ):
+        text = FIXED + f"measure: {{noise: {noise}}}\n"
+        one, two = (
+            plan_of(tmp_path, text, privacy=f"{{{privacy}, neighbours: {neighbours}}}")
+            for neighbours in ("add-remove", "replace-one")
+        )
+        assert [t.cost for t in one.tables] == [t.cost for t in two.tables]
+        for first, second in zip(one.tables, two.tables, strict=True):
+            assert second.noise.kind == first.noise.kind == noise
+            assert second.noise.scale / first.noise.scale == pytest.approx(factor, rel=1e-3)
+
+
+def test_splitting_the_budget_over_m_sets_costs_m_times_the_noise_or_its_root(tmp_path):
+    for noise, privacy, factor in (
+        ("laplace", "{epsilon: 1}", 4.0),
+        ("gaussian", "{epsilon: 0.05, delta: 1e-6}", 2.0),
+    ):
+        text = FIXED + f"measure: {{noise: {noise}}}\n"
+        shared, split = (
+            plan_of(tmp_path, text + SPLIT.format(4, mode), privacy=privacy)
+            for mode in ("shared", "split")
+        )
+        for one, part in zip(shared.tables, split.tables, strict=True):
+            assert part.noise.scale / one.noise.scale == pytest.approx(factor, rel=1e-3)
+
+
+def test_the_distance_that_noise_causes_is_cells_times_noise_over_twice_the_rows(tmp_path):
+    plan = plan_of(tmp_path)
+    table = next(t for t in plan.tables if t.clique == ("a", "b"))
+    assert table.cells == 6
+    assert table.noise.kind == "laplace"
+    assert table.tvd(1000) == pytest.approx(6 * float(1 / table.cost) / 2000)
+    assert table.tvd(1) == 1.0
+    gauss = plan_of(tmp_path, FIXED + "measure: {noise: gaussian}\n", privacy=GAUSS).tables[-1]
+    expected = gauss.cells * gauss.noise.scale * math.sqrt(2 / math.pi) / 2000
+    assert gauss.tvd(1000) == pytest.approx(expected)
+
+
+def test_the_plan_is_the_same_each_time_it_is_made(tmp_path):
+    one, two = plan_of(tmp_path / "x"), plan_of(tmp_path / "y")
+    assert one.hash == two.hash
+    assert one.tables == two.tables
+
+
+CHANGES = {
+    "epsilon": {"privacy": "{epsilon: 1.000001}"},
+    "delta": {"privacy": "{epsilon: 1, delta: 1e-12}"},
+    "neighbours": {"privacy": "{epsilon: 1, neighbours: replace-one}"},
+    "account": {"account": "village"},
+    "release": {"release": "second"},
+    "cliques": {"text": "select: {method: fixed, cliques: [[a, b], [a, c]]}\n"},
+    "allocation": {"text": FIXED.replace("fixed,", "fixed, allocation: equal,")},
+    "share": {"text": FIXED + "one_way: {share: 0.100001}\n"},
+    "noise": {"text": FIXED + "measure: {noise: laplace}\n"},
+    "reconstruct": {"text": FIXED + "reconstruct: {method: independent}\n"},
+    "sets": {"text": FIXED + "synthesize: {sets: 2}\n"},
+    "mode": {"text": FIXED + "synthesize: {sets: 1, mode: split}\n"},
+    "rows": {"text": FIXED + "synthesize: {rows: 100}\n"},
+    "seed": {"text": FIXED + "synthesize: {seed: 2}\n"},
+    "level": {"schema": SCHEMA.replace("[x, y]", "[x, z]")},
+    "order of levels": {"schema": SCHEMA.replace("[x, y]", "[y, x]")},
+    "title": {"schema": SCHEMA.replace("Small", "Smaller")},
+    "impossible": {"schema": SCHEMA + "impossible:\n  - {a: x, b: r}\n"},
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_any_change_of_spec_or_schema_changes_the_hash(tmp_path, change):
+    assert plan_of(tmp_path, **CHANGES[change]).hash != plan_of(tmp_path).hash
+
+
+def test_the_document_is_plain_exact_and_says_nothing_of_this_machine(tmp_path):
+    plan = plan_of(tmp_path, privacy="{epsilon: 1/3}")
+    document = plan.document()
+    assert document["currency"] == {"kind": "pure", "limit": "1/3"}
+    assert sum(map(Fraction, document["costs"].values())) == Fraction(1, 3)
+    assert str(tmp_path) not in str(document)
+
+
+def test_a_guarantee_that_no_noise_gives_is_refused(tmp_path):
+    spec = write_spec(
+        tmp_path, FIXED + "measure: {noise: gaussian}\n", privacy="{epsilon: 1e-300, delta: 1e-100}"
+    )
+    with pytest.raises(BadInput, match="No gaussian noise gives epsilon 1e-300"):
+        make_plan(spec)
+
+
+def test_under_replace_one_the_number_of_rows_is_not_paid_for(tmp_path):
+    plan = plan_of(tmp_path, "", method="fdh", privacy="{epsilon: 1, neighbours: replace-one}")
+    assert plan.costs["total"] == 0
+    assert all(table.clique for table in plan.tables)
+    assert paid(plan) == 1
