@@ -363,7 +363,7 @@ def main() -> None:
     """Run the command line; every failure is a sentence and an exit code."""
     context: dict[str, object] = {}
     try:
-        cli.main(standalone_mode=False, obj=context)
+        cli.main(prog_name="dp-release", standalone_mode=False, obj=context)
         code, message = 0, ""
     except ReleaseError as error:
         code, message = error.exit_code, error.message

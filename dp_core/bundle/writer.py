@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -39,7 +40,7 @@ def check_destination(folder: Path) -> None:
         above = folder.parent
         while not above.exists() and above != above.parent:
             above = above.parent
-        if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        if not above.is_dir() or not _takes_folders(above):
             raise BadInput(
                 f"The output folder {folder} cannot be made: {above} is not a folder in which you"
                 " may write."
@@ -53,6 +54,15 @@ def check_destination(folder: Path) -> None:
         raise BadInput(
             f"The output folder {folder} cannot be used ({error.strerror}); name another."
         ) from None
+
+
+def _takes_folders(folder: Path) -> bool:
+    """Return whether a folder can be made in this one: permissions alone do not tell."""
+    try:
+        os.rmdir(tempfile.mkdtemp(prefix=".dp-release-", dir=folder))
+    except OSError:
+        return False
+    return True
 
 
 def write_bundle(
