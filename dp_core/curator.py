@@ -214,9 +214,14 @@ def _kind(grant: Grant) -> Noise:
 
 
 def _step_name(clique: Clique, replicate: int) -> str:
-    # A column named "a x b" must not be taken for the pair of a and b.
-    name = " x ".join(repr(column) if " x " in column else column for column in clique) or "rows"
+    name = " x ".join(_column_name(column) for column in clique) or "rows"
     return f"set {replicate}: {name}" if replicate else name
+
+
+def _column_name(column: str) -> str:
+    # A column named "a x b" must not be taken for the pair of a and b, nor "rows" for their number.
+    taken = " x " in column or column == "rows" or column.startswith(("set ", "'", '"'))
+    return repr(column) if taken else column
 
 
 def _batch_name(stage: Stage, replicate: int) -> str:

@@ -108,6 +108,8 @@ class MemorySession:
         self, batch: str, steps: Sequence[Step], draw: Draw
     ) -> tuple[tuple[Grant, NDArray[np.int64]], ...]:
         if batch in self._results:
+            if [grant.step for grant, _ in self._results[batch]] != list(steps):
+                raise ValueError(f"{batch!r} was drawn for other steps.")
             return self._results[batch]
         check_steps(self.currency, steps)
         left = self.currency.limit - self.spent()

@@ -132,14 +132,23 @@ def test_a_private_choice_costs_at_most_its_budget(cost):
         choice_event(Currency("gaussian", Fraction(10)), cost, 4)
 
 
-def test_a_column_name_cannot_pass_for_a_pair_of_columns():
-    domain = Domain(("a", "b", "a x b"), (2, 2, 2))
-    data = Dataset(domain, np.zeros((3, 4), dtype=np.uint16))
-    session = MemorySession(Currency("pure", Fraction(1)), "add-remove")
-    Curator(domain, DatasetCounter(data, []), session).measure(
-        "measure", [("a", "b"), ("a x b",)], [Fraction(1, 2)] * 2
-    )
-    assert len({grant.step.name for grant in session.charges}) == 2
+def test_no_two_tables_have_the_same_step_whatever_columns_are_called():
+    columns = ("a", "b", "a x b", "'a x b'", "rows", "'rows'", '"rows"', "set 1: a")
+    domain = Domain(columns, (2,) * len(columns))
+    data = Dataset(domain, np.zeros((len(columns), 4), dtype=np.uint16))
+    session = MemorySession(Currency("pure", Fraction(2)), "add-remove")
+    curator = Curator(domain, DatasetCounter(data, []), session)
+    cliques = [(), ("a", "b"), *((column,) for column in columns)]
+    for replicate in (0, 1):
+        curator.measure("measure", cliques, [Fraction(1, 10)] * 10, replicate=replicate)
+    assert len({grant.step.name for grant in session.charges}) == 20
+
+
+def test_a_batch_is_not_given_for_other_tables_than_it_was_drawn_for():
+    curator, _, _ = curator_of("pure")
+    curator.measure("measure", [("a",)], [Fraction(1, 2)])
+    with pytest.raises(ValueError, match="other steps"):
+        curator.measure("measure", [("b",)], [Fraction(1, 2)])
 
 
 def test_a_marginal_shows_no_counts_and_is_not_pickled():
