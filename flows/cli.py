@@ -12,13 +12,14 @@ import json
 import os
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dp_core.errors import BadInput, ReleaseError, nearest
+from dp_core.errors import BadInput, ReleaseError, StageFailed, nearest
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -418,7 +419,7 @@ def _make(
 
     started = time.monotonic()
     # Found at once, without Prefect: mistakes in spec, schema and output, and the budget.
-    check_opening(spec, out, release=release)
+    made = check_opening(spec, out, release=release).spec.release
     prepare(_home(), verbose=verbose)
     end_orphans()
     mark()
@@ -436,7 +437,20 @@ def _make(
                     progress.stop()
                     _show_detail(spec)
                 raise
+            except Exception as error:
+                raise _stopped_outside(made, error) from None
     return made_facts(_home(), _ledger(), spec, out, seconds=time.monotonic() - started)
+
+
+def _stopped_outside(release: str, error: Exception) -> StageFailed:
+    """Return the sentence about a failure of what is around the stages: Prefect and its server."""
+    from tasks.stores.artifacts import RunFolder
+
+    file = RunFolder(_home(), release).keep_detail(traceback.format_exc())
+    return StageFailed(
+        f"The release stopped outside its stages ({type(error).__name__}); the detail is in {file}."
+        f" Nothing is lost: `dp-release resume {release}` goes on."
+    )
 
 
 def _show_detail(spec: Path) -> None:

@@ -10,7 +10,7 @@ from prefect.cache_policies import NO_CACHE
 
 from dp_core.errors import ReleaseError, StageFailed
 from tasks.run import Run
-from tasks.stores.artifacts import INTERNAL_NOTICE, disk_errors, write_atomically
+from tasks.stores.artifacts import disk_errors
 
 Work = Callable[[Run], Mapping[str, object] | None]
 
@@ -73,9 +73,4 @@ def _attempt(name: str, work: Work, run: Run) -> ReleaseError | None:
 
 
 def _keep_detail(name: str, run: Run, detail: str) -> None:
-    text = f"{INTERNAL_NOTICE}\nStage {name!r} of release {run.spec.release!r}.\n\n{detail}\n"
-    # A full disk must not hide the failure it caused.
-    try:
-        write_atomically(run.folder.internal / "failure.txt", text.encode())
-    except (OSError, ReleaseError):
-        return
+    run.folder.keep_detail(f"Stage {name!r} of release {run.spec.release!r}.\n\n{detail}")

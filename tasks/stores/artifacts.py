@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import hashlib
 import json
 import os
 import shutil
@@ -76,7 +75,8 @@ class RunFolder:
         """
         with disk_errors("the run folder"):
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with (self.path / "lock").open("w") as file:
+            lock = (self.path / "lock").open("w")
+        with lock as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
@@ -101,6 +101,16 @@ class RunFolder:
     def forget(self, stage: str) -> None:
         """Let a stage be done again, since what it made is gone."""
         self._marker(stage).unlink(missing_ok=True)
+
+    def keep_detail(self, detail: str) -> Path:
+        """Keep what may be confidential about a failure, for staff; return where.
+
+        A full disk must not hide the failure it caused.
+        """
+        path = self.internal / "failure.txt"
+        with contextlib.suppress(OSError, StageFailed):
+            write_atomically(path, f"{INTERNAL_NOTICE}\n{detail}\n".encode())
+        return path
 
     def clear(self) -> None:
         """Remove what an earlier attempt that spent nothing left behind."""
@@ -155,9 +165,3 @@ def disk_errors(what: str) -> Iterator[None]:
                 " check the folder, then resume."
             ) from None
         raise
-
-
-def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a public file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,112 @@
+"""A disk that fills up: one sentence, exit code 4, and nothing is lost when there is room again."""
+
+import errno
+import os
+import sqlite3
+import subprocess
+
+import pytest
+import sqlalchemy as sa
+
+from dp_core.bundle.verification import verify
+from dp_core.errors import StageFailed
+from tests.flows.conftest import make_project
+
+
+def assert_whole(project, out):
+    assert verify(out).passed
+    ledger = project.ledger()
+    reservation = ledger.reservation("town")
+    charges = ledger.charges(reservation)
+    assert sum(charge.cost for charge in charges) == reservation.currency.limit
+    assert len({(charge.stage, charge.step) for charge in charges}) == len(charges)
+    assert ledger.account("town").spent_epsilon == 1
+    assert ledger.account("town").reserved_epsilon == 0
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """A file system of one and a half megabytes."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1500k", "tmpfs", str(place)]
+    try:
+        done = subprocess.run(mount, capture_output=True, check=False).returncode == 0
+    except OSError:
+        done = False
+    if not done:
+        pytest.skip("no file system can be mounted here")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+@pytest.mark.parametrize("free", [4, 32, 64, 112, 170])
+def test_a_full_disk_stops_a_release_and_room_lets_it_go_on(
+    disk, tmp_path, command, monkeypatch, free
+):
+    monkeypatch.setenv("DP_RELEASE_HOME", str(disk / "home"))
+    project = make_project(tmp_path / "work", disk / "home")
+    status = os.statvfs(disk)
+    ballast = disk / "ballast"
+    ballast.write_bytes(bytes(status.f_bavail * status.f_frsize - free * 1024))
+
+    answer = command("run", project.spec, "--out", disk / "bundle")
+    assert answer.code == 4
+    assert answer.err.splitlines()[-1].startswith("dp-release: ")
+    assert "Traceback" not in answer.err
+
+    ballast.unlink()
+    answer = command("run", project.spec, "--out", disk / "bundle")
+    assert (answer.code, "Traceback" in answer.err) == (0, False)
+    assert_whole(project, disk / "bundle")
+
+
+def full(*_, **__):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize(
+    ("target", "again"),
+    [
+        ("tasks.stores.artifacts.os.fsync", 0),
+        ("dp_core.code_store.write_atomically", 0),
+        ("tasks.stores.session.os.posix_fallocate", 1),
+        ("tasks.reconstruct.np.savez", 0),
+        ("dp_core.bundle.synthetic_file.write_synthetic", 0),
+        ("dp_core.bundle.checks.write_utility", 0),
+        ("dp_core.bundle.writer.shutil.copyfile", 0),
+    ],
+)
+def test_a_write_that_fails_anywhere_is_one_sentence(project, command, monkeypatch, target, again):
+    with monkeypatch.context() as patch:
+        patch.setattr(target, full)
+        answer = command("run", project.spec, "--out", project.out)
+    assert answer.code == 4
+    last = answer.err.splitlines()[-1]
+    assert last.startswith("dp-release: The disk is full")
+    assert "resume" in last
+    assert "Traceback" not in answer.err
+    assert not project.out.exists()
+
+    project.release()
+    assert_whole(project, project.out)
+    assert project.attempts() == again
+
+
+@pytest.mark.parametrize("pages", [1, 3, 8])
+def test_a_ledger_that_cannot_grow_is_one_sentence(project, pages):
+    def limit(connection, _):
+        (now,) = connection.execute("PRAGMA page_count").fetchone()
+        connection.execute(f"PRAGMA max_page_count = {min(now + 1, before + pages)}")
+
+    with sqlite3.connect(project.home / "ledger.db") as connection:
+        (before,) = connection.execute("PRAGMA page_count").fetchone()
+    sa.event.listen(sa.Engine, "connect", limit)
+    try:
+        with pytest.raises(StageFailed, match=r"The disk is full: the ledger at .* resume"):
+            project.release()
+    finally:
+        sa.event.remove(sa.Engine, "connect", limit)
+
+    project.release()
+    assert_whole(project, project.out)
