@@ -23,10 +23,10 @@ class Row:
 
     Attributes:
         number: 1, 2, 3, ... over the whole ledger.
-        kind: `ledger`, `open`, `reserve`, `charge`, `attempt`, `commit`, `settle` or `close`.
+        kind: `ledger`, `open`, `reserve`, `charge`, `commit`, `settle` or `close`.
         account: Account it concerns, empty for the ledger itself.
         release: Release it concerns, empty for an account.
-        at: Time in UTC, ISO 8601.
+        at: Day in UTC, ISO 8601: a time of day would say how long the stages took.
         body: Plain values; costs are exact fractions as text.
         previous: Hash of the row before it.
         previous_in_release: Hash of the row before it that concerns the same release.

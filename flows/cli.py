@@ -424,7 +424,7 @@ def _make(
     end_orphans()
     mark()
     with _progress(quiet=as_json) as progress:
-        progress.say("Starting Prefect (its own server takes some seconds) ...")
+        progress.wait("Start Prefect", "its own server takes some seconds")
         from flows.release import release as flow
         from flows.release import shown
         from flows.show import made_facts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from typing import Any
 
 WORDS = {
     "identify": "Identify the input",
@@ -29,16 +30,19 @@ class StageProgress:
         self._started: dict[str, float] = {}
         self._bars: dict[str, int] = {}
         self._ended: set[str] = set()
-        self._progress: object | None = None
+        self._waiting: Any = None
+        self._progress: Any = None
 
-    def say(self, sentence: str) -> None:
-        """Show one sentence."""
+    def wait(self, words: str, why: str) -> None:
+        """Show that something is under way whose length nobody knows, until a stage begins."""
         if self._quiet:
             return
         if self._live:
-            self._bar().console.print(f"[dim]{sentence}[/dim]")
+            bar = self._bar()
+            bar.console.print(f"[dim]{words}: {why}[/dim]")
+            self._waiting = bar.add_task(words, total=None)
         else:
-            sys.stderr.write(sentence + "\n")
+            sys.stderr.write(f"{words}: {why}\n")
 
     def update(self, stage: str, done: float) -> None:
         """Show that a stage is `done`, 0 to 1."""
@@ -47,6 +51,9 @@ class StageProgress:
         words = WORDS.get(stage, stage)
         if self._live:
             bar = self._bar()
+            if self._waiting is not None:
+                bar.update(self._waiting, total=1.0, completed=1.0)
+                self._waiting = None
             if stage not in self._bars:
                 self._bars[stage] = bar.add_task(words, total=1.0)
             bar.update(self._bars[stage], completed=min(done, 1.0))
@@ -62,7 +69,7 @@ class StageProgress:
             self._bar().stop()
             self._progress = None
 
-    def _bar(self):
+    def _bar(self) -> Any:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -71,7 +78,7 @@ class StageProgress:
                 TextColumn("{task.description:<34}"),
                 BarColumn(bar_width=24),
                 TimeElapsedColumn(),
-                console=Console(stderr=True),
+                console=Console(stderr=True, highlight=False),
             )
             progress.start()
             self._progress = progress

@@ -129,13 +129,19 @@ def charge_facts(ledger: Ledger, account: str) -> list[Mapping[str, object]]:
     """Return every charge of an account, in order."""
     ledger.account(account)
     facts: list[Mapping[str, object]] = []
-    for row in ledger.rows(account=account):
+    rows = ledger.rows(account=account)
+    times = {
+        number: time
+        for release in dict.fromkeys(row.release for row in rows if row.release)
+        for number, time in ledger.times(release).items()
+    }
+    for row in rows:
         if row.kind == "charge":
             body = row.body
             facts.append(
                 {
                     "number": row.number,
-                    "at": row.at,
+                    "at": times[row.number],
                     "release": row.release,
                     "stage": body["stage"],
                     "step": body["step"],

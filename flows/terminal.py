@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from typing import Any
 
@@ -112,10 +113,12 @@ def _made(console: Console, made: Mapping[str, Any]) -> None:
         f" {'sets' if made['sets'] != 1 else 'set'} of {made['rows']:,} rows"
         f" in {made['seconds']} s."
     )
-    console.print(
-        f"Spent    epsilon {_number(spent['epsilon'])}, delta {_number(spent['delta'])}"
+    _fact(
+        console,
+        "Spent",
+        f"epsilon {_number(spent['epsilon'])}, delta {_number(spent['delta'])}"
         f" ({made['neighbours']}) in {made['charges']} charges; account {made['account']!r} has"
-        f" epsilon {_number(left['epsilon'])}, delta {_number(left['delta'])} left."
+        f" epsilon {_number(left['epsilon'])}, delta {_number(left['delta'])} left.",
     )
     _accuracy(console, made["accuracy"])
     console.print(f"Bundle   {made['out']}", soft_wrap=True)
@@ -126,19 +129,23 @@ def _made(console: Console, made: Mapping[str, Any]) -> None:
 def _accuracy(console: Console, accuracy: Mapping[str, Any]) -> None:
     if accuracy.get("mean_tvd_to_noisy") is None:
         return
-    console.print(
-        f"Accuracy the sets are {accuracy['mean_tvd_to_noisy']:.4f} (mean TVD) from the"
+    _fact(
+        console,
+        "Accuracy",
+        f"the sets are {accuracy['mean_tvd_to_noisy']:.4f} (mean TVD) from the"
         f" {accuracy['tables']} noisy tables, whose noise alone makes"
-        f" {accuracy['mean_noise_tvd']:.4f}."
+        f" {accuracy['mean_noise_tvd']:.4f}.",
     )
 
 
 def _demo(console: Console, made: Mapping[str, Any]) -> None:
     _made(console, made)
     means = ", ".join(f"{name} {value:.4f}" for name, value in made["utility"].items() if value)
-    console.print(
-        f"Truth    average TVD of the sets to the survey itself: {means}. (This compares with the"
-        " data: fit to print only because the demo's survey is public.)"
+    _fact(
+        console,
+        "Truth",
+        f"average TVD of the sets to the survey itself: {means}. (This compares with the"
+        " data: fit to print only because the demo's survey is public.)",
     )
 
 
@@ -163,20 +170,24 @@ def _status(console: Console, answer: Mapping[str, Any]) -> None:
     console.print(f"[bold]{answer['release']}[/bold]: {answer['state']}")
     reserved = answer["reserved"]
     if answer["outcome"] == "returned":
-        console.print(
-            f"Asked    epsilon {_number(reserved['epsilon'])}, delta"
-            f" {_number(reserved['delta'])} of account {answer['account']!r}; the name is free."
+        _fact(
+            console,
+            "Asked",
+            f"epsilon {_number(reserved['epsilon'])}, delta"
+            f" {_number(reserved['delta'])} of account {answer['account']!r}; the name is free.",
         )
         return
-    console.print(
-        f"Reserved epsilon {_number(reserved['epsilon'])}, delta {_number(reserved['delta'])}"
+    _fact(
+        console,
+        "Reserved",
+        f"epsilon {_number(reserved['epsilon'])}, delta {_number(reserved['delta'])}"
         f" of account {answer['account']!r}; {answer['spent_part']:.0%} of it charged in"
         f" {answer['charges']} charges"
-        + (f", {answer['uncommitted']} not committed yet." if answer["uncommitted"] else ".")
+        + (f", {answer['uncommitted']} not committed yet." if answer["uncommitted"] else "."),
     )
-    console.print(f"Done     {', '.join(answer['stages_done']) or 'nothing yet'}")
+    _fact(console, "Done", ", ".join(answer["stages_done"]) or "nothing yet")
     if answer["stages_open"]:
-        console.print(f"Open     {', '.join(answer['stages_open'])}")
+        _fact(console, "Open", ", ".join(answer["stages_open"]))
     if answer["out"] and answer["outcome"] != "abandoned":
         yet = "" if "publish" in answer["stages_done"] else " (not there yet)"
         console.print(f"Bundle   {answer['out']}{yet}", soft_wrap=True)
@@ -252,6 +263,19 @@ def _charges(console: Console, answer: Mapping[str, Any]) -> None:
     console.print(table)
     count = len(answer["charges"])
     console.print(f"{count} charge{'s' if count != 1 else ''} to account {answer['account']!r}.")
+
+
+def _fact(console: Console, label: str, text: str) -> None:
+    """Print a labelled sentence; what does not fit in a line goes on below itself."""
+    indent = " " * 9
+    lines = textwrap.fill(
+        text,
+        console.width,
+        initial_indent=f"{label:<9}",
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+    )
+    console.print(lines, markup=False)
 
 
 def _unit(currency: str) -> str:

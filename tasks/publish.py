@@ -30,8 +30,8 @@ def publish(run: Run) -> None:
     published = Published(
         release=spec.release,
         title=spec.schema.title,
-        # The settlement's time, so that a bundle written again is the same bundle.
-        created=datetime.datetime.fromisoformat(receipts[-1].at),
+        # The settlement's day, so that a bundle written again is the same bundle.
+        created=datetime.datetime.fromisoformat(receipts[-1].at).replace(tzinfo=datetime.UTC),
         privacy=spec.privacy,
         currency=run.plan.currency,
         method=spec.method,

@@ -13,7 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dp_core.canonical import canonical_json
+from dp_core.canonical import canonical_json, digest
 from dp_core.errors import BadInput, LedgerCorrupt, StageFailed
 from dp_core.receipts import LEDGER_VERSION, START, Row, make_row
 
@@ -27,6 +27,9 @@ _ROWS = sa.Table(
     sa.Column("release", sa.Text, nullable=False),
     sa.Column("key", sa.Text, nullable=True, unique=True),
     sa.Column("at", sa.Text, nullable=False),
+    # privacy: rows are published, and how long a stage took is an answer about the data. The day
+    # is in the chain; the time of day stands beside it, for staff.
+    sa.Column("recorded", sa.Text, nullable=False),
     sa.Column("body", sa.Text, nullable=False),
     sa.Column("previous", sa.Text, nullable=False),
     sa.Column("previous_in_release", sa.Text, nullable=False),
@@ -45,6 +48,20 @@ _INPUTS = sa.Table(
     sa.Column("input", sa.Text, nullable=False, index=True),
     sa.Column("seal", sa.Text, nullable=False),
 )
+# privacy: how often a draw had to be repeated is not for publication, so it is no row of a release
+# and leaves no gap in their numbers. A chain of its own makes a change of it known.
+_ATTEMPTS = sa.Table(
+    "attempts",
+    _METADATA,
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("reservation", sa.Integer, nullable=False, index=True),
+    sa.Column("batch", sa.Text, nullable=False),
+    sa.Column("attempt", sa.Integer, nullable=False),
+    sa.Column("recorded", sa.Text, nullable=False),
+    sa.Column("hash", sa.Text, nullable=False),
+    sa.UniqueConstraint("reservation", "batch", "attempt"),
+)
+_TABLES = ("entries", "inputs", "attempts")
 
 
 class Database:
@@ -101,6 +118,11 @@ class Database:
                 "The ledger already holds this entry: another process works on the same release."
             ) from None
         except sa.exc.SQLAlchemyError as error:
+            if "disk is full" in str(error):
+                raise StageFailed(
+                    f"The disk is full: the ledger at {_shown(self.url)} did not take the entry."
+                    " Free some space, then resume."
+                ) from None
             raise StageFailed(
                 f"The ledger at {_shown(self.url)} did not take the entry"
                 f" ({type(error).__name__}); check the disk and the database, then resume."
@@ -156,6 +178,48 @@ class Rows:
         """Add a sealed input."""
         self._connection.execute(sa.insert(_INPUTS).values(**values))
 
+    def attempts(self, reservation: int) -> dict[str, int]:
+        """Return how often each result of a release was drawn, where that was more than once."""
+        query = sa.select(_ATTEMPTS).where(_ATTEMPTS.c.reservation == reservation)
+        found = self._connection.execute(query.order_by(_ATTEMPTS.c.number)).mappings()
+        return {row["batch"]: row["attempt"] for row in found}
+
+    def add_attempt(self, reservation: int, batch: str, attempt: int) -> None:
+        """Record that a result is drawn once more."""
+        last = self._connection.execute(
+            sa.select(_ATTEMPTS).order_by(_ATTEMPTS.c.number.desc()).limit(1)
+        ).first()
+        values: dict[str, object] = {
+            "number": last.number + 1 if last else 1,
+            "reservation": reservation,
+            "batch": batch,
+            "attempt": attempt,
+            "recorded": now(),
+        }
+        chained = digest({**values, "previous": last.hash if last else START})
+        self._connection.execute(sa.insert(_ATTEMPTS).values(**values, hash=chained))
+
+    def walk_attempts(self) -> Iterator[int]:
+        """Yield the number of every attempt, in order.
+
+        Raises:
+            LedgerCorrupt: at the first that was changed or does not follow the one before it.
+        """
+        previous = START
+        query = sa.select(_ATTEMPTS).order_by(_ATTEMPTS.c.number)
+        for count, found in enumerate(self._connection.execute(query).mappings(), start=1):
+            values = {name: value for name, value in found.items() if name != "hash"}
+            chained = digest({**values, "previous": previous})
+            if found["number"] != count or found["hash"] != chained:
+                raise LedgerCorrupt(f"Attempt {count} of the ledger was changed or is missing.")
+            previous = found["hash"]
+            yield count
+
+    def times(self, release: str) -> dict[int, str]:
+        """Return when each row of a release was recorded, to the second; for staff."""
+        query = sa.select(_ROWS.c.number, _ROWS.c.recorded).where(_ROWS.c.release == release)
+        return {row.number: row.recorded for row in self._connection.execute(query)}
+
     def append(
         self,
         kind: str,
@@ -168,12 +232,13 @@ class Rows:
         last = self._connection.execute(
             sa.select(_ROWS.c.number, _ROWS.c.hash).order_by(_ROWS.c.number.desc()).limit(1)
         ).first()
+        recorded = now()
         row = make_row(
             number=last.number + 1 if last else 1,
             kind=kind,
             account=account,
             release=release,
-            at=now(),
+            at=recorded[:10],
             body=body,
             previous=last.hash if last else START,
             previous_in_release=self._last_of(release),
@@ -181,7 +246,8 @@ class Rows:
         values = row.to_json()
         values["body"] = _text(body)
         key = _unique_key(kind, account, body)
-        self._connection.execute(sa.insert(_ROWS).values(key=key, **values))
+        values |= {"key": key, "recorded": recorded}
+        self._connection.execute(sa.insert(_ROWS).values(**values))
         return row
 
     def _last_of(self, release: str) -> str:
@@ -198,7 +264,8 @@ def now() -> str:
 
 
 def _row(found: sa.RowMapping) -> Row:
-    values = {column.name: found[column.name] for column in _ROWS.c if column.name != "key"}
+    beside = ("key", "recorded")
+    values = {column.name: found[column.name] for column in _ROWS.c if column.name not in beside}
     try:
         body = json.loads(found["body"], parse_constant=_refuse)
         return Row.from_json({**values, "body": body})
@@ -275,6 +342,6 @@ def _refusals(dialect: str) -> list[str]:
     return [
         f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table}"
         f" BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"
-        for table in ("entries", "inputs")
+        for table in _TABLES
         for verb in ("UPDATE", "DELETE")
     ]

@@ -189,9 +189,17 @@ class Ledger:
 
         Raises:
             BadInput: if the input changed since, or is known from another account.
+            StageFailed: if the key is not the one that the ledger's inputs are sealed with.
         """
         with self._database.writing() as rows:
             known = rows.inputs()
+            if not all(_is_sealed(entry, key) for entry in known):
+                # privacy: under another key the same data have another hash.
+                raise StageFailed(
+                    "The inputs in this ledger were sealed with another key than this home's, so"
+                    " data it has seen would not be recognised; set DP_RELEASE_HOME to the home"
+                    " that made the ledger, or copy that home's input.key to this one."
+                )
             for entry in known:
                 same = hmac.compare_digest(entry["input"], input_hash)
                 if entry["release"] == reservation.release:
@@ -295,12 +303,7 @@ class Ledger:
                     " without its result reaching the disk; find the cause, then abandon the"
                     " release: it is not drawn again without a person."
                 )
-            rows.append(
-                "attempt",
-                account=reservation.account,
-                release=reservation.release,
-                body={"reservation": reservation.number, "batch": batch, "attempt": attempts + 1},
-            )
+            rows.add_attempt(reservation.number, batch, attempts + 1)
 
     def charges(self, reservation: Reservation, batch: str | None = None) -> tuple[Charge, ...]:
         """Return the charges of a release, or of one batch of it."""
@@ -377,6 +380,11 @@ class Ledger:
         with self._database.reading() as rows:
             return tuple(dict.fromkeys(row.release for row in rows.find(kind="reserve")))
 
+    def times(self, release: str) -> Mapping[int, str]:
+        """Return when each row of a release was recorded, to the second; for staff."""
+        with self._database.reading() as rows:
+            return rows.times(release)
+
     def identity(self) -> str:
         """Return the ledger's own identifier."""
         with self._database.reading() as rows:
@@ -410,6 +418,8 @@ class Ledger:
                     last_of[row.release] = row.hash
             if key is not None:
                 _verify_inputs(rows, key)
+            for _ in rows.walk_attempts():
+                pass
             for account in rows.find(kind="open"):
                 balance = read_account(rows, account.account)
                 if balance.left_epsilon < 0 or balance.left_delta < 0:
@@ -422,13 +432,17 @@ def _seal(key: bytes, reservation: int, release: str, account: str, input_hash: 
     return hmac.new(key, message, hashlib.sha256).hexdigest()
 
 
+def _is_sealed(entry: Mapping[str, Any], key: bytes) -> bool:
+    names = ("reservation", "release", "account", "input")
+    seal = _seal(key, *(entry[name] for name in names))
+    return hmac.compare_digest(seal, str(entry["seal"]))
+
+
 def _verify_inputs(rows: Rows, key: bytes) -> None:
     """Raise LedgerCorrupt unless every input is as sealed, and no charged release lacks one."""
     sealed: set[object] = set()
     for entry in rows.inputs():
-        names = ("reservation", "release", "account", "input")
-        seal = _seal(key, *(entry[name] for name in names))
-        if not hmac.compare_digest(seal, str(entry["seal"])):
+        if not _is_sealed(entry, key):
             raise LedgerCorrupt(f"The input recorded for release {entry['release']!r} was changed.")
         sealed.add(entry["reservation"])
     for row in rows.find(kind="charge"):
@@ -496,10 +510,7 @@ def _charges(rows: Rows, reservation: Reservation) -> tuple[Charge, ...]:
         if row.body.get("reservation") == reservation.number
     ]
     results = {row.body["batch"]: str(row.body["result"]) for row in mine if row.kind == "commit"}
-    attempts: dict[object, int] = {}
-    for row in mine:
-        if row.kind == "attempt":
-            attempts[row.body["batch"]] = int(str(row.body["attempt"]))
+    attempts = rows.attempts(reservation.number)
     return tuple(
         Charge(
             number=row.number,
@@ -508,7 +519,7 @@ def _charges(rows: Rows, reservation: Reservation) -> tuple[Charge, ...]:
             cost=Fraction(str(row.body["cost"])),
             body=row.body,
             batch=str(row.body["batch"]),
-            attempts=attempts.get(row.body["batch"], 1),
+            attempts=attempts.get(str(row.body["batch"]), 1),
             result=results.get(row.body["batch"]),
         )
         for row in mine

@@ -31,7 +31,7 @@ from dp_core.canonical import canonical_json
 from dp_core.errors import StageFailed
 from dp_core.ledger import Draw, Grant, Step
 from dp_core.privacy import Neighbours
-from tasks.stores.artifacts import disk_errors, sha256_of, sync_folder
+from tasks.stores.artifacts import disk_errors, sync_folder
 from tasks.stores.ledger import Ledger, Reservation
 
 MAGIC = b"DPNOISE1"
@@ -75,7 +75,7 @@ class LedgerSession:
         if known:
             stored = _read(path, grants)
             if stored is not None:
-                self.ledger.commit(self.reservation, batch, sha256_of(path))
+                self.ledger.commit(self.reservation, batch, _fingerprint(grants, stored))
                 return _pair(grants, stored)
             # privacy: no complete result means its noise was never read by anyone; what an
             # interrupted write may have left is erased before anything is drawn again.
@@ -84,16 +84,16 @@ class LedgerSession:
             self.ledger.attempt(self.reservation, batch)
             attempt += 1
         _draw_and_store(path, grants, attempt, draw)
-        self.ledger.commit(self.reservation, batch, sha256_of(path))
         values = _read(path, grants)
         assert values is not None
+        self.ledger.commit(self.reservation, batch, _fingerprint(grants, values))
         return _pair(grants, values)
 
     def _committed(
         self, path: Path, committed: str, grants: Sequence[Grant]
     ) -> list[NDArray[np.int64]]:
         stored = _read(path, grants)
-        if stored is None or sha256_of(path) != committed:
+        if stored is None or _fingerprint(grants, stored) != committed:
             raise StageFailed(
                 f"The committed noisy result {path.name!r} of release"
                 f" {self.reservation.release!r} is missing or was changed. It is never drawn again:"
@@ -133,7 +133,8 @@ def _read(path: Path, grants: Sequence[Grant]) -> list[NDArray[np.int64]] | None
     """Return a stored result, None unless it is complete and paid for by these grants."""
     try:
         content = path.read_bytes()
-    except OSError:
+    except FileNotFoundError:
+        # Only this: a result that is there and cannot be read now is not drawn again.
         return None
     body, checksum = content[:-32], content[-32:]
     if not body.startswith(MAGIC) or hashlib.sha256(body).digest() != checksum:
@@ -152,6 +153,19 @@ def _read(path: Path, grants: Sequence[Grant]) -> list[NDArray[np.int64]] | None
         values.append(flat[at : at + cells].reshape(grant.step.shape))
         at += cells
     return values
+
+
+def _fingerprint(grants: Sequence[Grant], values: Sequence[NDArray[np.int64]]) -> str:
+    """Return the hash that a commit binds: of charges, shapes and values.
+
+    Not of the attempt, which the file holds too: the hash is published in a receipt, and whoever
+    knows the published values could try attempts until it fits.
+    """
+    digest = hashlib.sha256()
+    for grant, array in zip(grants, values, strict=True):
+        digest.update(canonical_json([grant.number, list(grant.step.shape)]))
+        digest.update(np.ascontiguousarray(array, dtype="<i8").tobytes())
+    return digest.hexdigest()
 
 
 def _pair(

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import random
+import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -118,6 +119,11 @@ class Project:
     def kinds(self) -> list[str]:
         """Return the kinds of the ledger's rows, in order."""
         return [row.kind for row in self.ledger().rows()]
+
+    def attempts(self) -> int:
+        """Return how many draws were done again."""
+        with sqlite3.connect(self.home / "ledger.db") as connection:
+            return connection.execute("SELECT count(*) FROM attempts").fetchone()[0]
 
     def untouched(self) -> bool:
         """Whether nothing was promised or charged since the account was opened."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dp_core.errors import BadInput, StageFailed
-from tasks.stores.artifacts import RunFolder, disk_errors, sha256_of, write_atomically
+from tasks.stores.artifacts import RunFolder, disk_errors, write_atomically
 
 
 @pytest.fixture
@@ -167,8 +167,3 @@ def test_a_disk_that_refuses_is_one_sentence_and_other_errors_are_themselves():
         raise FileNotFoundError(errno.ENOENT, "No such file")
     with pytest.raises(ValueError, match="mine"), disk_errors("x"):
         raise ValueError("mine")
-
-
-def test_the_hash_of_a_file_is_that_of_its_bytes(tmp_path):
-    (tmp_path / "abc").write_bytes(b"abc")
-    assert sha256_of(tmp_path / "abc").startswith("ba7816bf8f01cfea414140de5dae2223")

@@ -13,6 +13,7 @@ from dp_core.accounting.events import GaussianEvent
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
 from dp_core.ledger import Step
 from dp_core.receipts import first_bad_link
+from tasks.stores import database
 from tasks.stores.ledger import MOST_ATTEMPTS, Ledger
 from tests.specs import FIXED, plan_of
 
@@ -353,6 +354,14 @@ def test_a_release_keeps_its_input(ledger, tmp_path):
         ledger.bind_input(held, "another hash", KEY)
 
 
+def test_a_home_with_another_key_cannot_pass_known_data_for_new(ledger, tmp_path):
+    open_town(ledger, "village")
+    ledger.bind_input(ledger.reserve(plan_of(tmp_path), sets=1), "hash under k", KEY)
+    other = ledger.reserve(plan_of(tmp_path, release="other", account="village"), sets=1)
+    with pytest.raises(StageFailed, match="another key than this home's"):
+        ledger.bind_input(other, "hash under l", b"l" * 32)
+
+
 def test_the_hash_of_an_input_is_in_no_row(ledger, tmp_path):
     held = ledger.reserve(plan_of(tmp_path), sets=1)
     ledger.bind_input(held, "canary", KEY)
@@ -402,7 +411,7 @@ def test_a_ledger_that_nobody_touched_verifies(used):
 @pytest.mark.parametrize(
     ("column", "value"),
     [
-        ("kind", "attempt"),
+        ("kind", "commit"),
         ("account", "elsewhere"),
         ("release", "elsewhere"),
         ("key", "elsewhere"),
@@ -600,3 +609,45 @@ def test_no_sequence_of_events_spends_more_than_the_total(tmp_path_factory, acti
         assert account.left_epsilon >= 0
         assert charged <= account.reserved_epsilon + account.spent_epsilon <= 1
     ledger.verify()
+
+
+@pytest.mark.parametrize("attempts", [0, 3])
+def test_published_rows_tell_neither_the_time_of_day_nor_the_attempts(
+    tmp_path, monkeypatch, attempts
+):
+    """Both say how the confidential stages went; neither may reach a receipt or its hash."""
+    monkeypatch.setattr(database.uuid, "uuid4", lambda: "one")
+
+    def hashes(name, clock, attempts):
+        folder = tmp_path / name
+        folder.mkdir()
+        monkeypatch.setattr(database, "now", lambda: f"2026-11-20T{clock}+00:00")
+        ledger = Ledger(url(folder))
+        open_town(ledger)
+        plan = plan_of(folder)
+        held = ledger.reserve(plan, sets=1)
+        ledger.charge(held, "one_way-0", steps_of(plan, "one_way"))
+        for _ in range(attempts):
+            ledger.attempt(held, "one_way-0")
+        ledger.commit(held, "one_way-0", "0" * 64)
+        return [row.hash for row in ledger.rows()]
+
+    assert hashes("morning", "08:00:00", 0) == hashes("night", "23:59:59", attempts)
+
+
+@pytest.mark.parametrize("damage", ["UPDATE attempts SET attempt = 9", "DELETE FROM attempts"])
+def test_a_changed_attempt_is_found_and_refused_by_the_database(ledger, tmp_path, damage):
+    plan = plan_of(tmp_path)
+    held = ledger.reserve(plan, sets=1)
+    ledger.charge(held, "one_way-0", steps_of(plan, "one_way"))
+    for _ in range(2):
+        ledger.attempt(held, "one_way-0")
+    ledger.verify()
+    with sqlite3.connect(tmp_path / "ledger.db") as connection:
+        with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+            connection.execute(damage)
+        connection.execute("DROP TRIGGER attempts_no_update")
+        connection.execute("DROP TRIGGER attempts_no_delete")
+        connection.execute(damage + " WHERE number = 1")
+    with pytest.raises(LedgerCorrupt, match="Attempt 1"):
+        ledger.verify()
