@@ -354,7 +354,8 @@ def ledger_verify(as_json: bool) -> Mapping[str, object]:
     """Check the whole chain, and name the first row that is wrong."""
     from tasks.places import home_key
 
-    count, head = _ledger().verify(home_key(_home()))
+    opened = _ledger()
+    count, head = opened.verify(home_key(_home(), opened))
     if not as_json:
         click.echo(f"The ledger verifies: {count:,} rows, the last is {head[:16]}...")
     return {"rows": count, "head": head, "passed": True}

@@ -218,11 +218,12 @@ def made_facts(
     folder = RunFolder(home, plan.spec.release)
     account = ledger.account(plan.spec.account)
     privacy = plan.spec.privacy
+    spent = next(item for item in account.releases[::-1] if item[0] == plan.spec.release)
     synthesis = folder.done("synthesize") or {}
     return {
         "release": plan.spec.release,
         "account": account.name,
-        "spent": amount(privacy.epsilon, privacy.delta),
+        "spent": amount(spent[1], spent[2]),
         "neighbours": privacy.neighbours,
         "charges": len(_charges_of(ledger, plan.spec.release)),
         "left": amount(account.left_epsilon, account.left_delta),

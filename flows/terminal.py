@@ -129,12 +129,13 @@ def _made(console: Console, made: Mapping[str, Any]) -> None:
 def _accuracy(console: Console, accuracy: Mapping[str, Any]) -> None:
     if accuracy.get("mean_tvd_to_noisy") is None:
         return
+    count = accuracy["tables"]
+    tables = f"the {count} noisy tables" if count != 1 else "the noisy table"
     _fact(
         console,
         "Accuracy",
-        f"the sets are {accuracy['mean_tvd_to_noisy']:.4f} (mean TVD) from the"
-        f" {accuracy['tables']} noisy tables, whose noise alone makes"
-        f" {accuracy['mean_noise_tvd']:.4f}.",
+        f"the sets are {accuracy['mean_tvd_to_noisy']:.4f} (mean TVD) from {tables};"
+        f" noise and the drawing of rows explain {accuracy['mean_expected_tvd']:.4f}.",
     )
 
 
@@ -252,12 +253,12 @@ def _charges(console: Console, answer: Mapping[str, Any]) -> None:
         event = charge["event"]
         table.add_row(
             str(charge["number"]),
-            charge["at"][:19].replace("T", " "),
+            charge["at"][:10],
             charge["release"],
             charge["stage"],
             charge["step"],
             _number(_fraction(charge["cost"])),
-            event["mechanism"],
+            event["mechanism"].removeprefix("discrete-"),
             _number(_fraction(event["scale"])),
         )
     console.print(table)

@@ -29,13 +29,11 @@ def check_quality(run: Run) -> Mapping[str, object]:
     ]
     result = utility(run.counter, counters, domain)
     write_utility(run.folder.internal, result, title=run.spec.schema.title)
-    ratios = [fit.ratio for fit in fits if fit.ratio == fit.ratio]
     # Public by construction: noisy tables and synthetic sets only.
     return {
         "tables": len(fits),
-        "mean_distance_over_noise": sum(ratios) / len(ratios) if ratios else None,
         "mean_tvd_to_noisy": _mean([value for fit in fits for value in fit.set_tvd]),
-        "mean_noise_tvd": _mean([fit.noise_tvd for fit in fits]),
+        "mean_expected_tvd": _mean([value for fit in fits for value in fit.expected_tvd]),
     }
 
 

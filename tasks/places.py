@@ -6,8 +6,10 @@ import contextlib
 import os
 from pathlib import Path
 
-from dp_core.errors import StageFailed
+from dp_core.errors import LedgerCorrupt
 from tasks.stores.ledger import Ledger
+
+KEY = "input.key"
 
 
 def home() -> Path:
@@ -16,8 +18,19 @@ def home() -> Path:
 
 
 def open_ledger(at: Path | None = None) -> Ledger:
-    """Return the ledger of a home, or the one that DP_RELEASE_LEDGER names."""
-    return Ledger(_url(at or home()))
+    """Return the ledger of a home, or the one that DP_RELEASE_LEDGER names.
+
+    Raises:
+        LedgerCorrupt: if the home had a ledger and it is gone: a new one would give everybody a
+            fresh budget.
+    """
+    at = at or home()
+    if not ledger_exists(at) and ((at / KEY).exists() or (at / "runs").exists()):
+        raise LedgerCorrupt(
+            f"The home {at} has releases but no ledger any more; restore {at / 'ledger.db'} from a"
+            " backup. To begin anew with other data, set DP_RELEASE_HOME to another folder."
+        )
+    return Ledger(_url(at))
 
 
 def ledger_exists(at: Path | None = None) -> bool:
@@ -26,9 +39,18 @@ def ledger_exists(at: Path | None = None) -> bool:
     return "DP_RELEASE_LEDGER" in os.environ or (at / "ledger.db").is_file()
 
 
-def home_key(home: Path) -> bytes:
-    """Return the confidential key that identifies inputs, making it the first time (mode 0600)."""
-    path = home / "input.key"
+def home_key(home: Path, ledger: Ledger) -> bytes:
+    """Return the confidential key that identifies inputs, making it the first time (mode 0600).
+
+    Raises:
+        LedgerCorrupt: if the key is gone or damaged while the ledger holds inputs sealed with it.
+    """
+    path = home / KEY
+    if not path.exists() and ledger.knows_inputs():
+        raise LedgerCorrupt(
+            f"The key {path} is gone, and without it the ledger cannot recognise data it has seen;"
+            " restore it from a backup."
+        )
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -38,9 +60,9 @@ def home_key(home: Path) -> bytes:
             os.fsync(file.fileno())
     key = path.read_bytes()
     if len(key) != 32:
-        raise StageFailed(
-            f"The key file {path} is damaged (it should hold 32 bytes); restore it from a backup:"
-            " without it the ledger cannot recognise data it has seen."
+        raise LedgerCorrupt(
+            f"The key {path} is damaged (it should hold 32 bytes), and without it the ledger cannot"
+            " recognise data it has seen; restore it from a backup."
         )
     return key
 

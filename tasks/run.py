@@ -74,7 +74,7 @@ class Run:
     @cached_property
     def key(self) -> bytes:
         """The confidential key that identifies inputs."""
-        return home_key(self.home)
+        return home_key(self.home, self.ledger)
 
     @cached_property
     def source(self) -> Source:

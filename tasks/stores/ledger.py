@@ -380,6 +380,11 @@ class Ledger:
         with self._database.reading() as rows:
             return tuple(dict.fromkeys(row.release for row in rows.find(kind="reserve")))
 
+    def knows_inputs(self) -> bool:
+        """Return whether any input is sealed in it."""
+        with self._database.reading() as rows:
+            return bool(rows.inputs())
+
     def times(self, release: str) -> Mapping[int, str]:
         """Return when each row of a release was recorded, to the second; for staff."""
         with self._database.reading() as rows:

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import pytest
+
+from dp_core.errors import LedgerCorrupt
+from tasks.places import home_key, ledger_exists, open_ledger
+
+
+class Sealed:
+    """A ledger that holds an input."""
+
+    def knows_inputs(self):
+        return True
+
+
+def test_a_home_begins_with_a_ledger_and_a_key_that_nobody_else_may_read(home):
+    assert not ledger_exists(home)
+    ledger = open_ledger(home)
+    key = home_key(home, ledger)
+    assert len(key) == 32
+    assert home_key(home, ledger) == key
+    assert (home / "input.key").stat().st_mode & 0o777 == 0o600
+    assert (home / "ledger.db").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("left", ["input.key", "runs"])
+def test_a_lost_ledger_is_not_replaced_by_a_fresh_budget(home, left):
+    ledger = open_ledger(home)
+    home_key(home, ledger)
+    (home / "runs").mkdir()
+    for other in {"input.key", "runs"} - {left}:
+        (home / other).rmdir() if other == "runs" else (home / other).unlink()
+    (home / "ledger.db").unlink()
+    with pytest.raises(LedgerCorrupt, match="no ledger any more"):
+        open_ledger(home)
+    assert not (home / "ledger.db").exists()
+
+
+def test_a_lost_or_damaged_key_is_not_replaced(home):
+    home.mkdir()
+    with pytest.raises(LedgerCorrupt, match="is gone"):
+        home_key(home, Sealed())
+    assert not (home / "input.key").exists()
+    (home / "input.key").write_bytes(b"short")
+    with pytest.raises(LedgerCorrupt, match="is damaged"):
+        home_key(home, Sealed())
