@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from prefect import Task, flow
 
-from dp_core.errors import BadInput
+from dp_core.errors import BadInput, SchemaViolation
 from flows.opening import check_opening, is_publishing
 from tasks.check_quality import check_quality
 from tasks.cluster import dask_client
@@ -108,8 +108,11 @@ def carry_out(
         run.client = client
         try:
             make_release(run, perform)
-        except BadInput:
-            give_back(run)
+        except BadInput as error:
+            if give_back(run) and isinstance(error, SchemaViolation):
+                raise SchemaViolation(
+                    f"{error.message} Nothing was spent; exact counts are in {run.folder.internal}."
+                ) from None
             raise
     return run
 
@@ -166,11 +169,13 @@ def open_run(
     )
 
 
-def give_back(run: Run) -> None:
-    """Return the reservation of a release that stopped before it spent anything."""
-    if not run.ledger.charges(run.reservation):
-        run.ledger.settle(run.reservation, "returned")
-        run.folder.remove_confidential()
+def give_back(run: Run) -> bool:
+    """Return the reservation of a release that spent nothing, and whether it was one."""
+    if run.ledger.charges(run.reservation):
+        return False
+    run.ledger.settle(run.reservation, "returned")
+    run.folder.remove_confidential()
+    return True
 
 
 def publish_artifacts(run: Run) -> None:

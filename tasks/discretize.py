@@ -86,6 +86,6 @@ def _violation(misfits: Mapping[str, int], broken: Mapping[str, int]) -> SchemaV
         message = (
             f"The file has rows that break the `impossible` rule {texts}{more}; correct the file"
             " or the rule, or give the rule's last column `missing: level` and"
-            " `out_of_range: missing`. Exact counts are in the internal folder."
+            " `out_of_range: missing`."
         )
     return SchemaViolation(message, internal=detail)

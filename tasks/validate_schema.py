@@ -279,7 +279,7 @@ def message(schema: Schema, broken: Sequence[Broken]) -> str:
         parts.append(f"{len(broken) - NAMED} more rules are broken")
     text = "; ".join(parts)
     advice = ", or ".join(["correct the file", *remedies])
-    return f"{text[0].upper()}{text[1:]}; {advice}. Exact counts are in the internal folder."
+    return f"{text[0].upper()}{text[1:]}; {advice}."
 
 
 def _said(column: Column, problem: Problem) -> tuple[str, str]:

@@ -97,7 +97,6 @@ def test_every_broken_rule_is_named_and_counted_inside(tmp_path, name, value, wo
     values = {**GOOD, name: [GOOD[name][0], value]}
     text = refusal(tmp_path, STRICT, values)
     assert text.startswith(words)
-    assert "Exact counts are in the internal folder." in text
     (problem,) = report_in(tmp_path)["problems"]
     assert (problem["column"], problem["rows"], problem["outcome"]) == (name, 1, "refused")
 
@@ -233,5 +232,5 @@ def test_what_the_library_says_when_it_fails_goes_nowhere(monkeypatch):
 def test_the_message_of_one_rule_is_the_documented_one():
     assert message(STRICT, [("age", Problem.RANGE)]) == (
         "Column 'age' holds values outside 0 to 80 (rule out_of_range: reject); correct the file,"
-        " or set out_of_range to clip. Exact counts are in the internal folder."
+        " or set out_of_range to clip."
     )
