@@ -12,7 +12,9 @@ from tasks.stores.ledger import Ledger, Reservation
 def abandon(home: Path, ledger: Ledger, name: str) -> Reservation:
     """Give back what a release reserved and did not charge, and delete its confidential files.
 
-    The charges stay spent, and the name stays used.
+    The charges stay spent, and the name stays used. Where the release pays on a curve (delta above
+    0, Gaussian noise) and a result was seen, the whole reservation stays spent: the curve holds for
+    a total fixed beforehand, not for one that was stopped after looking (`Ledger.settle`).
 
     Raises:
         BadInput: if there is no such release, or it is over.

@@ -83,7 +83,12 @@ def demo(out: Path | None, verbose: bool, as_json: bool) -> Mapping[str, object]
     os.environ.pop("DP_RELEASE_LEDGER", None)
     if not as_json:
         click.echo(f"A fresh home for this demo: {place.home}")
-    answer = _make(spec, place.out, verbose=verbose, as_json=as_json)
+    try:
+        answer = _make(spec, place.out, verbose=verbose, as_json=as_json)
+    except (KeyboardInterrupt, StageFailed):
+        # Its home is not the one that the next command would look into.
+        click.echo(f"This demo is known to: DP_RELEASE_HOME={place.home} dp-release", err=True)
+        raise
     answer["utility"] = place.utility()
     if not as_json:
         _print("demo", answer)
@@ -197,16 +202,19 @@ def abandon(release: str, as_json: bool) -> Mapping[str, object]:
 
     settled = give_up(_home(), _ledger(), _name(release))
     account = _ledger().account(settled.account)
+    spent = next(item for item in account.releases[::-1] if item[0] == release)
     answer = {
         "release": release,
         "outcome": settled.outcome,
         "account": account.name,
+        "spent": _amount(spent[1], spent[2]),
         "left": _amount(account.left_epsilon, account.left_delta),
     }
     if not as_json:
         click.echo(
-            f"Release {release!r} is abandoned. Account {account.name!r} has epsilon"
-            f" {float(account.left_epsilon):.6g} left; confidential files of the run are deleted."
+            f"Release {release!r} is abandoned: epsilon {float(spent[1]):.6g} stays spent, and"
+            f" account {account.name!r} has {float(account.left_epsilon):.6g} left. Its confidential"
+            " files are deleted."
         )
     return answer
 

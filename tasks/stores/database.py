@@ -166,7 +166,8 @@ class Rows:
         for found in self._connection.execution_options(yield_per=1000).execute(query).mappings():
             row = _row(found)
             key = _unique_key(row.kind, row.account, row.body)
-            if found["key"] != key or found["body"] != _text(row.body):
+            same_day = str(found["recorded"])[:10] == row.at
+            if found["key"] != key or found["body"] != _text(row.body) or not same_day:
                 raise _changed(found)
             yield row
 
