@@ -1,0 +1,147 @@
+"""The flow under Prefect's own engine: what it shows and keeps, and that nothing leaves."""
+
+import base64
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dp_core.bundle.verification import verify
+from tests.flows.conftest import COLUMNS, as_csv, make_project, survey
+
+ROOT = Path(__file__).parents[2]
+CANARY = "zqxcanary"
+
+# The command line as a person runs it, with one stage that fails with a value of the file.
+SCRIPT = """
+import socket, sys
+connect = socket.socket.connect
+def local_only(self, address):
+    if self.family != socket.AF_UNIX and address[0] not in ("127.0.0.1", "::1", "localhost"):
+        print("CALLED OUT", address, file=sys.stderr)
+        raise OSError("no network here")
+    return connect(self, address)
+socket.socket.connect = local_only
+
+import os
+from pathlib import Path
+from flows.settings import prepare
+prepare(Path(os.environ["DP_RELEASE_HOME"]))  # as the command does, before Prefect is imported
+
+from tasks import stage, validate_schema
+class Suite:  # Great Expectations takes seconds to import, and our own counts stop a file as well
+    rules = ()
+    def __init__(self, schema): ...
+    def judge(self, profiles): return set()
+validate_schema.Suite = Suite
+
+attempt = stage._attempt
+def failing(name, work, run):
+    def broken(run):
+        raise ValueError("{canary}")
+    return attempt(name, broken if name == {fails!r} else work, run)
+stage._attempt = failing
+
+from flows.cli import main
+main()
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return tmp_path_factory.mktemp("engine")
+
+
+def run(place, *words, fails=""):
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PREFECT_", "DP_RELEASE_", "DO_NOT_TRACK", "GX_"))
+    }
+    environment |= {
+        "DP_RELEASE_HOME": str(place / "home"),
+        "HOME": str(place / "person"),
+        "PYTHONPATH": str(ROOT),
+        "PYTHONWARNINGS": "ignore",
+    }
+    return subprocess.run(
+        [sys.executable, "-c", SCRIPT.format(canary=CANARY, fails=fails), *map(str, words)],
+        cwd=place,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def holding(folder, word):
+    return [
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if path.is_file() and word in path.read_bytes()
+    ]
+
+
+@pytest.mark.slow
+def test_a_failed_stage_and_its_resumption_leave_public_values_only(place, monkeypatch):
+    monkeypatch.setenv("DP_RELEASE_HOME", str(place / "home"))
+    project = make_project(place / "work", place / "home")
+    rows = survey()
+    rows[7][0] = CANARY
+    assert COLUMNS[0] == "interview"
+    (project.folder / "town.csv").write_text(as_csv(rows))
+
+    failed = run(place, "run", project.spec, "--out", project.out, fails="select")
+    assert failed.returncode == 4, failed.stderr
+    assert "Traceback" not in failed.stderr
+    assert failed.stderr.splitlines()[-1].startswith("dp-release: Stage 'select' of release 'town'")
+    assert "CALLED OUT" not in failed.stderr
+
+    done = run(place, "resume", "town")
+    assert done.returncode == 0, done.stderr
+    assert "CALLED OUT" not in done.stderr
+    assert verify(project.out).passed
+    assert project.ledger().account("town").spent_epsilon == 1
+
+    # The value is in the data, and in the folder for staff; nowhere else, in no table of Prefect.
+    assert sorted(holding(place, CANARY.encode())) == [
+        "home/runs/town/internal/failure.txt",
+        "work/town.csv",
+    ]
+    assert not (place / "person").exists()
+    database = place / "home" / "prefect" / "prefect.db"
+    assert database.is_file()
+    with sqlite3.connect(database) as connection:
+        runs = connection.execute(
+            "SELECT name, state_type FROM flow_run ORDER BY created"
+        ).fetchall()
+        tasks = connection.execute("SELECT DISTINCT name FROM task_run").fetchall()
+        (artifact,) = connection.execute("SELECT data FROM artifact WHERE key IS NOT NULL")
+    assert [state for _, state in runs] == ["FAILED", "COMPLETED"]
+    assert {"validate", "select", "publish"} <= {name for (name,) in tasks}
+    assert "one_way" in artifact[0]
+    # What is raised is pickled, whatever the settings say: it must be our sentence, without data.
+    stored = [path for path in (place / "home/prefect/storage").rglob("*") if path.is_file()]
+    for path in stored:
+        pickled = base64.b64decode(path.read_bytes())
+        assert b"StageFailed" in pickled
+        assert CANARY.encode() not in pickled
+    assert len(stored) <= 1
+
+
+@pytest.mark.slow
+def test_the_flow_runs_in_the_test_harness(tmp_path, monkeypatch):
+    from prefect.testing.utilities import prefect_test_harness
+
+    from flows.release import release
+
+    monkeypatch.setenv("DP_RELEASE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
+    project = make_project(tmp_path / "work", tmp_path / "home")
+    with prefect_test_harness(server_startup_timeout=120):
+        release(spec=str(project.spec), out=str(project.out))
+    assert verify(project.out).passed
