@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -79,3 +80,38 @@ class Selector(Protocol):
         Privacy:
             Spends exactly `cost`, through the curator; everything else is post-processing.
         """
+
+
+class PlannedSelector(ABC):
+    """A selector that does not look at the data: what it measures is known from the domain."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def planned(self, domain: Domain) -> Selection:
+        """Return what will be measured."""
+
+    @property
+    def adaptive(self) -> bool:
+        """Never."""
+        return False
+
+    def needs(self, domain: Domain) -> tuple[Clique, ...]:  # noqa: ARG002
+        """Return nothing: no exact count is asked about."""
+        return ()
+
+    def scores(self, domain: Domain) -> int:  # noqa: ARG002
+        """Return 0: no score is released."""
+        return 0
+
+    def select(
+        self,
+        curator: Curator,  # noqa: ARG002
+        known: Sequence[Measurement],  # noqa: ARG002
+        *,
+        domain: Domain,
+        cost: Fraction,  # noqa: ARG002
+        measure_cost: Fraction,  # noqa: ARG002
+    ) -> Selection:
+        """Return what was planned. Nothing is asked of the curator, and nothing spent."""
+        return self.planned(domain)

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput, nearest
-from dp_core.marginals import Measurement
 from dp_core.selection.allocation import Allocation, shares
-from dp_core.selection.base import Selection
-
-if TYPE_CHECKING:
-    from dp_core.curator import Curator
+from dp_core.selection.base import PlannedSelector, Selection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fixed:
+class Fixed(PlannedSelector):
     """Measure the tables that the spec lists, and the columns that none of them covers.
 
     Attributes:
@@ -29,10 +23,6 @@ class Fixed:
 
     cliques: tuple[tuple[str, ...], ...] = ()
     allocation: Allocation = "rho"
-
-    @property
-    def adaptive(self) -> bool:
-        return False
 
     def planned(self, domain: Domain) -> Selection:
         if not self.cliques:
@@ -51,23 +41,6 @@ class Fixed:
             cliques=tuple(chosen),
             weights=shares([domain.size(clique) for clique in chosen], self.allocation),
         )
-
-    def needs(self, domain: Domain) -> tuple[Clique, ...]:  # noqa: ARG002
-        return ()
-
-    def scores(self, domain: Domain) -> int:  # noqa: ARG002
-        return 0
-
-    def select(
-        self,
-        curator: Curator,  # noqa: ARG002
-        known: Sequence[Measurement],  # noqa: ARG002
-        *,
-        domain: Domain,
-        cost: Fraction,  # noqa: ARG002
-        measure_cost: Fraction,  # noqa: ARG002
-    ) -> Selection:
-        return self.planned(domain)
 
 
 def _ordered(clique: Sequence[str], domain: Domain) -> Clique:

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
-from dp_core.domain import Clique, Domain
+from dp_core.domain import Domain
 from dp_core.errors import BadInput
-from dp_core.marginals import Measurement
-from dp_core.selection.base import Selection
-
-if TYPE_CHECKING:
-    from dp_core.curator import Curator
+from dp_core.selection.base import PlannedSelector, Selection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Full:
+class Full(PlannedSelector):
     """Measure the full-dimensional table.
 
     Attributes:
@@ -25,10 +19,6 @@ class Full:
     """
 
     max_cells: int = 2**22
-
-    @property
-    def adaptive(self) -> bool:
-        return False
 
     def planned(self, domain: Domain) -> Selection:
         if domain.size() > self.max_cells:
@@ -38,23 +28,6 @@ class Full:
                 " and coarser columns."
             )
         return Selection(cliques=(domain.columns,), weights=(Fraction(1),))
-
-    def needs(self, domain: Domain) -> tuple[Clique, ...]:  # noqa: ARG002
-        return ()
-
-    def scores(self, domain: Domain) -> int:  # noqa: ARG002
-        return 0
-
-    def select(
-        self,
-        curator: Curator,  # noqa: ARG002
-        known: Sequence[Measurement],  # noqa: ARG002
-        *,
-        domain: Domain,
-        cost: Fraction,  # noqa: ARG002
-        measure_cost: Fraction,  # noqa: ARG002
-    ) -> Selection:
-        return self.planned(domain)
 
 
 METHOD = Full
