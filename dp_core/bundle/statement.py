@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import hashlib
 import importlib.metadata
 import json
@@ -145,6 +146,7 @@ class Published:
         return self.receipts[-1].hash if self.receipts else START
 
 
+@functools.lru_cache(maxsize=16)
 def tightest_guarantee(currency: Currency, privacy: Privacy) -> Guarantee:
     """Return what the reserved total implies: pure where it can be, otherwise at the same delta.
 

@@ -12,6 +12,8 @@ from dp_core.bundle.verification import verify
 from dp_core.errors import StageFailed
 from tests.flows.conftest import make_project
 
+pytestmark = pytest.mark.usefixtures("quick")
+
 
 def assert_whole(project, out):
     assert verify(out).passed

@@ -18,6 +18,7 @@ from dp_core.errors import BadInput, StageFailed
 from tasks import stage as stage_module
 from tests.flows.conftest import SCHEMA, as_csv, plainly, survey
 
+pytestmark = pytest.mark.usefixtures("quick")
 ROOT = Path(__file__).parents[2]
 STAGES = (
     "identify",
