@@ -213,8 +213,8 @@ def abandon(release: str, as_json: bool) -> Mapping[str, object]:
     if not as_json:
         click.echo(
             f"Release {release!r} is abandoned: epsilon {float(spent[1]):.6g} stays spent, and"
-            f" account {account.name!r} has {float(account.left_epsilon):.6g} left. Its confidential"
-            " files are deleted."
+            f" account {account.name!r} has {float(account.left_epsilon):.6g} left."
+            " Its confidential files are deleted."
         )
     return answer
 

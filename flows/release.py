@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from prefect import Task, flow
 
 from dp_core.errors import BadInput, SchemaViolation
+from flows.artifacts import ReleaseArtifacts
 from flows.opening import check_opening, is_publishing
 from tasks.check_quality import check_quality
 from tasks.cluster import dask_client
@@ -84,8 +85,14 @@ def release(spec: str, out: str, dask: str | None = None, keep_confidential: boo
         dask: Address of a Dask scheduler; None counts on threads of this process.
         keep_confidential: Keep codes and counts when the release is done.
     """
-    run = carry_out(Path(spec), Path(out), dask=dask, keep_confidential=keep_confidential)
-    publish_artifacts(run)
+    artifacts = ReleaseArtifacts(STAGE_NAMES)
+    carry_out(
+        Path(spec),
+        Path(out),
+        dask=dask,
+        keep_confidential=keep_confidential,
+        perform=artifacts.perform,
+    )
 
 
 Perform = Callable[[Task[[Run], None], Run], None]
@@ -176,26 +183,3 @@ def give_back(run: Run) -> bool:
     run.ledger.settle(run.reservation, "returned")
     run.folder.remove_confidential()
     return True
-
-
-def publish_artifacts(run: Run) -> None:
-    """Show public facts of a finished release in Prefect: what it cost, and where it is."""
-    from prefect.artifacts import create_table_artifact
-
-    rows = [
-        {
-            "stage": stage,
-            "share": str(run.spec.shares[stage]),
-            "budget": f"{float(cost):.6g} ({run.plan.currency.kind})",
-        }
-        for stage, cost in run.plan.costs.items()
-        if cost
-    ]
-    create_table_artifact(
-        key="privacy-spent",
-        table=rows,
-        description=(
-            f"Release {run.spec.release}: epsilon {float(run.spec.privacy.epsilon):g},"
-            f" delta {float(run.spec.privacy.delta):g}, account {run.spec.account}."
-        ),
-    )
