@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-all check lint types imports format bench clean help
+.PHONY: demo test test-quick check lint types imports format bench clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -20,11 +20,11 @@ $(READY): requirements.lock pyproject.toml
 demo: $(READY)  ## make a whole release of the built-in survey
 	$(BIN)/dp-release demo
 
-test: $(READY)  ## run the tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
-
-test-all: $(READY)  ## run the tests, the slow ones too
+test: $(READY)  ## run all tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+test-quick: $(READY)  ## run the tests that take no more than a few seconds each
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
 check: lint types imports test  ## everything CI checks
 

@@ -120,10 +120,15 @@ def test_a_failed_stage_and_its_resumption_leave_public_values_only(place, monke
             "SELECT name, state_type FROM flow_run ORDER BY created"
         ).fetchall()
         tasks = connection.execute("SELECT DISTINCT name FROM task_run").fetchall()
-        (artifact,) = connection.execute("SELECT data FROM artifact WHERE key IS NOT NULL")
+        artifacts = connection.execute(
+            "SELECT key, data FROM artifact WHERE key IS NOT NULL ORDER BY created"
+        ).fetchall()
     assert [state for _, state in runs] == ["FAILED", "COMPLETED"]
     assert {"validate", "select", "publish"} <= {name for (name,) in tasks}
-    assert "one_way" in artifact[0]
+    # Of each run: what the plan may spend, and how far the stages are.
+    assert [key for key, _ in artifacts] == ["privacy-budget", "release-progress"] * 2
+    assert "one_way" in artifacts[0][1]
+    assert [data for key, data in artifacts if key == "release-progress"][1] == 100
     # What is raised is pickled, whatever the settings say: it must be our sentence, without data.
     stored = [path for path in (place / "home/prefect/storage").rglob("*") if path.is_file()]
     for path in stored:
