@@ -403,9 +403,8 @@ def _sets(folder: Path, claims: Claims) -> str | tuple[str, ...]:
             wrong.append(f"{path} has other columns than {CODEBOOK} describes.")
     if described is None:
         wrong.append(f"{CODEBOOK} cannot be read as a codebook.")
-    return (
-        tuple(wrong) or f"{claims.sets} synthetic sets with {sum(claims.rows)} rows, as described."
-    )
+    sets = f"{claims.sets} synthetic set{'s' if claims.sets != 1 else ''}"
+    return tuple(wrong) or f"{sets} with {sum(claims.rows)} rows, as described."
 
 
 def _codebook_columns(folder: Path) -> dict[str, list[str]] | None:

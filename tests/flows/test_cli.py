@@ -319,6 +319,13 @@ def test_a_mistake_in_the_spec_costs_nothing(project, command, old, new, code, s
     assert not project.out.exists()
 
 
+def test_counts_are_not_sent_in_clear_to_another_machine(project, command):
+    answer = command("run", project.spec, "--out", project.out, "--dask", "tcp://example.org:8786")
+    assert answer.code == 2
+    assert "would be sent exact counts in clear; give a tls:// address." in answer.err
+    assert project.untouched()
+
+
 def test_a_closed_account_pays_for_nothing(project, command):
     command("ledger", "close", "town", "--by", "Ada", "--reason", "over")
     assert_refused(command("run", project.spec, "--out", project.out), 3, "'town' is closed")

@@ -164,6 +164,7 @@ TRAPS = {
         f"import dp_core.codec; dp_core.codec.decode = lambda *_, **__: {KILL}",
         0,
     ),
+    "before the bundle is renamed": ("publish", f"os.rename = lambda *_: {KILL}", 0),
 }
 
 
@@ -192,6 +193,7 @@ def test_a_killed_process_loses_and_repeats_nothing(project, where):
     assert {name: noisy(project)[name] for name in measured} == measured
     assert project.attempts() == draws
     assert not [name for name in noisy(project) if name.endswith(".tmp")]
+    assert not list(project.folder.glob(".*"))
 
 
 @pytest.mark.parametrize("name", ["select", "publish"])

@@ -64,7 +64,9 @@ def outside(folder):
 def neighbour(rows, neighbours):
     if neighbours == "add-remove":
         return [*rows, ["i999", "77", "2", "widowed", "901.50", "2009-01-01"]]
-    return [["i0", "77", "2", "widowed", "901.50", "2009-01-01"], *rows[1:]]
+    # Another person in every column: another bin, another level.
+    assert rows[0] == ["i0", "34", "1", "widowed", "942.45", "2008-01-17"]
+    return [["i0", "77", "2", "single", "", "2001-01-01"], *rows[1:]]
 
 
 def make(place, rows, method, neighbours, monkeypatch, **extra):
