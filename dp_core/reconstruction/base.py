@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -42,6 +43,23 @@ class Model(Protocol):
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
         """Return `rows` synthetic records; same `rng` state, same records."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FittedTables:
+    """What every model that is made of tables holds.
+
+    Attributes:
+        domain: All columns.
+        tables: Tables it was fitted to, of the same total; enough to restore it.
+        rows: Estimated number of records.
+        zeros: Impossible combinations, which no drawn record has.
+    """
+
+    domain: Domain
+    tables: tuple[Table, ...]
+    rows: int
+    zeros: StructuralZeros
 
 
 class Reconstructor(Protocol):

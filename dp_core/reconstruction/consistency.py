@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from dp_core.domain import Clique, Domain
 from dp_core.marginals import Measurement, Table
+from dp_core.reconstruction.raking import margin, others
 from dp_core.structural_zeros import StructuralZeros
 
 
@@ -46,10 +47,10 @@ class Estimate:
 
     def project(self, clique: Clique) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return sums over the other columns, and how many possible cells each adds up."""
-        others = tuple(axis for axis, name in enumerate(self.clique) if name not in clique)
+        summed = others(self.clique, clique)
         return (
-            np.asarray(self.values.sum(axis=others)),
-            np.asarray(self.possible.sum(axis=others, dtype=np.int64)),
+            np.asarray(self.values.sum(axis=summed)),
+            np.asarray(self.possible.sum(axis=summed, dtype=np.int64)),
         )
 
     def spread(self, clique: Clique, difference: NDArray[np.float64]) -> None:
@@ -200,6 +201,20 @@ def reconcile(
         agree(tables, subset)
 
 
+def overlapping(
+    domain: Domain,
+    measurements: Sequence[Measurement],
+    *,
+    rows: int | None,
+    zeros: StructuralZeros,
+) -> tuple[list[Estimate], list[Clique], int]:
+    """Return the estimates of all cliques but the empty one, what they share, and the total."""
+    tables = estimates(domain, measurements, zeros=zeros)
+    total = whole_rows(tables, rows)
+    tables = [table for table in tables if table.clique]
+    return tables, shared([table.clique for table in tables], domain), total
+
+
 def consistent(
     domain: Domain,
     measurements: Sequence[Measurement],
@@ -221,10 +236,7 @@ def consistent(
         One table for each clique measured, the empty one aside, and the number of records, which
         every table sums to.
     """
-    tables = estimates(domain, measurements, zeros=zeros)
-    total = whole_rows(tables, rows)
-    tables = [table for table in tables if table.clique]
-    subsets = shared([table.clique for table in tables], domain)
+    tables, subsets, total = overlapping(domain, measurements, rows=rows, zeros=zeros)
     for _ in range(max(rounds, 1)):
         reconcile(tables, subsets, total=float(total))
         for table in tables:
@@ -286,9 +298,5 @@ def discrepancy(tables: Sequence[Table]) -> float:
     for one, other in itertools.combinations(tables, 2):
         both = tuple(name for name in one.clique if name in other.clique)
         if both:
-            sums = [
-                Estimate(t.domain, t.values, 1.0, np.ones(t.domain.sizes, bool)).project(both)[0]
-                for t in (one, other)
-            ]
-            worst = max(worst, float(np.abs(sums[0] - sums[1]).max()))
+            worst = max(worst, float(np.abs(margin(one, both) - margin(other, both)).max()))
     return worst if math.isfinite(worst) else math.inf

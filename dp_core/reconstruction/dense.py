@@ -12,44 +12,27 @@ from dp_core.dataset import Dataset
 from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
 from dp_core.marginals import Measurement, Table
+from dp_core.reconstruction.base import FittedTables
 from dp_core.reconstruction.consistency import consistent
+from dp_core.reconstruction.drawing import draw
+from dp_core.reconstruction.raking import Margin, margin, rake_among_zeros
 from dp_core.structural_zeros import StructuralZeros
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DenseModel:
-    """A joint table.
-
-    Attributes:
-        domain: All columns.
-        tables: The joint table alone; it is what the model is.
-        rows: Estimated number of records, which it sums to.
-        zeros: Impossible combinations; their cells are 0, so no draw has them.
-    """
-
-    domain: Domain
-    tables: tuple[Table, ...]
-    rows: int
-    zeros: StructuralZeros
+class DenseModel(FittedTables):
+    """A joint table: its only table, with nothing in impossible cells."""
 
     @property
     def streams(self) -> bool:
         return True
 
     def project(self, clique: Clique) -> NDArray[np.float64]:
-        others = tuple(axis for axis, name in enumerate(self.domain.columns) if name not in clique)
-        sums = np.asarray(self.tables[0].values.sum(axis=others))
-        kept = [name for name in self.domain.columns if name in clique]
-        return sums.transpose([kept.index(name) for name in clique])
+        return margin(self.tables[0], clique)
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        from dp_core.reconstruction.kernels.alias import AliasTable
-
-        cells = np.empty(rows, dtype=np.int64)
-        AliasTable.build(self.tables[0].values).draw(cells, rng=rng)
         codes = np.empty((len(self.domain), rows), dtype=np.uint16)
-        for axis in reversed(range(len(self.domain))):
-            cells, codes[axis] = np.divmod(cells, self.domain.sizes[axis])
+        draw(self.tables[0], codes, tuple(range(len(self.domain))), rng=rng)
         # Only where no cell at all is possible are there broken rows, and that is an error.
         return self.zeros.repair(Dataset(self.domain, codes), rng=rng)
 
@@ -91,6 +74,7 @@ class Dense:
         rng: np.random.Generator,  # noqa: ARG002
     ) -> DenseModel:
         self.check(domain)
+        zeros = zeros.with_empty_levels(domain, most_cells=self.max_cells)
         tables, rows = consistent(domain, measurements, rows=rows, zeros=zeros)
         whole = next((table for table in tables if table.clique == domain.columns), None)
         if whole is None:
@@ -108,21 +92,9 @@ class Dense:
         """Return the joint table of largest entropy with the given (agreeing) tables."""
         joint = (~zeros.mask(domain)).astype(np.float64)
         joint *= rows / max(joint.sum(), 1.0)
-        for _ in range(self.rounds):
-            moved = 0.0
-            for table in tables:
-                others = tuple(
-                    axis for axis, name in enumerate(domain.columns) if name not in table.clique
-                )
-                sums = joint.sum(axis=others, keepdims=True)
-                wanted = table.values.reshape(sums.shape)
-                moved = max(moved, float(np.abs(wanted - sums).max()))
-                joint *= np.divide(wanted, sums, out=np.zeros_like(sums), where=sums > 0)
-            if moved < 0.01:
-                break
-        # Tables that disagree a little leave a total a little off.
-        total = joint.sum()
-        return joint * (rows / total) if total > 0 else joint
+        margins: list[Margin] = [((), np.asarray(float(rows)))]
+        margins += [(table.clique, table.values) for table in tables]
+        return rake_among_zeros(joint, domain.columns, margins, rounds=self.rounds)
 
 
 METHOD = Dense

@@ -17,27 +17,28 @@ from numpy.typing import NDArray
 from dp_core.dataset import Dataset
 from dp_core.domain import Clique, Domain
 from dp_core.marginals import Measurement, Table
+from dp_core.reconstruction.base import FittedTables
 from dp_core.reconstruction.consistency import column_tables, consistent
+from dp_core.reconstruction.raking import MOST_CELLS, margin, possible_joint
 from dp_core.reconstruction.shrinkage import shrunk
 from dp_core.structural_zeros import StructuralZeros
 
+_ROUNDS_BEFORE_RULES = 4  # enough for records to have about the tables
+_JOINED_CELLS = 1 << 17  # rules that share columns are reached together up to so many cells
+_RULE_ROUNDS = 50  # of raking; records are whole and reach no table better than this
+_PRODUCT_SHARE = 0.01  # of a rule's table, before it is raked: the product of its columns
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GumModel:
+class GumModel(FittedTables):
     """Consistent tables, and the way to draw records that have them.
 
+    The tables are one-way tables of all columns in their order, then the larger ones.
+
     Attributes:
-        domain: All columns.
-        tables: One-way tables of all columns in their order, then the larger tables.
-        rows: Estimated number of records.
-        zeros: Impossible combinations.
         options: How records are moved.
     """
 
-    domain: Domain
-    tables: tuple[Table, ...]
-    rows: int
-    zeros: StructuralZeros
     options: Gum
 
     @property
@@ -48,31 +49,39 @@ class GumModel:
         holders = [table for table in self.tables if set(clique) <= set(table.clique)]
         if not holders:
             raise KeyError(f"No table holds {list(clique)} together; sample and count instead.")
-        table = min(holders, key=lambda holder: holder.values.size)
-        others = tuple(axis for axis, name in enumerate(table.clique) if name not in clique)
-        kept = [name for name in table.clique if name in clique]
-        return np.asarray(table.values.sum(axis=others)).transpose(
-            [kept.index(name) for name in clique]
-        )
+        return margin(min(holders, key=lambda holder: holder.values.size), clique)
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        from dp_core.reconstruction.kernels.gum import Targets, start, update
+        from dp_core.reconstruction.kernels.gum import start
 
-        codes = start(self.tables[: len(self.domain)], rows, rng=rng)
-        tables = self.tables[len(self.domain) :]
-        if tables and rows:
-            targets = Targets.pack(self.domain, tables, rows, rng=rng)
+        data = Dataset(self.domain, start(self.tables[: len(self.domain)], rows, rng=rng))
+        larger = self.tables[len(self.domain) :]
+        apart = rule_cliques(self.domain, self.tables, self.zeros)
+        if rows and apart:
+            # What records say of a rule's columns when they nearly have the tables is what the
+            # tables imply; without the impossible cells it is a table to reach like the others.
+            self._move(data, larger, _ROUNDS_BEFORE_RULES, rng=rng)
+            larger += rule_tables(data, apart, self.tables, self.zeros)
+        self._move(data, larger, self.options.rounds, rng=rng)
+        return self.zeros.repair(data, rng=rng)
+
+    def _move(
+        self, data: Dataset, tables: Sequence[Table], rounds: int, *, rng: np.random.Generator
+    ) -> None:
+        """Move records towards tables, in place."""
+        from dp_core.reconstruction.kernels.gum import Targets, update
+
+        if tables and data.rows:
             update(
-                codes,
-                targets,
-                rounds=self.options.rounds,
+                data.codes,
+                Targets.pack(self.domain, tables, data.rows, rng=rng),
+                rounds=rounds,
                 step=self.options.step,
                 decay=self.options.decay,
                 copies=self.options.copies,
                 tolerance=self.options.tolerance,
                 seed=int(rng.integers(1 << 63)),
             )
-        return self.zeros.repair(Dataset(self.domain, codes), rng=rng)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,8 +113,9 @@ class Gum:
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
         cells = sum(domain.size(clique) for clique in cliques)
         # Records and their copy while impossible ones are mended; working arrays of a visit; tables
-        # with the mixture of the largest ones.
-        return (4 * len(domain) + 20) * rows + 250 * cells + (32 << 20)
+        # with the mixture of the largest ones; a table of a rule's columns.
+        rule = 72 * min(domain.size(), MOST_CELLS)
+        return (4 * len(domain) + 24) * rows + 250 * cells + rule + (32 << 20)
 
     def fit(
         self,
@@ -116,13 +126,14 @@ class Gum:
         zeros: StructuralZeros,
         rng: np.random.Generator,  # noqa: ARG002
     ) -> GumModel:
+        known = zeros.with_empty_levels(domain, most_cells=MOST_CELLS)
         if self.shrink:
-            tables, total = shrunk(domain, measurements, rows=rows, zeros=zeros)
+            tables, total = shrunk(domain, measurements, rows=rows, zeros=known)
             return GumModel(domain, tables, total, zeros, self)
         tables, total = consistent(
-            domain, measurements, rows=rows, zeros=zeros, rounds=self.consistency_rounds
+            domain, measurements, rows=rows, zeros=known, rounds=self.consistency_rounds
         )
-        columns, _ = column_tables(domain, measurements, rows=total, zeros=zeros)
+        columns, _ = column_tables(domain, measurements, rows=total, zeros=known)
         larger = tuple(table for table in tables if len(table.clique) > 1)
         return GumModel(domain, (*columns, *larger), total, zeros, self)
 
@@ -130,6 +141,55 @@ class Gum:
         self, domain: Domain, tables: Sequence[Table], *, rows: int, zeros: StructuralZeros
     ) -> GumModel:
         return GumModel(domain, tuple(tables), rows, zeros, self)
+
+
+def rule_cliques(
+    domain: Domain, tables: Sequence[Table], zeros: StructuralZeros
+) -> tuple[Clique, ...]:
+    """Return the columns of rules that no fitted table holds together, none inside another.
+
+    Rules that share columns come together where few cells hold both. A rule over more than
+    `MOST_CELLS` cells is left out; it is kept by mending what is drawn.
+    """
+    rules = [rule.columns for rule in zeros.rules if domain.size(rule.columns) <= MOST_CELLS]
+    held = [set(table.clique) for table in tables]
+    apart = [columns for columns in rules if not any(set(columns) <= clique for clique in held)]
+    found: list[Clique] = []
+    joined = zeros.blocks(domain, most_cells=_JOINED_CELLS)
+    for columns in (*joined, *sorted(apart, key=len, reverse=True)):
+        new = any(set(rule) <= set(columns) for rule in apart)
+        if new and not any(set(columns) <= set(clique) for clique in found):
+            found.append(tuple(name for name in domain.columns if name in columns))
+    return tuple(found)
+
+
+def rule_tables(
+    data: Dataset, cliques: Sequence[Clique], tables: Sequence[Table], zeros: StructuralZeros
+) -> tuple[Table, ...]:
+    """Return what records imply for some cliques, made to agree with the rules and the tables.
+
+    Args:
+        data: Records that nearly have the tables, at least one.
+        cliques: Columns of each result.
+        tables: Fitted tables, among them all one-way ones.
+        zeros: Impossible cells; the results hold nothing there.
+    """
+    domain = data.domain
+    found = []
+    for clique in cliques:
+        project = domain.project(clique)
+        cells = np.zeros(data.rows, dtype=np.int64)
+        product = np.asarray(1.0)
+        for name, size in zip(clique, project.sizes, strict=True):
+            codes = data.column(name)
+            cells = cells * size + codes
+            product = np.multiply.outer(product, np.bincount(codes, minlength=size) / data.rows)
+        seen = np.bincount(cells, minlength=project.size()).reshape(project.sizes)
+        # A little of everything possible, so that what was not drawn may be.
+        mixed = (1 - _PRODUCT_SHARE) * seen / data.rows + _PRODUCT_SHARE * product
+        table = possible_joint(domain, clique, tables, zeros, start=mixed, rounds=_RULE_ROUNDS)
+        found.append(table)
+    return tuple(found)
 
 
 METHOD = Gum

@@ -1,4 +1,4 @@
-"""Independent columns: every one-way table right, no relation between columns."""
+"""Independent columns: every one-way table right, no relation but what rules demand."""
 
 from __future__ import annotations
 
@@ -12,41 +12,64 @@ from numpy.typing import NDArray
 from dp_core.dataset import Dataset
 from dp_core.domain import Clique, Domain
 from dp_core.marginals import Measurement, Table
+from dp_core.reconstruction.base import FittedTables
 from dp_core.reconstruction.consistency import column_tables
+from dp_core.reconstruction.drawing import draw
+from dp_core.reconstruction.raking import MOST_CELLS, margin, possible_joint
 from dp_core.structural_zeros import StructuralZeros
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class IndependentModel:
-    """The product of one-way tables.
+class IndependentModel(FittedTables):
+    """The product of one-way tables; columns that rules tie together are drawn together.
+
+    The tables are one for each column, in the domain's order.
 
     Attributes:
-        domain: All columns.
-        tables: One for each column, in the domain's order.
-        rows: Estimated number of records.
-        zeros: Impossible combinations, which are mended in what is drawn.
+        blocks: What is drawn independently of each other: joint tables of disjoint cliques, which
+            hold all columns.
     """
 
-    domain: Domain
-    tables: tuple[Table, ...]
-    rows: int
-    zeros: StructuralZeros
+    blocks: tuple[Table, ...]
+
+    @classmethod
+    def build(
+        cls, domain: Domain, tables: Sequence[Table], rows: int, zeros: StructuralZeros
+    ) -> IndependentModel:
+        """Return the model of one-way tables in the domain's order.
+
+        A block's joint table is that of largest entropy, among those without impossible cells,
+        that has its columns' tables; nearly, where these contradict the rules.
+        """
+        tied = zeros.blocks(domain, most_cells=MOST_CELLS)
+        alone = [
+            table
+            for table in tables
+            if not any(set(table.clique) <= set(clique) for clique in tied)
+        ]
+        joint = [possible_joint(domain, clique, tables, zeros) for clique in tied]
+        return cls(domain, tuple(tables), rows, zeros, (*alone, *joint))
 
     @property
     def streams(self) -> bool:
         return True
 
     def project(self, clique: Clique) -> NDArray[np.float64]:
-        parts = [self.tables[axis].values / self.rows for axis in self.domain.axes(clique)]
-        product = functools.reduce(np.multiply.outer, parts, np.asarray(1.0))
-        return np.asarray(product * self.rows)
+        parts: list[NDArray[np.float64]] = [np.asarray(1.0)]
+        columns: list[str] = []
+        for block in self.blocks:
+            held = tuple(name for name in block.clique if name in clique)
+            if held:
+                parts.append(margin(block, held) / self.rows)
+                columns += held
+        product = functools.reduce(np.multiply.outer, parts) * self.rows
+        return np.asarray(product.transpose([columns.index(name) for name in clique]))
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        from dp_core.reconstruction.kernels.alias import AliasTable
-
         codes = np.empty((len(self.domain), rows), dtype=np.uint16)
-        for column, table in zip(codes, self.tables, strict=True):
-            AliasTable.build(table.values).draw(column, rng=rng)
+        for block in self.blocks:
+            draw(block, codes, self.domain.axes(block.clique), rng=rng)
+        # Blocks too large to be held are mended; elsewhere nothing is left to mend.
         return self.zeros.repair(Dataset(self.domain, codes), rng=rng)
 
 
@@ -59,8 +82,9 @@ class Independent:
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
         tables = sum(domain.size(clique) for clique in cliques)
-        # Records, and their copy while impossible ones are mended.
-        return (4 * len(domain) + 8) * rows + 24 * tables + (16 << 20)
+        # Records, and their copy while impossible ones are mended; cells of a block that is drawn.
+        blocks = 72 * min(domain.size(), MOST_CELLS)
+        return (4 * len(domain) + 24) * rows + 24 * tables + blocks + (16 << 20)
 
     def fit(
         self,
@@ -71,13 +95,14 @@ class Independent:
         zeros: StructuralZeros,
         rng: np.random.Generator,  # noqa: ARG002
     ) -> IndependentModel:
-        tables, rows = column_tables(domain, measurements, rows=rows, zeros=zeros)
-        return IndependentModel(domain, tables, rows, zeros)
+        known = zeros.with_empty_levels(domain, most_cells=MOST_CELLS)
+        tables, rows = column_tables(domain, measurements, rows=rows, zeros=known)
+        return IndependentModel.build(domain, tables, rows, zeros)
 
     def restore(
         self, domain: Domain, tables: Sequence[Table], *, rows: int, zeros: StructuralZeros
     ) -> IndependentModel:
-        return IndependentModel(domain, tuple(tables), rows, zeros)
+        return IndependentModel.build(domain, tables, rows, zeros)
 
 
 METHOD = Independent

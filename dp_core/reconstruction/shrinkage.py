@@ -21,12 +21,11 @@ from dp_core.domain import Clique, Domain
 from dp_core.marginals import Measurement, Table
 from dp_core.reconstruction.consistency import (
     Estimate,
-    estimates,
     norm_sub,
+    overlapping,
     reconcile,
-    shared,
-    whole_rows,
 )
+from dp_core.reconstruction.raking import others, rake
 from dp_core.structural_zeros import StructuralZeros
 
 _WIDTHS = np.array([0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0])
@@ -56,10 +55,7 @@ def shrunk(
         One-way tables in the order of the domain, then one table for each larger clique measured;
         and the number of records, which every table sums to.
     """
-    tables = estimates(domain, measurements, zeros=zeros)
-    total = whole_rows(tables, rows)
-    tables = [table for table in tables if table.clique]
-    subsets = shared([table.clique for table in tables], domain)
+    tables, subsets, total = overlapping(domain, measurements, rows=rows, zeros=zeros)
     reconcile(tables, subsets, total=float(total))
 
     holding = {name: [t for t in tables if name in t.clique] for name in domain.columns}
@@ -78,35 +74,6 @@ def shrunk(
         done[clique] = _shrink(pooled, done, float(total))
     kept = [*((column,) for column in domain.columns), *larger]
     return tuple(Table(domain.project(clique), done[clique]) for clique in kept), total
-
-
-def rake(
-    values: NDArray[np.float64],
-    clique: Clique,
-    margins: Sequence[tuple[Clique, NDArray[np.float64]]],
-    *,
-    rounds: int = _RAKING_ROUNDS,
-) -> NDArray[np.float64]:
-    """Return the table scaled until it has the given margins (iterative proportional fitting).
-
-    Args:
-        values: Nonnegative, one axis for each column of `clique`.
-        clique: Columns of the table.
-        margins: Tables of some of its columns, in the order of its axes.
-        rounds: Largest number of rounds; it stops when no margin moves by 0.01 records.
-    """
-    values = values.copy()
-    for _ in range(rounds):
-        moved = 0.0
-        for columns, wanted in margins:
-            others = tuple(axis for axis, name in enumerate(clique) if name not in columns)
-            sums = values.sum(axis=others, keepdims=True)
-            target = wanted.reshape(sums.shape)
-            moved = max(moved, float(np.abs(target - sums).max()))
-            values *= np.divide(target, sums, out=np.zeros_like(sums), where=sums > 0)
-        if moved < 0.01:
-            break
-    return values
 
 
 def shrink_residual(
@@ -193,20 +160,20 @@ def _shrink(
             expected = expected * (values / total).reshape(shape)
         expected *= total
     if not (product and pooled.possible.all()):
-        expected = rake(expected, pooled.clique, margins)
+        expected = rake(expected, pooled.clique, margins, rounds=_RAKING_ROUNDS)
     difference = pooled.values - expected
     # The noise in the margins has been dealt with; what is left is orthogonal to them.
     for clique in inside:
-        others = tuple(axis for axis, name in enumerate(pooled.clique) if name not in clique)
-        cells = np.maximum(pooled.possible.sum(axis=others, keepdims=True), 1)
-        difference -= difference.sum(axis=others, keepdims=True) / cells * pooled.possible
+        summed = others(pooled.clique, clique)
+        cells = np.maximum(pooled.possible.sum(axis=summed, keepdims=True), 1)
+        difference -= difference.sum(axis=summed, keepdims=True) / cells * pooled.possible
     variance = pooled.variance * _free(pooled.domain, inside)
     shrunken = shrink_residual(difference, variance, expected)
     if difference.ndim == 2 and min(difference.shape) > 2:
         share = _LOW_RANK_SHARE
         shrunken = (1 - share) * shrunken + share * low_rank(difference, pooled.variance)
     fitted = np.maximum(expected + shrunken, 0.0) * pooled.possible
-    return rake(fitted, pooled.clique, margins)
+    return rake(fitted, pooled.clique, margins, rounds=_RAKING_ROUNDS)
 
 
 def _free(domain: Domain, inside: Sequence[Clique]) -> float:

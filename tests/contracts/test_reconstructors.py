@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from dp_core import registry
 from dp_core.domain import Domain
@@ -103,6 +105,37 @@ def test_impossible_combinations_are_in_no_record(name, workload):
     data = model.sample(3000, rng=np.random.default_rng(1))
     assert data.rows == 3000
     assert not zeros.violations(data).any()
+
+
+SMALL = Domain(("a", "b", "c", "d"), (3, 4, 1, 2))
+
+
+@st.composite
+def drawn_rules(draw):
+    columns = draw(st.permutations(SMALL.columns))[: draw(st.integers(1, 4))]
+    codes = [
+        tuple(sorted(draw(st.sets(st.integers(0, size - 1), min_size=1))))
+        for size in SMALL.project(columns).sizes
+    ]
+    return Rule(tuple(columns), tuple(codes), "drawn")
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(drawn_rules(), min_size=1, max_size=4), st.sampled_from([(), ("a", "b")]))
+@pytest.mark.parametrize("name", METHODS)
+def test_whatever_the_rules_they_hold_in_every_record(name, rules, pair):
+    zeros = StructuralZeros(tuple(rules))
+    assume(not zeros.mask(SMALL).all())
+    workload = [("a",), ("b",), ("c",), ("d",), pair] if pair else [("a",), ("b",), ("c",), ("d",)]
+    model = fit(name, measurements(workload, SMALL), SMALL, zeros=zeros)
+    assert all(np.isfinite(table.values).all() for table in model.tables)
+    again = registry.find("reconstruction", name)().restore(
+        SMALL, model.tables, rows=model.rows, zeros=zeros
+    )
+    one, two = (each.sample(400, rng=np.random.default_rng(1)) for each in (model, again))
+    assert one.rows == 400
+    assert not zeros.violations(one).any()
+    np.testing.assert_array_equal(one.codes, two.codes)
 
 
 @pytest.mark.parametrize("sizes", [(1,), (4,), (1, 1), (1, 5), (2, 1, 3)])

@@ -89,6 +89,21 @@ def test_impossible_cells_are_empty():
         assert not zeros.violations(data).any()
 
 
+def test_around_impossible_cells_the_measured_tables_are_kept():
+    zeros = StructuralZeros((Rule(("a", "c"), ((0,), (1, 2)), "rule"),))
+    truth = COUNTS * ~zeros.mask(DOMAIN)
+    given = [
+        measured(("a",), values=truth.sum(axis=(1, 2))),
+        measured(("b",), values=truth.sum(axis=(0, 2))),
+        measured(("c",), values=truth.sum(axis=(0, 1))),
+    ]
+    found = fit(given, zeros)
+    for measurement in given:
+        np.testing.assert_allclose(
+            found.project(measurement.clique), measurement.values, atol=0.02, rtol=1e-3
+        )
+
+
 def test_a_domain_that_does_not_fit_is_refused_with_a_method_that_does():
     with pytest.raises(BadInput, match="privsyn"):
         Dense().check(Domain(tuple("abcd"), (100,) * 4))

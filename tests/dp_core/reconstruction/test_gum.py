@@ -5,9 +5,11 @@ import itertools
 import numpy as np
 import pytest
 
+from dp_core.dataset import Dataset
 from dp_core.domain import Domain
 from dp_core.marginals import Measurement, Table
-from dp_core.reconstruction.gum import Gum
+from dp_core.reconstruction import gum
+from dp_core.reconstruction.gum import Gum, rule_cliques, rule_tables
 from dp_core.reconstruction.kernels.gum import Targets, start, update, whole
 from dp_core.structural_zeros import Rule, StructuralZeros
 
@@ -107,6 +109,73 @@ def test_impossible_combinations_are_in_no_record():
     model = fit([("a", "b"), ("b", "c"), ("c", "d")], zeros)
     data = model.sample(5_000, rng=np.random.default_rng(1))
     assert not zeros.violations(data).any()
+
+
+def possible(zeros):
+    """The file without its impossible records."""
+    return joint() * ~zeros.mask(DOMAIN)
+
+
+def test_a_rule_across_tables_moves_neither_columns_nor_the_fitted_tables():
+    zeros = StructuralZeros(
+        (Rule(("a", "c"), ((0,), (1, 2)), "one"), Rule(("a", "d"), ((1,), (1,)), "other"))
+    )
+    truth = possible(zeros)
+    cliques = [("a", "b"), ("b", "c"), ("c", "d")]
+    measurements = []
+    for clique in cliques:
+        others = tuple(i for i, name in enumerate(DOMAIN.columns) if name not in clique)
+        domain = DOMAIN.project(clique)
+        values = truth.sum(axis=others)
+        measurements.append(Measurement(domain, values, "gaussian", 1e-3, "measure", 0, 1))
+    off = {}
+    for name, known in (("with", zeros), ("without", NONE)):
+        model = Gum().fit(
+            DOMAIN, measurements, rows=None, zeros=known, rng=np.random.default_rng(0)
+        )
+        data = model.sample(model.rows, rng=np.random.default_rng(1))
+        off[name] = [
+            np.abs(counts(data, m.clique) - m.values).sum() / model.rows for m in measurements
+        ]
+        assert zeros.violations(data).any() == (name == "without")
+    assert max(off["with"]) < max(0.03, 1.5 * max(off["without"]))
+
+
+def test_rules_that_share_columns_are_reached_in_one_table():
+    tables = [Table(DOMAIN.project(("a", "b")), np.ones((3, 4)))]
+    zeros = StructuralZeros(
+        (
+            Rule(("b", "a"), ((0,), (0,)), "held by a fitted table"),
+            Rule(("d", "c"), ((0,), (0,)), "not held"),
+            Rule(("c", "b"), ((1,), (0,)), "not held either"),
+        )
+    )
+    assert rule_cliques(DOMAIN, tables, zeros) == (("a", "b", "c", "d"),)
+    assert rule_cliques(DOMAIN, tables, StructuralZeros(zeros.rules[:1])) == ()
+    assert rule_cliques(DOMAIN, tables, StructuralZeros(zeros.rules[:2])) == (("c", "d"),)
+
+
+def test_rules_too_large_to_reach_together_are_reached_one_by_one(monkeypatch):
+    monkeypatch.setattr(gum, "_JOINED_CELLS", 20)
+    zeros = StructuralZeros(
+        (Rule(("d", "c"), ((0,), (0,)), ""), Rule(("c", "b"), ((1,), (0,)), ""))
+    )
+    assert rule_cliques(DOMAIN, [], zeros) == (("c", "d"), ("b", "c"))
+    monkeypatch.setattr(gum, "MOST_CELLS", 10)
+    assert rule_cliques(DOMAIN, [], zeros) == (("c", "d"),)
+
+
+def test_the_table_of_a_rule_keeps_what_records_say_of_its_columns():
+    rng = np.random.default_rng(0)
+    codes = np.stack([rng.integers(0, size, 4000) for size in DOMAIN.sizes]).astype(np.uint16)
+    codes[3] = codes[0] == 1
+    data = Dataset(DOMAIN, codes)
+    columns = [Table(DOMAIN.project((n,)), counts(data, (n,))) for n in DOMAIN.columns]
+    zeros = StructuralZeros((Rule(("a", "d"), ((2,), (1,)), "which no record breaks"),))
+    (found,) = rule_tables(data, [("a", "d")], columns, zeros)
+    assert found.values[2, 1] == 0
+    np.testing.assert_allclose(found.values, counts(data, ("a", "d")), atol=40)
+    assert found.values[0, 1] > 0
 
 
 def move(codes, wanted, clique=("a", "b"), **options):

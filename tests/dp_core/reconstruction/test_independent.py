@@ -6,6 +6,7 @@ from scipy import stats
 
 from dp_core.domain import Domain
 from dp_core.marginals import Measurement, Table
+from dp_core.reconstruction import independent
 from dp_core.reconstruction.independent import Independent
 from dp_core.reconstruction.kernels.alias import AliasTable
 from dp_core.structural_zeros import Rule, StructuralZeros
@@ -78,6 +79,72 @@ def test_impossible_combinations_are_in_no_record():
     zeros = StructuralZeros((Rule(("a", "b"), ((1,), (0, 1, 2)), "rule"),))
     data = model(zeros).sample(20_000, rng=np.random.default_rng(1))
     assert not zeros.violations(data).any()
+
+
+def fits(data, name, values):
+    seen = np.bincount(data.column(name), minlength=values.size)
+    return stats.chisquare(seen, values / values.sum() * data.rows).pvalue > FALSE_ALARM
+
+
+def test_columns_that_a_rule_ties_together_keep_their_tables():
+    zeros = StructuralZeros((Rule(("c", "b"), (tuple(range(30)), (0, 1)), "many rows"),))
+    fitted = model(zeros)
+    free = model().sample(50_000, rng=np.random.default_rng(1))
+    assert zeros.violations(free).mean() > 0.05
+    data = fitted.sample(50_000, rng=np.random.default_rng(1))
+    assert not zeros.violations(data).any()
+    for name, table in zip(DOMAIN.columns, fitted.tables, strict=True):
+        assert fits(data, name, table.values)
+        np.testing.assert_allclose(fitted.project((name,)), table.values, atol=1)
+    assert [block.clique for block in fitted.blocks] == [("a",), ("b", "c")]
+
+
+def test_a_projection_knows_the_rules():
+    zeros = StructuralZeros((Rule(("a", "b"), ((1,), (0, 1, 2)), "rule"),))
+    fitted = model(zeros)
+    found = fitted.project(("b", "c", "a"))
+    assert found.shape == (5, 70, 2)
+    assert found.sum() == pytest.approx(1000)
+    assert (found[:3, :, 1] == 0).all()
+    # The third column is independent of the two.
+    np.testing.assert_allclose(
+        found, np.einsum("ba,c->bca", fitted.project(("b", "a")), fitted.project(("c",))) / 1000
+    )
+
+
+def test_rows_are_independent_draws_among_rules_so_pieces_are_like_the_whole():
+    zeros = StructuralZeros((Rule(("a", "b"), ((1,), (0, 1, 2)), "rule"),))
+    fitted = model(zeros)
+    assert fitted.streams
+    rng = np.random.default_rng(3)
+    seen = np.zeros((2, 5))
+    for _ in range(2000):
+        piece = fitted.sample(5, rng=rng)
+        np.add.at(seen, (piece.column("a"), piece.column("b")), 1)
+    expected = fitted.project(("a", "b"))
+    kept = expected > 0
+    assert seen[~kept].sum() == 0
+    expected = expected[kept] / expected.sum() * seen.sum()
+    assert stats.chisquare(seen[kept], expected).pvalue > FALSE_ALARM
+
+
+def test_a_block_too_large_to_hold_is_mended(monkeypatch):
+    monkeypatch.setattr(independent, "MOST_CELLS", 5)
+    zeros = StructuralZeros((Rule(("a", "b"), ((1,), (0, 1, 2)), "rule"),))
+    fitted = model(zeros)
+    assert [block.clique for block in fitted.blocks] == [("a",), ("b",), ("c",)]
+    assert not zeros.violations(fitted.sample(5000, rng=np.random.default_rng(1))).any()
+
+
+def test_levels_that_the_rules_exclude_altogether_hold_nothing():
+    zeros = StructuralZeros((Rule(("a", "b"), ((0, 1), (0, 3)), "no b = 0, 3"),))
+    given = [
+        Measurement(DOMAIN.project((n,)), np.full(s, 700 // s), "gaussian", 1.0, "m", 0, 1)
+        for n, s in zip(DOMAIN.columns, DOMAIN.sizes, strict=True)
+    ]
+    found = Independent().fit(DOMAIN, given, rows=700, zeros=zeros, rng=np.random.default_rng(0))
+    np.testing.assert_allclose(found.tables[1].values, [0, 700 / 3, 700 / 3, 0, 700 / 3])
+    np.testing.assert_allclose(found.project(("b",)), found.tables[1].values, atol=0.01)
 
 
 def test_a_cell_without_weight_is_never_drawn():

@@ -8,7 +8,7 @@ from dp_core.domain import Domain
 from dp_core.marginals import Measurement
 from dp_core.reconstruction import shrinkage
 from dp_core.reconstruction.consistency import discrepancy
-from dp_core.reconstruction.shrinkage import low_rank, rake, shrink_residual, shrunk
+from dp_core.reconstruction.shrinkage import low_rank, shrink_residual, shrunk
 from dp_core.structural_zeros import Rule, StructuralZeros
 
 DOMAIN = Domain(("a", "b", "c", "d"), (6, 8, 5, 3))
@@ -114,15 +114,6 @@ def test_under_a_prior_of_one_width_the_residual_is_the_posterior_mean(monkeypat
 
         # The mixture's weights are estimated from 4000 cells: near, not equal.
         assert found[index] == pytest.approx(posterior(1) / posterior(0), rel=0.1, abs=0.3)
-
-
-def test_raking_keeps_zeros_and_reaches_the_margins():
-    start = np.array([[1.0, 2.0, 0.0], [3.0, 1.0, 5.0]])
-    margins = [(("a",), np.array([4.0, 8.0])), (("b",), np.array([5.0, 3.0, 4.0]))]
-    found = rake(start, ("a", "b"), margins, rounds=200)
-    np.testing.assert_allclose(found.sum(axis=1), [4, 8], atol=0.01)
-    np.testing.assert_allclose(found.sum(axis=0), [5, 3, 4], atol=0.01)
-    assert found[0, 2] == 0
 
 
 def centred(values):

@@ -1,0 +1,170 @@
+"""Iterative proportional fitting: a table scaled until it has given margins.
+
+Cells that are zero stay zero, and what is not in the margins stays as it was: from a table of ones
+comes the table of largest entropy (Deming and Stephan 1940; Ireland and Kullback 1968).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.domain import Clique, Domain
+from dp_core.marginals import Table
+from dp_core.structural_zeros import StructuralZeros
+
+MOST_CELLS = 1 << 20
+"""Largest joint table that is held for the sake of rules."""
+
+Margin: TypeAlias = tuple[Clique, NDArray[np.float64]]
+"""Columns and their table, axes in the order of the table it is a margin of."""
+
+_ROUNDS = 200
+_FLOOR = 1e-9  # part of all records: what an empty cell holds where margins contradict zeros
+
+
+def margin(table: Table, clique: Clique) -> NDArray[np.float64]:
+    """Return a table's sums over a clique of its columns, axes in the clique's order."""
+    kept = [name for name in table.clique if name in clique]
+    return np.asarray(table.values.sum(axis=others(table.clique, clique))).transpose(
+        [kept.index(name) for name in clique]
+    )
+
+
+def others(clique: Clique, kept: Clique) -> tuple[int, ...]:
+    """Return the axes of a clique that are not those of `kept`."""
+    return tuple(axis for axis, name in enumerate(clique) if name not in kept)
+
+
+def rake(
+    values: NDArray[np.float64],
+    clique: Clique,
+    margins: Sequence[Margin],
+    *,
+    rounds: int,
+    tolerance: float = 0.01,
+) -> NDArray[np.float64]:
+    """Return the table scaled until it has the given margins.
+
+    Args:
+        values: Nonnegative, one axis for each column of `clique`.
+        clique: Columns of the table.
+        margins: Tables of some of its columns, in the order of its axes.
+        rounds: Largest number of rounds.
+        tolerance: It stops when no margin moves by as much, records.
+    """
+    values = values.copy()
+    for _ in range(rounds):
+        moved = 0.0
+        for columns, wanted in margins:
+            moved = max(moved, _scale(values, others(clique, columns), wanted))
+        if moved < tolerance:
+            break
+    return values
+
+
+def rake_among_zeros(
+    values: NDArray[np.float64],
+    clique: Clique,
+    margins: Sequence[Margin],
+    *,
+    rounds: int = _ROUNDS,
+) -> NDArray[np.float64]:
+    """Return the table scaled to margins that its zeros may contradict; it has their total.
+
+    What a margin has in cells that are empty in the table goes to its other cells, in proportion.
+    Where no table with these zeros has the margins, fitting ends in a cycle of tables that have
+    one margin each (Gietl and Reffel, Metrika 2013); the result is the average over the cycle.
+
+    Args:
+        values: Nonnegative, one axis for each column of `clique`.
+        clique: Columns of the table.
+        margins: Nonnegative tables of some of its columns, of the same total; at least one.
+        rounds: Largest number of rounds.
+    """
+    total = float(margins[0][1].sum())
+    if not values.any() or total <= 0:
+        return np.zeros_like(values)
+    tolerance = max(0.01, 1e-6 * total)
+    held = [np.asarray(values.any(axis=others(clique, columns))) for columns, _ in margins]
+    reachable = [
+        (columns, _reachable(wanted, possible, total))
+        for (columns, wanted), possible in zip(margins, held, strict=True)
+    ]
+    raked = rake(values, clique, reachable, rounds=rounds, tolerance=tolerance)
+    if gap(raked, clique, reachable) > tolerance:
+        # An empty cell of one margin may take the only way to another: let it be nearly empty.
+        floored = [
+            (columns, np.maximum(wanted, _FLOOR * total * possible))
+            for (columns, wanted), possible in zip(reachable, held, strict=True)
+        ]
+        last = rake(values, clique, floored, rounds=rounds, tolerance=tolerance)
+        raked = np.zeros_like(values)
+        for columns, wanted in floored:
+            _scale(last, others(clique, columns), wanted)
+            raked += last
+    return np.asarray(raked * (total / raked.sum()))
+
+
+def gap(values: NDArray[np.float64], clique: Clique, margins: Sequence[Margin]) -> float:
+    """Return by how much a table misses its margins, at the most, records."""
+    return max(
+        float(np.abs(values.sum(axis=others(clique, columns)) - wanted).max())
+        for columns, wanted in margins
+    )
+
+
+def possible_joint(
+    domain: Domain,
+    clique: Clique,
+    tables: Sequence[Table],
+    zeros: StructuralZeros,
+    *,
+    start: NDArray[np.float64] | None = None,
+    rounds: int = _ROUNDS,
+) -> Table:
+    """Return the joint table nearest to `start` that tables and rules leave for a clique.
+
+    Args:
+        domain: All columns.
+        clique: Columns of the result.
+        tables: Fitted tables of the same total, which together hold all these columns.
+        zeros: Impossible cells, which hold nothing.
+        start: Shape of the clique's sizes, any total; by default even, which gives the table of
+            largest entropy.
+        rounds: Largest number of fitting rounds.
+    """
+    project = domain.project(clique)
+    margins: list[Margin] = []
+    found: list[set[str]] = []
+    for table in sorted(tables, key=lambda table: -len(set(table.clique) & set(clique))):
+        both = tuple(name for name in clique if name in table.clique)
+        # A margin that another one holds says nothing more.
+        if both and not any(set(both) <= other for other in found):
+            found.append(set(both))
+            margins.append((both, margin(table, both)))
+    possible = (~zeros.mask(project)).astype(np.float64)
+    values = possible if start is None else start * possible
+    return Table(project, rake_among_zeros(values, clique, margins, rounds=rounds))
+
+
+def _scale(
+    values: NDArray[np.float64], summed: tuple[int, ...], wanted: NDArray[np.float64]
+) -> float:
+    """Give a table one margin, in place; return by how much it moved, records."""
+    sums = values.sum(axis=summed, keepdims=True)
+    target = wanted.reshape(sums.shape)
+    values *= np.divide(target, sums, out=np.zeros_like(sums), where=sums > 0)
+    return float(np.abs(target - sums).max())
+
+
+def _reachable(
+    wanted: NDArray[np.float64], possible: NDArray[np.bool_], total: float
+) -> NDArray[np.float64]:
+    kept = wanted * possible
+    if kept.sum() <= 0:
+        kept = possible.astype(np.float64)
+    return np.asarray(kept * (total / kept.sum()))
