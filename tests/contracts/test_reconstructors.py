@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dp_core import registry
 from dp_core.domain import Domain
+from dp_core.errors import BadInput
 from dp_core.marginals import Measurement
 from dp_core.structural_zeros import Rule, StructuralZeros
 
@@ -186,3 +187,17 @@ def test_memory_grows_with_the_rows_where_they_are_held_at_once(name):
 
 def test_the_methods_of_the_presets_are_there():
     assert {"independent", "dense", "gum"} <= set(METHODS)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_rules_that_leave_nothing_possible_are_refused_with_a_sentence(name):
+    zeros = StructuralZeros(
+        (
+            Rule(("a", "b"), ((0,), (0, 1, 2)), "no a = 0"),
+            Rule(("a", "c"), ((1,), (0, 1, 2, 3)), "no a = 1"),
+        )
+    )
+    with pytest.raises(BadInput, match="impossible"):
+        fit(name, measurements(WORKLOADS["pairs"]), zeros=zeros).sample(
+            20, rng=np.random.default_rng(1)
+        )
