@@ -6,23 +6,29 @@ commands answer at once.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import os
 import sys
-import time
-import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dp_core.errors import BadInput, ReleaseError, StageFailed, nearest
+from dp_core.names import check_name
+from flows.arguments import (
+    check_release,
+    exact_number,
+    known_word,
+    person_and_reason,
+    relation,
+)
 
 if TYPE_CHECKING:
-    from fractions import Fraction
+    from tasks.stores.accounts import Account
+    from tasks.stores.ledger import Ledger
 
 INTERRUPTED = 130
 
@@ -56,6 +62,18 @@ def with_json(command: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
+def making(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what every command takes that makes a release."""
+    for option in (
+        click.option("--verbose", is_flag=True, help="Show Prefect's own log."),
+        click.option("--show-values", is_flag=True, help="On failure show confidential detail."),
+        click.option("--keep-confidential", is_flag=True, help="Keep codes and counts afterwards."),
+        click.option("--dask", metavar="ADDRESS", help="A Dask scheduler; default: threads here."),
+    ):
+        command = option(command)
+    return with_json(command)
+
+
 @click.group(cls=Words, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="dp-release", prog_name="dp-release")
 def cli() -> None:
@@ -77,6 +95,7 @@ def cli() -> None:
 def demo(out: Path | None, verbose: bool, as_json: bool) -> Mapping[str, object]:
     """Make a release of the built-in survey, with no set-up."""
     from flows.demo_job import prepare_demo
+    from flows.making import make
 
     spec, place = prepare_demo(_home(), out)
     os.environ["DP_RELEASE_HOME"] = str(place.home)
@@ -84,7 +103,7 @@ def demo(out: Path | None, verbose: bool, as_json: bool) -> Mapping[str, object]
     if not as_json:
         click.echo(f"A fresh home for this demo: {place.home}")
     try:
-        answer = _make(spec, place.out, verbose=verbose, as_json=as_json)
+        answer = make(spec, place.out, verbose=verbose, as_json=as_json)
     except (KeyboardInterrupt, StageFailed):
         # Its home is not the one that the next command would look into.
         click.echo(f"This demo is known to: DP_RELEASE_HOME={place.home} dp-release", err=True)
@@ -114,67 +133,21 @@ def plan(spec: Path, as_json: bool) -> Mapping[str, object]:
 @cli.command()
 @click.argument("spec", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="New folder.")
-@click.option("--dask", metavar="ADDRESS", help="A running Dask scheduler; default: threads here.")
-@click.option("--keep-confidential", is_flag=True, help="Keep codes and counts afterwards.")
-@click.option("--show-values", is_flag=True, help="On failure show the confidential detail here.")
-@click.option("--verbose", is_flag=True, help="Show Prefect's own log.")
-@with_json
-def run(
-    spec: Path,
-    out: Path,
-    dask: str | None,
-    keep_confidential: bool,
-    show_values: bool,
-    verbose: bool,
-    as_json: bool,
-) -> Mapping[str, object]:
+@making
+def run(spec: Path, out: Path, as_json: bool, **options: Any) -> Mapping[str, object]:
     """Make a release and put its bundle in a new folder."""
-    answer = _make(
-        spec,
-        out,
-        verbose=verbose,
-        as_json=as_json,
-        show_values=show_values,
-        dask=dask,
-        keep_confidential=keep_confidential,
-    )
-    if not as_json:
-        _print("made", answer)
-    return answer
+    return _made(spec, out, as_json=as_json, **options)
 
 
 @cli.command()
 @click.argument("release")
-@click.option("--dask", metavar="ADDRESS", help="A running Dask scheduler; default: threads here.")
-@click.option("--keep-confidential", is_flag=True, help="Keep codes and counts afterwards.")
-@click.option("--show-values", is_flag=True, help="On failure show the confidential detail here.")
-@click.option("--verbose", is_flag=True, help="Show Prefect's own log.")
-@with_json
-def resume(
-    release: str,
-    dask: str | None,
-    keep_confidential: bool,
-    show_values: bool,
-    verbose: bool,
-    as_json: bool,
-) -> Mapping[str, object]:
+@making
+def resume(release: str, as_json: bool, **options: Any) -> Mapping[str, object]:
     """Go on from the stage that failed; nothing is paid twice."""
     from tasks.stores.artifacts import RunFolder
 
-    spec, out = RunFolder(_home(), _name(release)).remembered()
-    answer = _make(
-        spec,
-        out,
-        verbose=verbose,
-        as_json=as_json,
-        show_values=show_values,
-        release=release,
-        dask=dask,
-        keep_confidential=keep_confidential,
-    )
-    if not as_json:
-        _print("made", answer)
-    return answer
+    spec, out = RunFolder(_home(), check_release(release)).remembered()
+    return _made(spec, out, as_json=as_json, release=release, **options)
 
 
 @cli.command()
@@ -187,7 +160,7 @@ def status(release: str | None, as_json: bool) -> Mapping[str, object]:
     if release is None:
         answer: Mapping[str, object] = {"releases": all_statuses(_home(), _ledger())}
     else:
-        answer = status_facts(_home(), _ledger(), _name(release))
+        answer = status_facts(_home(), _ledger(), check_release(release))
     if not as_json:
         _print("status", answer)
     return answer
@@ -199,16 +172,17 @@ def status(release: str | None, as_json: bool) -> Mapping[str, object]:
 def abandon(release: str, as_json: bool) -> Mapping[str, object]:
     """Give back what a release did not charge; its name stays used."""
     from flows.abandonment import abandon as give_up
+    from flows.show import amount
 
-    settled = give_up(_home(), _ledger(), _name(release))
+    settled = give_up(_home(), _ledger(), check_release(release))
     account = _ledger().account(settled.account)
     spent = next(item for item in account.releases[::-1] if item[0] == release)
     answer = {
         "release": release,
         "outcome": settled.outcome,
         "account": account.name,
-        "spent": _amount(spent[1], spent[2]),
-        "left": _amount(account.left_epsilon, account.left_delta),
+        "spent": amount(spent[1], spent[2]),
+        "left": amount(account.left_epsilon, account.left_delta),
     }
     if not as_json:
         click.echo(
@@ -294,22 +268,22 @@ def ledger_open(
     """Open an account: its total, its neighbours, its composition."""
     from flows.show import account_facts
 
-    by, reason = _person(by, reason)
+    by, reason = person_and_reason(by, reason)
     opened = _ledger().open_account(
-        _name(account, what="account"),
-        epsilon=_number("--epsilon", epsilon, positive=True),
-        delta=_number("--delta", delta, below_one=True),
-        neighbours="add-remove"
-        if _word("--neighbours", neighbours) == "add-remove"
-        else ("replace-one"),
-        unit=_word("--unit", unit),
-        composition=_word("--composition", composition),
+        check_name(account, what="account"),
+        epsilon=exact_number("--epsilon", epsilon, positive=True),
+        delta=exact_number("--delta", delta, below_one=True),
+        neighbours=relation(neighbours),
+        unit=known_word("--unit", unit),
+        composition=known_word("--composition", composition),
         by=by,
         reason=reason,
     )
     answer = account_facts(opened)
     if not as_json:
         _print("account", answer)
+        if not opened.delta:
+            click.echo("With a total delta of 0 it takes releases of delta 0 only.")
     return answer
 
 
@@ -349,7 +323,7 @@ def ledger_charges(account: str, as_json: bool) -> list[Mapping[str, object]]:
 @with_json
 def ledger_close(account: str, by: str, reason: str, as_json: bool) -> Mapping[str, object]:
     """Let no more releases be made from an account."""
-    by, reason = _person(by, reason)
+    by, reason = person_and_reason(by, reason)
     _ledger().close_account(account, by=by, reason=reason)
     if not as_json:
         click.echo(f"Account {account!r} is closed.")
@@ -411,76 +385,13 @@ def _usage(error: click.ClickException) -> str:
     return f"{text}; `{context.command_path} --help` shows the form."
 
 
-def _make(
-    spec: Path,
-    out: Path,
-    *,
-    verbose: bool,
-    as_json: bool,
-    show_values: bool = False,
-    release: str | None = None,
-    **options: Any,
-) -> dict[str, object]:
-    """Run the release flow with progress on the terminal."""
-    from flows.opening import check_opening
-    from flows.orphans import end_orphans, mark
-    from flows.settings import prepare
+def _made(spec: Path, out: Path, *, as_json: bool, **options: Any) -> Mapping[str, object]:
+    from flows.making import make
 
-    started = time.monotonic()
-    # Found at once, without Prefect: mistakes in spec, schema and output, and the budget.
-    made = check_opening(spec, out, release=release).spec.release
-    prepare(_home(), verbose=verbose)
-    end_orphans()
-    mark()
-    with _progress(quiet=as_json) as progress:
-        progress.wait("Start Prefect", "its own server takes some seconds")
-        from flows.release import release as flow
-        from flows.release import shown
-        from flows.show import made_facts
-
-        with shown(progress.update):
-            try:
-                flow(spec=str(spec), out=str(out), **options)
-            except ReleaseError:
-                if show_values:
-                    progress.stop()
-                    _show_detail(spec)
-                raise
-            except Exception as error:
-                raise _stopped_outside(made, error) from None
-    return made_facts(_home(), _ledger(), spec, out, seconds=time.monotonic() - started)
-
-
-def _stopped_outside(release: str, error: Exception) -> StageFailed:
-    """Return the sentence about a failure of what is around the stages: Prefect and its server."""
-    from tasks.stores.artifacts import RunFolder
-
-    file = RunFolder(_home(), release).keep_detail(traceback.format_exc())
-    return StageFailed(
-        f"The release stopped outside its stages ({type(error).__name__}); the detail is in {file}."
-        f" Nothing is lost: `dp-release resume {release}` goes on."
-    )
-
-
-def _show_detail(spec: Path) -> None:
-    from dp_core.spec_file import load_spec
-    from tasks.stores.artifacts import RunFolder
-
-    internal = RunFolder(_home(), load_spec(spec).release).internal
-    for name in ("failure.txt", "validation.json"):
-        with contextlib.suppress(OSError):
-            click.echo((internal / name).read_text(), err=True)
-
-
-@contextlib.contextmanager
-def _progress(*, quiet: bool) -> Iterator[Any]:
-    from flows.progress import StageProgress
-
-    progress = StageProgress(quiet=quiet)
-    try:
-        yield progress
-    finally:
-        progress.stop()
+    answer = make(spec, out, as_json=as_json, **options)
+    if not as_json:
+        _print("made", answer)
+    return answer
 
 
 def _print(what: str, answer: Mapping[str, object]) -> None:
@@ -495,68 +406,13 @@ def _home() -> Path:
     return home()
 
 
-def _ledger() -> Any:
+def _ledger() -> Ledger:
     from tasks.places import open_ledger
 
     return open_ledger()
 
 
-def _balance_of(account: str) -> Any:
+def _balance_of(account: str) -> Account | None:
     from tasks.places import ledger_exists
 
     return _ledger().find_account(account) if ledger_exists() else None
-
-
-def _number(option: str, text: str, *, positive: bool = False, below_one: bool = False) -> Fraction:
-    from dp_core.yaml_text import parse_fraction
-
-    try:
-        value = parse_fraction(text)
-    except ValueError as error:
-        raise BadInput(f"{option}: {error}") from None
-    if value < 0 or (positive and value == 0):
-        raise BadInput(f"{option} must be {'above 0' if positive else '0 or more'}, not {text}.")
-    if below_one and value >= 1:
-        raise BadInput(f"{option} must be below 1, not {text}; usual values are 1e-6 or less.")
-    return value
-
-
-def _person(by: str, reason: str) -> tuple[str, str]:
-    """Return who decides and why, both stated."""
-    for option, text in (("--by", by), ("--reason", reason)):
-        if not text.strip():
-            raise BadInput(f"{option} is empty; the ledger records a person and a reason.")
-    return by.strip(), reason.strip()
-
-
-_WORDS = {
-    "--neighbours": ("add-remove", "replace-one"),
-    "--unit": ("row",),
-    "--composition": ("basic",),
-}
-
-
-def _word(option: str, text: str) -> str:
-    if text not in _WORDS[option]:
-        raise BadInput(f"{option} {text!r} is not known.{nearest(text, _WORDS[option])}")
-    return text
-
-
-def _name(text: str, *, what: str = "release") -> str:
-    from dp_core.names import check_name
-
-    if what == "release" and ("/" in text or Path(text).is_file()):
-        raise BadInput(
-            f"{text!r} is a path; name the release, as its spec does under `release`:"
-            " `dp-release status` lists them."
-        )
-    return check_name(text, what=what)
-
-
-def _amount(epsilon: Fraction, delta: Fraction) -> dict[str, object]:
-    return {
-        "epsilon": float(epsilon),
-        "delta": float(delta),
-        "epsilon_exact": str(epsilon),
-        "delta_exact": str(delta),
-    }

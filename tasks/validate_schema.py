@@ -293,7 +293,10 @@ def _said(column: Column, problem: Problem) -> tuple[str, str]:
     if problem is Problem.MISSING:
         return "has missing values (rule missing: reject)", "set missing to level"
     if problem is Problem.LEVEL:
-        return f"holds texts that are not among its levels {policy}", f"add levels, or {to_missing}"
+        return (
+            f"holds texts that are not among its levels {policy}",
+            f"add levels that are publicly known, or {to_missing}",
+        )
     if problem is Problem.TYPE:
         kinds = {"integer": "whole numbers", "number": "numbers", "date": "dates (YYYY-MM-DD)"}
         return f"holds values that are not {kinds[column.kind]} {policy}", to_missing

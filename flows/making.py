@@ -1,0 +1,87 @@
+"""Runs the release flow for the command line: Prefect's start, progress, and what goes wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dp_core.errors import ReleaseError, StageFailed
+from tasks.places import home, open_ledger
+
+
+def make(
+    spec: Path,
+    out: Path,
+    *,
+    verbose: bool,
+    as_json: bool,
+    show_values: bool = False,
+    release: str | None = None,
+    **options: Any,
+) -> dict[str, object]:
+    """Run the release flow with progress on the terminal."""
+    from flows.opening import check_opening
+    from flows.orphans import end_orphans, mark
+    from flows.settings import prepare
+
+    started = time.monotonic()
+    # Found at once, without Prefect: mistakes in spec, schema and output, and the budget.
+    made = check_opening(spec, out, release=release).spec.release
+    prepare(home(), verbose=verbose)
+    end_orphans()
+    mark()
+    with _progress(quiet=as_json) as progress:
+        progress.wait("Start Prefect", "its own server takes some seconds")
+        from flows.release import release as flow
+        from flows.release import shown
+        from flows.show import made_facts
+
+        with shown(progress.update):
+            try:
+                flow(spec=str(spec), out=str(out), **options)
+            except ReleaseError:
+                if show_values:
+                    progress.stop()
+                    _show_detail(spec)
+                raise
+            except Exception as error:
+                raise _stopped_outside(made, error) from None
+    return made_facts(home(), open_ledger(), spec, out, seconds=time.monotonic() - started)
+
+
+def _stopped_outside(release: str, error: Exception) -> StageFailed:
+    """Return the sentence about a failure of what is around the stages: Prefect and its server."""
+    from tasks.stores.artifacts import RunFolder
+
+    file = RunFolder(home(), release).keep_detail(traceback.format_exc())
+    return StageFailed(
+        f"The release stopped outside its stages ({type(error).__name__}); the detail is in {file}."
+        f" Nothing is lost: `dp-release resume {release}` goes on."
+    )
+
+
+def _show_detail(spec: Path) -> None:
+    from dp_core.spec_file import load_spec
+    from tasks.stores.artifacts import RunFolder
+
+    internal = RunFolder(home(), load_spec(spec).release).internal
+    for name in ("failure.txt", "validation.json"):
+        with contextlib.suppress(OSError):
+            click.echo((internal / name).read_text(), err=True)
+
+
+@contextlib.contextmanager
+def _progress(*, quiet: bool) -> Iterator[Any]:
+    from flows.progress import StageProgress
+
+    progress = StageProgress(quiet=quiet)
+    try:
+        yield progress
+    finally:
+        progress.stop()
