@@ -28,6 +28,7 @@ def abandon(home: Path, ledger: Ledger, name: str) -> Reservation:
         raise BadInput(f"Release {name!r} is {held.outcome} already; there is nothing to abandon.")
     folder = RunFolder(home, name)
     with folder.held():
-        settled = ledger.settle(held, "abandoned")
+        # privacy: a crash between storing and committing leaves a result that anyone here can read.
+        settled = ledger.settle(held, "abandoned", stored=folder.has_results())
         folder.remove_confidential()
     return settled

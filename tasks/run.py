@@ -112,7 +112,7 @@ class Run:
             self.ledger,
             self.reservation,
             self.spec.privacy.neighbours,
-            self.folder.public / "noisy",
+            self.folder.noisy,
         )
         return Curator(self.spec.schema.domain, self.counter, session)
 

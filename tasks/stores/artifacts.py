@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from dp_core.canonical import canonical_json
-from dp_core.errors import BadInput, StageFailed
+from dp_core.errors import BadInput, LedgerCorrupt, StageFailed
 
 RUN_VERSION = 1
 INTERNAL_NOTICE = "CONFIDENTIAL: computed from the data itself; for staff, never to be published."
@@ -112,8 +112,27 @@ class RunFolder:
             write_atomically(path, f"{INTERNAL_NOTICE}\n{detail}\n".encode())
         return path
 
+    @property
+    def noisy(self) -> Path:
+        """Where noisy results are kept."""
+        return self.public / "noisy"
+
+    def has_results(self) -> bool:
+        """Whether noise was drawn and stored, in part or in full, and may have been seen."""
+        return self.noisy.is_dir() and any(self.noisy.iterdir())
+
     def clear(self) -> None:
-        """Remove what an earlier attempt that spent nothing left behind."""
+        """Remove what an earlier attempt that spent nothing left behind.
+
+        Raises:
+            LedgerCorrupt: if it left noisy results: then it was charged, in a ledger that knew.
+        """
+        if self.has_results():
+            raise LedgerCorrupt(
+                f"The run folder {self.path} holds noisy results, but this ledger has no charge for"
+                " them: it is older than the folder, or another ledger. Restore the newest copy of"
+                " the ledger that paid, or choose a new name under `release`."
+            )
         with disk_errors("the run folder"):
             for folder in (self.confidential, self.internal, self.public):
                 shutil.rmtree(folder, ignore_errors=True)
@@ -131,7 +150,8 @@ def write_atomically(path: Path, content: bytes) -> None:
     with disk_errors(path.name):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         temporary = path.with_name(path.name + ".tmp")
-        with temporary.open("wb") as file:
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

@@ -322,13 +322,16 @@ class Ledger:
                 body={"reservation": reservation.number, "batch": batch, "result": result},
             )
 
-    def settle(self, reservation: Reservation, outcome: str) -> Reservation:
+    def settle(
+        self, reservation: Reservation, outcome: str, *, stored: bool = False
+    ) -> Reservation:
         """End a release: what it reserved and did not charge goes back.
 
         Args:
             reservation: Of the release.
             outcome: `finished` or `abandoned`; with nothing charged, `returned` lets the name be
                 used again.
+            stored: Whether a result may lie on disk that was not committed: it may have been seen.
 
         Privacy:
             In pure epsilon exactly the charges stay spent. On a curve, stopping after a result
@@ -343,7 +346,7 @@ class Ledger:
             currency = reservation.currency
             if outcome == "returned" and charges:
                 raise ValueError("A reservation that was charged is not returned.")
-            seen = any(charge.result is not None for charge in charges)
+            seen = stored or any(charge.result is not None for charge in charges)
             whole = spent == currency.limit or (seen and currency.kind != "pure")
             epsilon = (
                 reservation.epsilon

@@ -5,11 +5,12 @@ facts only, the ledger's rows and a complete result on disk:
 
 | charged | committed | result on disk | what happens |
 |---|---|---|---|
-| no | no | - | charge, draw, store, commit |
+| no | no | no | charge, draw, store, commit |
 | yes | no | no | draw under the same charge: its noise was never seen by anyone |
 | yes | no | yes | commit (the crash came between rename and commit) |
 | yes | yes | yes, hash as committed | read it |
 | yes | yes | no, or another hash | refuse: a committed result is never drawn again |
+| no | no | yes | refuse: the ledger is older than the folder, as a restored backup is |
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from numpy.typing import NDArray
 
 from dp_core.accounting.currency import Currency
 from dp_core.canonical import canonical_json
-from dp_core.errors import StageFailed
+from dp_core.errors import LedgerCorrupt, StageFailed
 from dp_core.ledger import Draw, Grant, Step
 from dp_core.privacy import Neighbours
 from tasks.stores.artifacts import disk_errors, sync_folder
@@ -64,6 +65,13 @@ class LedgerSession:
         """Return the noisy results of steps that are drawn together; see `Session`."""
         path = self.folder / f"{batch}.noise"
         known = self.ledger.charges(self.reservation, batch)
+        if not known and path.exists():
+            # privacy: to pay and draw once more would give two draws, of which one is on record.
+            raise LedgerCorrupt(
+                f"The noisy result {path.name!r} of release {self.reservation.release!r} is there,"
+                " but the ledger has no charge for it: the ledger is older than the run's folder."
+                " Restore the newest copy of the ledger; the result is never drawn again."
+            )
         charges = self.ledger.charge(self.reservation, batch, steps)
         grants = tuple(
             Grant(charge.number, step) for charge, step in zip(charges, steps, strict=True)

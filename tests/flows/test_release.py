@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_core.bundle.verification import verify
-from dp_core.errors import BadInput, BudgetRefused, StageFailed
+from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
 from flows.abandonment import abandon
+from tasks.stores.ledger import Ledger
 from tests.flows.conftest import ROWS, as_csv, plainly, survey
 
 CLIQUES = "select: {cliques: [[age, marital], [sex, income], [moved, income]]}\n"
@@ -256,6 +257,35 @@ def test_abandoning_before_any_charge_gives_everything_back(project):
     abandon(project.home, project.ledger(), "town")
     account = project.ledger().account("town")
     assert (account.left_epsilon, account.left_delta) == (2, Fraction("1e-5"))
+
+
+def test_abandoning_counts_a_result_that_was_stored_and_not_committed_as_seen(project, monkeypatch):
+    """A process that is killed between the two leaves a file that anyone there can read."""
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    project.write_spec("measure: {noise: gaussian}\n", method="privsyn")
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "commit", killed)
+        with pytest.raises(KeyboardInterrupt):
+            project.release()
+    abandon(project.home, project.ledger(), "town")
+    account = project.ledger().account("town")
+    assert (account.spent_epsilon, account.spent_delta) == (1, Fraction("1e-6"))
+
+
+def test_a_ledger_put_back_from_a_backup_gives_no_second_draw(project):
+    backup = (project.home / "ledger.db").read_bytes()
+    project.release()
+    noisy = project.run_folder / "public/noisy"
+    kept = {path.name: path.read_bytes() for path in noisy.iterdir()}
+    (project.home / "ledger.db").write_bytes(backup)
+
+    with pytest.raises(LedgerCorrupt, match="Restore the newest copy of the ledger"):
+        project.release(project.folder / "second")
+    assert {path.name: path.read_bytes() for path in noisy.iterdir()} == kept
+    assert project.untouched()
 
 
 def test_two_processes_cannot_work_on_one_release(project):

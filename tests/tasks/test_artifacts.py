@@ -38,6 +38,16 @@ def test_a_folder_that_was_opened_up_is_closed_again(folder):
     assert mode(folder.confidential) == 0o700
 
 
+def test_every_file_of_a_run_is_for_its_owner_alone(folder):
+    before = os.umask(0)
+    try:
+        folder.begin(spec=Path("/x/spec.yaml"), out=Path("/x/out"))
+        detail = folder.keep_detail("a value")
+    finally:
+        os.umask(before)
+    assert mode(detail) == mode(folder.path / "run.json") == 0o600
+
+
 def test_a_run_remembers_its_spec_and_its_output(folder):
     with pytest.raises(BadInput, match="no run of release 'first'"):
         folder.remembered()

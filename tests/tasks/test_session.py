@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dp_core.errors import StageFailed
+from dp_core.errors import LedgerCorrupt, StageFailed
 from dp_core.ledger import Step
 from tasks.stores import session as session_module
 from tasks.stores.ledger import MOST_ATTEMPTS, Ledger
@@ -179,6 +179,24 @@ def test_a_committed_result_that_is_missing_or_cut_is_refused(session, steps):
         with pytest.raises(StageFailed, match=f"{BATCH}.noise.* missing or was changed"):
             session.perform(BATCH, steps, noise)
     assert len(noise.drawn) == 1
+
+
+def test_a_result_that_the_ledger_never_charged_is_refused_and_never_drawn_again(
+    session, steps, tmp_path
+):
+    """A backup of the ledger is put back that does not know what was paid since."""
+    file = tmp_path / "ledger.db"
+    backup = file.read_bytes()
+    noise = Noise()
+    session.perform(BATCH, steps, noise)
+    kept = stored(session).read_bytes()
+    file.write_bytes(backup)
+
+    with pytest.raises(LedgerCorrupt, match="older than the run's folder"):
+        session.perform(BATCH, steps, noise)
+    assert len(noise.drawn) == 1
+    assert charged(session) == 0
+    assert stored(session).read_bytes() == kept
 
 
 def test_another_complete_result_than_the_committed_one_is_refused(session, steps):
