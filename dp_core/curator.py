@@ -18,6 +18,7 @@ from dp_core.accounting.sensitivity import count_l1, count_l2_squared
 from dp_core.domain import Clique, Domain
 from dp_core.ledger import Grant, Session, Step
 from dp_core.marginals import Counter, Measurement
+from dp_core.names import table_step
 from dp_core.noise import gaussian, laplace, noisy_max
 from dp_core.privacy import Neighbours, Noise, Stage
 from dp_core.scores import InDif, Statistic
@@ -91,7 +92,7 @@ class Curator:
         steps = [
             Step(
                 stage=stage,
-                name=_step_name(clique, replicate),
+                name=table_step(clique, replicate),
                 cost=cost,
                 event=self.currency.noise_event(cost, l1=l1, l2_squared=l2_squared),
                 shape=self._domain.project(clique).sizes,
@@ -211,17 +212,6 @@ def _noise_event(grant: Grant) -> LaplaceEvent | GaussianEvent:
 
 def _kind(grant: Grant) -> Noise:
     return "laplace" if isinstance(_noise_event(grant), LaplaceEvent) else "gaussian"
-
-
-def _step_name(clique: Clique, replicate: int) -> str:
-    name = " x ".join(_column_name(column) for column in clique) or "rows"
-    return f"set {replicate}: {name}" if replicate else name
-
-
-def _column_name(column: str) -> str:
-    # A column named "a x b" must not be taken for the pair of a and b, nor "rows" for their number.
-    taken = " x " in column or column == "rows" or column.startswith(("set ", "'", '"'))
-    return repr(column) if taken else column
 
 
 def _batch_name(stage: Stage, replicate: int) -> str:

@@ -1,8 +1,9 @@
-"""Names of releases and accounts: safe as folder names, and easy to type at night."""
+"""Names of releases and accounts, safe as folder names, and of steps, as receipts have them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from dp_core.errors import BadInput
 
@@ -26,3 +27,19 @@ def check_name(text: str, *, what: str) -> str:
             f" beginning with a letter or digit, at most {MAX_NAME} of them."
         )
     return text
+
+
+def table_step(clique: Sequence[str], replicate: int) -> str:
+    """Return the name of the step that measures a table; no two tables share one.
+
+    >>> table_step(("age", "sex"), 0), table_step((), 2), table_step(("a x b",), 0)
+    ('age x sex', 'set 2: rows', "'a x b'")
+    """
+    name = " x ".join(_column_name(column) for column in clique) or "rows"
+    return f"set {replicate}: {name}" if replicate else name
+
+
+def _column_name(column: str) -> str:
+    # A column named "a x b" must not be taken for the pair of a and b, nor "rows" for their number.
+    taken = " x " in column or column == "rows" or column.startswith(("set ", "'", '"'))
+    return repr(column) if taken else column

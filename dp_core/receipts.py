@@ -7,8 +7,11 @@ verified with nothing but itself.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dp_core.canonical import canonical_json
 
@@ -99,6 +102,22 @@ def row_hash(row: Row) -> str:
     values = row.to_json()
     del values["hash"]
     return hashlib.sha256(canonical_json(values)).hexdigest()
+
+
+def result_hash(results: Iterable[tuple[int, NDArray[np.int64]]]) -> str:
+    """Return the hash by which a commit binds the noisy results that were drawn together.
+
+    Of charges, shapes and values; not of the attempt. It is published, and whoever knows the
+    published values could try attempts until it fits.
+
+    Args:
+        results: Number of each charge and its noisy values, in the order of the charges.
+    """
+    found = hashlib.sha256()
+    for number, values in results:
+        found.update(canonical_json([number, list(values.shape)]))
+        found.update(np.ascontiguousarray(values, dtype="<i8").tobytes())
+    return found.hexdigest()
 
 
 def first_bad_link(rows: Sequence[Row]) -> str | None:

@@ -36,6 +36,7 @@ class Charge:
     Attributes:
         number: Of the receipt.
         stage: Stage that paid.
+        step: What was measured.
         batch: Steps that were drawn and committed together.
         cost: What was charged, in the release's currency.
         event: What was done.
@@ -43,6 +44,7 @@ class Charge:
 
     number: int
     stage: str
+    step: str
     batch: str
     cost: Fraction
     event: Event
@@ -64,7 +66,7 @@ class Claims:
         receipts: All of them, in their order.
         reserve: The reservation that the release spent from: the last.
         charges: Receipts of charges against it.
-        committed: Batches whose result was committed.
+        committed: Batches whose result was committed, and its hash.
         settled: The receipt that ended it, if there is one.
         sets: Number of synthetic sets.
         rows: Records of each.
@@ -84,7 +86,7 @@ class Claims:
     receipts: tuple[Row, ...]
     reserve: Row
     charges: tuple[Charge, ...]
-    committed: frozenset[str]
+    committed: Mapping[str, str]
     settled: Row | None
     sets: int
     rows: tuple[int, ...]
@@ -127,7 +129,11 @@ def read_claims(document: Mapping[str, Any]) -> Claims:
         receipts=receipts,
         reserve=reserve,
         charges=tuple(_charge(row) for row in mine if row.kind == "charge"),
-        committed=frozenset(_text(row.body["batch"]) for row in mine if row.kind == "commit"),
+        committed={
+            _text(row.body["batch"]): _text(row.body["result"])
+            for row in mine
+            if row.kind == "commit"
+        },
         settled=next((row for row in mine if row.kind == "settle"), None),
         sets=_whole(document["sets"]["m"]),
         rows=tuple(_whole(rows) for rows in document["sets"]["rows"]),
@@ -141,6 +147,7 @@ def _charge(row: Row) -> Charge:
     return Charge(
         number=row.number,
         stage=_text(row.body["stage"]),
+        step=_text(row.body["step"]),
         batch=_text(row.body["batch"]),
         cost=exact_fraction(row.body["cost"]),
         event=event_from_json(event),

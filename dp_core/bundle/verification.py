@@ -18,7 +18,7 @@ from typing import Any, cast
 from dp_core.accounting.currency import Currency, largest_limit
 from dp_core.accounting.events import Event, GaussianEvent, LaplaceEvent
 from dp_core.accounting.sensitivity import count_l1, count_l2_squared
-from dp_core.bundle.claims import GARBAGE, Claims, currency, exact_fraction, read_claims
+from dp_core.bundle.claims import GARBAGE, Charge, Claims, currency, exact_fraction, read_claims
 from dp_core.bundle.codebook import CODEBOOK, MARGINALS, synthetic_path
 from dp_core.bundle.marginals_file import read_marginals
 from dp_core.bundle.report import REPORT
@@ -32,8 +32,9 @@ from dp_core.bundle.statement import (
 from dp_core.canonical import digest
 from dp_core.errors import BadInput
 from dp_core.marginals import Measurement
+from dp_core.names import table_step
 from dp_core.privacy import Neighbours
-from dp_core.receipts import first_bad_link
+from dp_core.receipts import first_bad_link, result_hash
 
 _MOST_BYTES = 1 << 30
 _TABLE_STAGES = ("total", "one_way", "measure")
@@ -360,6 +361,8 @@ def _paid(tables: Sequence[Measurement], claims: Claims) -> str | tuple[str, ...
         used.add(table.grant)
         if _noise(charge.event) != (table.noise, Fraction(table.scale)):
             wrong.append(f"{name} in {MARGINALS} has other noise than receipt {table.grant} paid.")
+        if table_step(table.clique, table.replicate) != charge.step:
+            wrong.append(f"{name} in {MARGINALS} is of other columns than receipt {table.grant}.")
         if table.stage != charge.stage:
             wrong.append(f"{name} in {MARGINALS} is of another stage than receipt {table.grant}.")
         if charge.batch not in claims.committed:
@@ -373,7 +376,23 @@ def _paid(tables: Sequence[Measurement], claims: Claims) -> str | tuple[str, ...
     ]
     if unseen:
         wrong.append(f"Receipt {unseen[0]} paid for a table that is not in {MARGINALS}.")
+    if not wrong:
+        wrong += _changed(tables, charges, claims.committed)
     return tuple(wrong) or f"{len(tables)} noisy tables, each paid for by its own receipt."
+
+
+def _changed(
+    tables: Sequence[Measurement], charges: Mapping[int, Charge], committed: Mapping[str, str]
+) -> list[str]:
+    """Return a sentence for each batch whose noisy counts are not those that were committed."""
+    batches: dict[str, list[Measurement]] = {}
+    for table in sorted(tables, key=lambda table: table.grant):
+        batches.setdefault(charges[table.grant].batch, []).append(table)
+    return [
+        f"Noisy counts of {batch!r:.40} in {MARGINALS} are not those that were committed."
+        for batch, drawn in batches.items()
+        if result_hash((table.grant, table.values) for table in drawn) != committed[batch]
+    ]
 
 
 def _sets(folder: Path, claims: Claims) -> str | tuple[str, ...]:

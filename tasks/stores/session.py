@@ -32,6 +32,7 @@ from dp_core.canonical import canonical_json
 from dp_core.errors import LedgerCorrupt, StageFailed
 from dp_core.ledger import Draw, Grant, Step
 from dp_core.privacy import Neighbours
+from dp_core.receipts import result_hash
 from tasks.stores.artifacts import disk_errors, sync_folder
 from tasks.stores.ledger import Ledger, Reservation
 
@@ -164,16 +165,7 @@ def _read(path: Path, grants: Sequence[Grant]) -> list[NDArray[np.int64]] | None
 
 
 def _fingerprint(grants: Sequence[Grant], values: Sequence[NDArray[np.int64]]) -> str:
-    """Return the hash that a commit binds: of charges, shapes and values.
-
-    Not of the attempt, which the file holds too: the hash is published in a receipt, and whoever
-    knows the published values could try attempts until it fits.
-    """
-    digest = hashlib.sha256()
-    for grant, array in zip(grants, values, strict=True):
-        digest.update(canonical_json([grant.number, list(grant.step.shape)]))
-        digest.update(np.ascontiguousarray(array, dtype="<i8").tobytes())
-    return digest.hexdigest()
+    return result_hash((grant.number, array) for grant, array in _pair(grants, values))
 
 
 def _pair(

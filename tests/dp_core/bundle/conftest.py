@@ -22,8 +22,9 @@ from dp_core.codec import decode
 from dp_core.dataset import Dataset
 from dp_core.domain import Clique
 from dp_core.marginals import Measurement
+from dp_core.names import table_step
 from dp_core.privacy import Privacy
-from dp_core.receipts import START, Row, make_row
+from dp_core.receipts import START, Row, make_row, result_hash
 from dp_core.schema import Column, Level, Schema
 from dp_core.structural_zeros import StructuralZeros
 
@@ -165,7 +166,7 @@ def make_published(
                         "reservation": reserve.number,
                         "batch": batch,
                         "stage": stage,
-                        "step": f"{replicate} {' x '.join(clique)}",
+                        "step": table_step(clique, replicate),
                         "cost": str(cost),
                         "event": values,
                     },
@@ -184,9 +185,10 @@ def make_published(
                         grant=row.number,
                     )
                 )
+            drawn = [(table.grant, table.values) for table in measurements[-len(cliques) :]]
             chain.add(
                 "commit",
-                {"reservation": reserve.number, "batch": batch, "result": "0" * 64},
+                {"reservation": reserve.number, "batch": batch, "result": result_hash(drawn)},
             )
     spent = sum(Fraction(str(r.body["cost"])) for r in chain.rows if r.kind == "charge")
     chain.add(

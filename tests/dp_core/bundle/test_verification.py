@@ -317,6 +317,17 @@ def test_a_settlement_that_does_not_fit_the_charges_shows(broken, word, value, s
     assert sentence in found["charges"]
 
 
+def test_a_table_passed_off_as_one_of_other_columns_shows(broken):
+    document = statement_of(broken)
+    charge = document["ledger"]["receipts"][1]
+    assert charge["body"]["step"] == "sex"
+    charge["body"]["step"] = "age"
+    relink(document)
+    reseal(broken, document)
+
+    assert "of other columns than receipt" in failed(verify(broken))["tables"]
+
+
 def change_tables(folder: Path, column: str, change: object) -> None:
     path = folder / "marginals.parquet"
     rows = pq.read_table(path)
@@ -333,6 +344,7 @@ def change_tables(folder: Path, column: str, change: object) -> None:
         ("grant", lambda grants: np.where(grants == 6, 999, grants), "names no receipt"),
         ("scale", lambda scales: np.nextafter(scales, 0), "other noise"),
         ("replicate", lambda numbers: numbers + 3, "does not exist"),
+        ("count", lambda counts: counts + (counts == counts.max()), "not those that were commit"),
     ],
 )
 def test_tables_that_do_not_fit_their_receipts_show(broken, column, change, words):
