@@ -1,6 +1,7 @@
 """From schema to bundle to verify, for every preset and every kind of guarantee."""
 
 import datetime
+import json
 import shutil
 import stat
 from fractions import Fraction
@@ -273,6 +274,21 @@ def test_abandoning_counts_a_result_that_was_stored_and_not_committed_as_seen(pr
     abandon(project.home, project.ledger(), "town")
     account = project.ledger().account("town")
     assert (account.spent_epsilon, account.spent_delta) == (1, Fraction("1e-6"))
+
+
+def test_the_statement_says_that_its_receipts_can_show_an_attempt_that_was_stopped(project):
+    """Whether the file was valid at first is an answer about it, outside epsilon."""
+    wrong = ["i", "999", "1", "single", "1.00", "2001-01-01"]
+    (project.folder / "town.csv").write_text(as_csv([*survey(), wrong]))
+    with pytest.raises(BadInput, match="Nothing was spent"):
+        project.release()
+    (project.folder / "town.csv").write_text(as_csv(survey()))
+    project.release()
+
+    statement = json.loads((project.out / "release.json").read_bytes())
+    kinds = [receipt["kind"] for receipt in statement["ledger"]["receipts"]]
+    assert kinds[:3] == ["reserve", "settle", "reserve"]
+    assert "was stopped before" in statement["guarantee"]["not_covered"][0]
 
 
 def test_a_ledger_put_back_from_a_backup_gives_no_second_draw(project):
