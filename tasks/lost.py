@@ -41,7 +41,9 @@ def _has_codes(run: Run) -> bool:
     from dp_core.code_store import CodeStore
 
     try:
-        CodeStore(run.codes, run.spec.schema.domain)
+        store = CodeStore(run.codes, run.spec.schema.domain)
+        for chunk in range(store.chunks):
+            store.read(chunk)  # opening looks at lengths only; this finds a file that was garbled
     except StageFailed:
         return False
     return True

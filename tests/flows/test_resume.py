@@ -274,6 +274,16 @@ def test_lost_codes_are_made_again_at_no_cost(project, work_done):
     assert work_done["discretize"] == 2
 
 
+def test_codes_that_were_garbled_are_made_again_at_no_cost(project, work_done):
+    with pytest.raises(StageFailed):
+        project.release(perform=failing("measure", StageFailed("outside"), after=False))
+    (chunk,) = (project.run_folder / "confidential/codes").glob("chunk-*")
+    chunk.write_bytes(bytes(chunk.stat().st_size))
+    project.release()
+    assert_complete(project)
+    assert work_done["discretize"] == 2
+
+
 @pytest.mark.parametrize(
     ("lost", "again"),
     [
