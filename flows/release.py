@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from prefect import Task, flow
 
-from dp_core.errors import BadInput, SchemaViolation
+from dp_core.errors import BadInput, SchemaViolation, StageFailed
 from flows.artifacts import ReleaseArtifacts
 from flows.opening import check_opening, is_publishing
 from tasks.check_quality import check_quality
@@ -155,6 +155,13 @@ def open_run(
     folder = RunFolder(where, plan.spec.release)
     ledger = open_ledger(where)
     held = ledger.reservation(plan.spec.release)
+    if held and not held.outcome and not folder.exists() and ledger.charges(held):
+        # privacy: results of its charges lie elsewhere; to draw them here would be a second draw.
+        raise StageFailed(
+            f"Release {plan.spec.release!r} was begun in another home, or its folder {folder.path}"
+            " is gone. Resume it in the home that began it, or put the folder back; its results are"
+            " never drawn again."
+        )
     if not is_publishing(held, plan):
         if held and not held.outcome and held.plan != plan.hash and not ledger.charges(held):
             # It spent nothing, so a corrected spec may simply begin again.

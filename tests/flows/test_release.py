@@ -276,21 +276,6 @@ def test_abandoning_counts_a_result_that_was_stored_and_not_committed_as_seen(pr
     assert (account.spent_epsilon, account.spent_delta) == (1, Fraction("1e-6"))
 
 
-def test_the_statement_says_that_its_receipts_can_show_an_attempt_that_was_stopped(project):
-    """Whether the file was valid at first is an answer about it, outside epsilon."""
-    wrong = ["i", "999", "1", "single", "1.00", "2001-01-01"]
-    (project.folder / "town.csv").write_text(as_csv([*survey(), wrong]))
-    with pytest.raises(BadInput, match="Nothing was spent"):
-        project.release()
-    (project.folder / "town.csv").write_text(as_csv(survey()))
-    project.release()
-
-    statement = json.loads((project.out / "release.json").read_bytes())
-    kinds = [receipt["kind"] for receipt in statement["ledger"]["receipts"]]
-    assert kinds[:3] == ["reserve", "settle", "reserve"]
-    assert "was stopped before" in statement["guarantee"]["not_covered"][0]
-
-
 def test_a_ledger_put_back_from_a_backup_gives_no_second_draw(project):
     backup = (project.home / "ledger.db").read_bytes()
     project.release()
@@ -302,6 +287,31 @@ def test_a_ledger_put_back_from_a_backup_gives_no_second_draw(project):
         project.release(project.folder / "second")
     assert {path.name: path.read_bytes() for path in noisy.iterdir()} == kept
     assert project.untouched()
+
+
+def test_another_home_with_the_same_ledger_and_key_gives_no_second_draw(
+    project, monkeypatch, tmp_path
+):
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv("DP_RELEASE_LEDGER", f"sqlite:///{project.home / 'ledger.db'}")
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "commit", killed)
+        with pytest.raises(KeyboardInterrupt):
+            project.release()
+    other = tmp_path / "other"
+    other.mkdir()
+    shutil.copy(project.home / "input.key", other)
+    monkeypatch.setenv("DP_RELEASE_HOME", str(other))
+
+    with pytest.raises(StageFailed, match="begun in another home"):
+        project.release()
+    assert project.attempts() == 0
+    assert not list(other.rglob("*.noise"))
+    monkeypatch.setenv("DP_RELEASE_HOME", str(project.home))
+    project.release()
+    assert verify(project.out).passed
 
 
 def test_two_processes_cannot_work_on_one_release(project):
