@@ -29,10 +29,9 @@ STATEMENT = "release.json"
 
 NOT_COVERED = (
     "That this release exists. A release can be stopped by the validation of the confidential file"
-    " or by a person, so its existence says that in the end neither happened; a reservation among"
-    " the receipts that was given back, or numbers left out between them, can say that something"
-    " was stopped before. The out-of-range rules clip and missing, instead of reject, avoid the"
-    " first.",
+    " or by a person, so its existence says that in the end neither happened; the receipts' numbers,"
+    " which count all rows of the ledger, can say that something was stopped before. The"
+    " out-of-range rules clip and missing, instead of reject, avoid the first.",
     "The choice among draws. The operator is trusted not to repeat a noisy draw and keep the one"
     " they prefer, neither by deleting stored results nor by interrupting after reading one. The"
     " ledger shows attempts; it cannot prevent them.",

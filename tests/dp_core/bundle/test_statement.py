@@ -51,7 +51,14 @@ def test_what_is_not_covered_is_said(document):
     said = " ".join(document["guarantee"]["not_covered"])
 
     assert document["guarantee"]["not_covered"] == list(NOT_COVERED)
-    for word in ("exists", "draws", "publish it or withdraw it", "several releases", "their sum"):
+    for word in (
+        "exists",
+        "stopped before",
+        "draws",
+        "publish it or withdraw it",
+        "several releases",
+        "their sum",
+    ):
         assert word in said
 
 
