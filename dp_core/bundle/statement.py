@@ -29,8 +29,8 @@ STATEMENT = "release.json"
 
 NOT_COVERED = (
     "That this release exists. A release can be stopped by the validation of the confidential file"
-    " or by a person, so its existence says that in the end neither happened; the receipts' numbers,"
-    " which count all rows of the ledger, can say that something was stopped before. The"
+    " or by a person, so its existence says that in the end neither happened; the numbers of the"
+    " receipts, which count all rows of the ledger, can say that something was stopped before. The"
     " out-of-range rules clip and missing, instead of reject, avoid the first.",
     "The choice among draws. The operator is trusted not to repeat a noisy draw and keep the one"
     " they prefer, neither by deleting stored results nor by interrupting after reading one. The"
