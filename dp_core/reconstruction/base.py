@@ -35,10 +35,12 @@ class Model(Protocol):
         """Whether rows are independent draws, so that a large set may be drawn in pieces."""
 
     def project(self, clique: Clique) -> NDArray[np.float64]:
-        """Return the model's expected counts over a clique, shape of its sizes.
+        """Return the model's expected counts over a clique, records, axes in the clique's order.
+
+        It knows every column, and every clique that it was fitted to.
 
         Raises:
-            KeyError: if the model cannot give that table without sampling.
+            KeyError: for another clique, if the model cannot give its table without sampling.
         """
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
@@ -84,7 +86,9 @@ class Reconstructor(Protocol):
 
         Args:
             domain: All columns.
-            measurements: Noisy tables, of one replicate.
+            measurements: Noisy tables, at least one, of one replicate. They may overlap, repeat a
+                clique (also with its columns in another order), leave columns out, and hold the
+                empty clique, which is the number of rows.
             rows: Number of records where it is public, otherwise None: estimate it.
             zeros: Impossible cells; they get no mass.
             rng: For ties and starts; fitting is otherwise deterministic.
