@@ -82,7 +82,7 @@ def cli() -> None:
     \b
     Try it:           dp-release demo
     Your own file:    dp-release schema draft FILE > schema.yaml      (then state levels and bounds)
-                      dp-release ledger open ACCOUNT --epsilon 1 --by NAME --reason TEXT
+                      dp-release ledger open ACCOUNT --epsilon 1 --delta 1e-8 --by NAME --reason WHY
                       dp-release plan release.yaml
                       dp-release run release.yaml --out DIR
     """  # noqa: D301 (click's sign for text that is not to be wrapped)
@@ -170,7 +170,7 @@ def status(release: str | None, as_json: bool) -> Mapping[str, object]:
 @click.argument("release")
 @with_json
 def abandon(release: str, as_json: bool) -> Mapping[str, object]:
-    """Give back what a release did not charge; its name stays used."""
+    """Give up a release; its charges stay spent, its name used."""
     from flows.abandonment import abandon as give_up
     from flows.show import amount
 
@@ -413,6 +413,11 @@ def _ledger() -> Ledger:
 
 
 def _balance_of(account: str) -> Account | None:
-    from tasks.places import ledger_exists
+    from tasks.places import assert_not_lost, ledger_exists
 
+    assert_not_lost()
     return _ledger().find_account(account) if ledger_exists() else None
+
+
+if __name__ == "__main__":
+    main()

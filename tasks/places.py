@@ -21,8 +21,18 @@ def open_ledger(at: Path | None = None) -> Ledger:
     """Return the ledger of a home, or the one that DP_RELEASE_LEDGER names.
 
     Raises:
-        LedgerCorrupt: if the home had a ledger and it is gone: a new one would give everybody a
-            fresh budget.
+        LedgerCorrupt: if the home had a ledger and it is gone.
+    """
+    at = at or home()
+    assert_not_lost(at)
+    return Ledger(_url(at))
+
+
+def assert_not_lost(at: Path | None = None) -> None:
+    """Refuse a home that had a ledger: a new one would give everybody a fresh budget.
+
+    Raises:
+        LedgerCorrupt: if it is gone.
     """
     at = at or home()
     if not ledger_exists(at) and ((at / KEY).exists() or (at / "runs").exists()):
@@ -30,7 +40,6 @@ def open_ledger(at: Path | None = None) -> Ledger:
             f"The home {at} has releases but no ledger any more; restore {at / 'ledger.db'} from a"
             " backup. To begin anew with other data, set DP_RELEASE_HOME to another folder."
         )
-    return Ledger(_url(at))
 
 
 def ledger_exists(at: Path | None = None) -> bool:

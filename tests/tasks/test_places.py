@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dp_core.errors import LedgerCorrupt
-from tasks.places import home_key, ledger_exists, open_ledger
+from tasks.places import assert_not_lost, home_key, ledger_exists, open_ledger
 
 
 class Sealed:
@@ -33,6 +33,8 @@ def test_a_lost_ledger_is_not_replaced_by_a_fresh_budget(home, left):
     (home / "ledger.db").unlink()
     with pytest.raises(LedgerCorrupt, match="no ledger any more"):
         open_ledger(home)
+    with pytest.raises(LedgerCorrupt, match="no ledger any more"):
+        assert_not_lost(home)
     assert not (home / "ledger.db").exists()
 
 
