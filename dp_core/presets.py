@@ -14,7 +14,6 @@ class Preset:
     """Default stages of a method; keys of the spec override them one by one.
 
     Attributes:
-        summary: One line for people.
         select: Name of the selection method.
         reconstruct: Name of the reconstruction method.
         shares: Budget parts, summing to 1; stages not named get nothing.
@@ -22,7 +21,6 @@ class Preset:
         options: Options by stage (`select`, `reconstruct`) that differ from the methods' own.
     """
 
-    summary: str
     select: str
     reconstruct: str
     shares: Mapping[Stage, Fraction]
@@ -32,26 +30,22 @@ class Preset:
 
 PRESETS: Mapping[str, Preset] = {
     "independent": Preset(
-        summary="One-way tables only: every column right, no relation between columns.",
         select="one_way",
         reconstruct="independent",
         shares={"measure": Fraction(1)},
     ),
     "fdh": Preset(
-        summary="Full-dimensional histogram: noise on every cell of the joint table.",
         select="full",
         reconstruct="dense",
         shares={"total": Fraction(1, 50), "measure": Fraction(49, 50)},
         noise="laplace",
     ),
     "fixed": Preset(
-        summary="A list of tables that you state, joined by gradual update (GUM).",
         select="fixed",
         reconstruct="gum",
         shares={"one_way": Fraction(1, 10), "measure": Fraction(9, 10)},
     ),
     "privsyn": Preset(
-        summary="PrivSyn: pairs chosen by noisy dependence, joined by gradual update (GUM).",
         select="densemarg",
         reconstruct="gum",
         shares={

@@ -13,7 +13,6 @@ import hmac
 import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import pyarrow as pa
@@ -90,13 +89,6 @@ class Source:
 
     def __repr__(self) -> str:
         return f"Source({len(self.files)} {self.kind} file(s))"
-
-    @cached_property
-    def partitions(self) -> int:
-        """Number of row groups (Parquet) or of files (CSV)."""
-        if self.kind == "csv":
-            return len(self.files)
-        return sum(footer(path).num_row_groups for path in self.files)
 
     def batches(self) -> Iterator[Batch]:
         """Yield all rows, in the order of the files, at most `BATCH_ROWS` at a time.

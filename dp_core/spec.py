@@ -36,7 +36,7 @@ class ReleaseSpec:
         sets: Number of synthetic files, m.
         rows: Records per set; None is `same`: the public or the noisy number of rows.
         mode: `shared`: m sets from one measurement; `split`: m measurements at 1/m of the budget.
-        seed: Of post-processing; None draws one, which the statement then records.
+        seed: Of post-processing.
         document: The resolved spec as plain JSON values, in a fixed order; its hash is the plan's.
     """
 

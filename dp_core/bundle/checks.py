@@ -83,12 +83,6 @@ class TableFit:
         return math.fsum(self.set_tvd) / expected if expected > 0 else math.nan
 
     @property
-    def noise_ratio(self) -> float:
-        """Distance of the sets over what noise alone would give."""
-        mean = math.fsum(self.set_tvd) / max(len(self.set_tvd), 1)
-        return mean / self.noise_tvd if self.noise_tvd > 0 else math.nan
-
-    @property
     def outside_share(self) -> float:
         """Part of the cells beyond the 95 % range, mean over the sets; 5 % is to be expected."""
         return sum(self.outside) / max(len(self.outside) * self.cells, 1)

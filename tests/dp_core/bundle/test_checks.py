@@ -78,7 +78,7 @@ def test_noise_alone_has_the_expected_distance_that_is_stated():
     (fit,) = fits([measure(truth, ("a", "b"), 40.0)], [[truth]], 5_000)
 
     assert fit.noise_tvd == pytest.approx(80 * 40 * math.sqrt(2 / math.pi) / 10_000, rel=1e-3)
-    assert fit.noise_ratio == pytest.approx(1, abs=0.3)
+    assert fit.set_tvd == pytest.approx((fit.noise_tvd,), rel=0.3)
     assert fit.half_width == 78
 
 
