@@ -28,12 +28,12 @@ def rows(heading: str) -> dict[str, str]:
 )
 def test_every_method_has_a_row_with_its_file_and_its_options(heading, family):
     table = rows(heading)
-    assert tuple(sorted(table)) == registry.available(family)
+    assert tuple(sorted(table)) == registry.available(family), f"rows of docs/methods.md, {heading}"
     for name, row in table.items():
         assert f"(../dp_core/{family}/{name}.py)" in row
         cells = row.strip("|").split("|")
-        assert len(cells) == 7
-        assert all(cell.strip() for cell in cells)
+        assert len(cells) == 7, f"{name}: cells are divided by |, so none may stand in one"
+        assert all(cell.strip() for cell in cells), f"{name}: a cell is empty"
         options = [field.name for field in dataclasses.fields(registry.find(family, name))]
         assert [option for option in options if f"`{option}`" not in row] == []
 

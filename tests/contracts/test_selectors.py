@@ -75,7 +75,8 @@ def selected(name, domain, kind="zcdp", neighbours="add-remove", rows=300):
 def test_a_selection_covers_every_column_and_its_weights_sum_to_one(name, kind, shape):
     domain = DOMAINS[shape]
     _, selection, _, _ = selected(name, domain, kind)
-    assert {column for clique in selection.cliques for column in clique} == set(domain.columns)
+    covered = {column for clique in selection.cliques for column in clique}
+    assert covered == set(domain.columns), "a column in no table: measure it by itself"
     assert sum(selection.weights) == 1
     for clique in selection.cliques:
         assert clique == tuple(name for name in domain.columns if name in clique)
@@ -84,10 +85,9 @@ def test_a_selection_covers_every_column_and_its_weights_sum_to_one(name, kind, 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 @pytest.mark.parametrize("name", METHODS)
-def test_never_more_than_the_share_is_spent_and_nothing_without_looking(name, neighbours, kind):
+def test_exactly_the_share_is_spent_and_nothing_without_looking(name, neighbours, kind):
     selector, _, spent, cost = selected(name, DOMAINS["small"], kind, neighbours)
-    assert spent <= cost
-    assert (spent > 0) == selector.adaptive
+    assert spent == (cost if selector.adaptive else 0)
 
 
 @pytest.mark.parametrize("name", METHODS)
