@@ -120,7 +120,11 @@ def make_published(
     costs = {"one_way": currency.limit / 2, "measure": currency.limit / 2}
     plan = {
         "plan_version": 1,
-        "spec": {"release": RELEASE},
+        "spec": {
+            "release": RELEASE,
+            "select": {"method": "fixed"},
+            "reconstruct": {"method": "gum"},
+        },
         "costs": {stage: str(cost) for stage, cost in costs.items()},
     }
     chain = Chain([])
