@@ -70,6 +70,7 @@ class Claims:
         settled: The receipt that ended it, if there is one.
         sets: Number of synthetic sets.
         rows: Records of each.
+        scores: Number of noisy scores that the selection released.
         program: Name and version of the program that made the release.
     """
 
@@ -90,6 +91,7 @@ class Claims:
     settled: Row | None
     sets: int
     rows: tuple[int, ...]
+    scores: int
     program: str
 
 
@@ -137,6 +139,7 @@ def read_claims(document: Mapping[str, Any]) -> Claims:
         settled=next((row for row in mine if row.kind == "settle"), None),
         sets=_whole(document["sets"]["m"]),
         rows=tuple(_whole(rows) for rows in document["sets"]["rows"]),
+        scores=len(method["selection"].get("indif", {})),
         program=f"dp_release {document['software'].get('dp_release', 'of unknown version')!s:.20}",
     )
 

@@ -35,6 +35,7 @@ from dp_core.marginals import Measurement
 from dp_core.names import table_step
 from dp_core.privacy import Neighbours
 from dp_core.receipts import first_bad_link, result_hash
+from dp_core.scores import InDif
 
 _MOST_BYTES = 1 << 30
 _TABLE_STAGES = ("total", "one_way", "measure")
@@ -296,7 +297,9 @@ def _charges(claims: Claims) -> str | tuple[str, ...]:
             continue
         if cost <= 0 or cost > charge.cost:
             wrong.append(f"Receipt {charge.number} charges less than its event costs.")
-        if not _sensitive_enough(charge.event, claims.neighbours):
+        # A table's counts, or the selection's whole vector of scores.
+        scores = claims.scores if charge.stage == "select" else 0
+        if not _sensitive_enough(charge.event, claims.neighbours, scores=scores):
             wrong.append(
                 f"Receipt {charge.number} assumes a smaller effect of one {claims.unit} than its"
                 " neighbours have."
@@ -330,11 +333,12 @@ def _noise(event: Event) -> tuple[str, Fraction] | None:
     return ("gaussian", event.scale) if isinstance(event, GaussianEvent) else None
 
 
-def _sensitive_enough(event: Event, neighbours: Neighbours) -> bool:
+def _sensitive_enough(event: Event, neighbours: Neighbours, *, scores: int) -> bool:
+    change = InDif(()).largest_change(neighbours)
     if isinstance(event, LaplaceEvent):
-        return event.l1_sensitivity >= count_l1(neighbours)
+        return event.l1_sensitivity >= (scores * change or count_l1(neighbours))
     if isinstance(event, GaussianEvent):
-        return event.l2_sensitivity_squared >= count_l2_squared(neighbours)
+        return event.l2_sensitivity_squared >= (scores * change**2 or count_l2_squared(neighbours))
     return True
 
 

@@ -257,6 +257,17 @@ def test_an_event_that_costs_more_than_its_charge_shows(make, tmp_path):
     assert "charges less than its event costs" in failed(verify(folder))["charges"]
 
 
+@pytest.mark.parametrize("scores", [0, 3])
+def test_scores_charged_as_if_one_row_moved_one_of_them_show(broken, scores):
+    document = statement_of(broken)
+    document["ledger"]["receipts"][1]["body"]["stage"] = "select"
+    document["method"]["selection"] = {"indif": {f"pair {n}": n for n in range(scores)}}
+    relink(document)
+    reseal(broken, document)
+
+    assert ("a smaller effect" in failed(verify(broken))["charges"]) == (scores > 0)
+
+
 def test_charges_beyond_the_reservation_show(broken):
     document = statement_of(broken)
     receipts = document["ledger"]["receipts"]
