@@ -32,7 +32,8 @@ class Row:
         at: Day in UTC, ISO 8601: a time of day would say how long the stages took.
         body: Plain values; costs are exact fractions as text.
         previous: Hash of the row before it.
-        previous_in_release: Hash of the row before it that concerns the same release.
+        previous_in_release: Hash of the row before it of the same reservation; a reservation
+            begins a chain of its own.
         hash: Of all of the above.
     """
 

@@ -22,9 +22,10 @@ def publish(run: Run) -> None:
 
     spec = run.spec
     settled = run.ledger.reservation(spec.release)
-    if settled is not None and settled.outcome is None:
+    assert settled is not None
+    if settled.outcome is None:
         settled = run.ledger.settle(settled, "finished")
-    receipts = run.ledger.rows(release=spec.release)
+    receipts = run.ledger.receipts(settled)
     sizes = run.fact("synthesize", "rows")
     assert isinstance(sizes, list)
     published = Published(

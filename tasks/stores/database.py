@@ -242,7 +242,9 @@ class Rows:
             at=recorded[:10],
             body=body,
             previous=last.hash if last else START,
-            previous_in_release=self._last_of(release),
+            # privacy: a new reservation begins a new chain, so that the receipts of a release do
+            # not tell that an earlier attempt was stopped, as by a file that broke the schema.
+            previous_in_release=START if kind == "reserve" else self._last_of(release),
         )
         values = row.to_json()
         values["body"] = _text(body)

@@ -393,6 +393,16 @@ class Ledger:
         with self._database.reading() as rows:
             return rows.times(release)
 
+    def receipts(self, reservation: Reservation) -> tuple[Row, ...]:
+        """Return the rows of one reservation, in order, from its promise on."""
+        with self._database.reading() as rows:
+            return tuple(
+                row
+                for row in rows.find(release=reservation.release)
+                if row.number == reservation.number
+                or row.body.get("reservation") == reservation.number
+            )
+
     def identity(self) -> str:
         """Return the ledger's own identifier."""
         with self._database.reading() as rows:
@@ -416,7 +426,8 @@ class Ledger:
                     raise LedgerCorrupt(f"Row {count} of the ledger is missing.")
                 if row.hash != row_hash(row):
                     raise LedgerCorrupt(f"Row {row.number} ({row.kind}) was changed.")
-                in_release = last_of.get(row.release, START) if row.release else START
+                begins = not row.release or row.kind == "reserve"
+                in_release = START if begins else last_of.get(row.release, START)
                 if row.previous != previous or row.previous_in_release != in_release:
                     raise LedgerCorrupt(
                         f"Row {row.number} ({row.kind}) does not follow row {row.number - 1}."

@@ -384,3 +384,19 @@ def test_synthetic_rows_are_near_the_data_when_epsilon_is_large(project):
     truth = np.mean([row[3] == "single" for row in survey()])
     made = np.mean([value == "single" for value in table["marital"].to_pylist()])
     assert abs(truth - made) < 0.05
+
+
+def test_receipts_do_not_tell_that_an_earlier_attempt_broke_the_schema(project):
+    """Whether the file was valid at first is an answer about it, outside epsilon."""
+    (project.folder / "town.csv").write_text(as_csv([*survey(), ["i", *["?"] * 5]]))
+    with pytest.raises(BadInput, match="Nothing was spent"):
+        project.release()
+    (project.folder / "town.csv").write_text(as_csv(survey()))
+    project.release()
+
+    statement = json.loads((project.out / "release.json").read_bytes())
+    kinds = [receipt["kind"] for receipt in statement["ledger"]["receipts"]]
+    assert kinds[0] == "reserve"
+    assert kinds.count("reserve") == kinds.count("settle") == 1
+    assert project.kinds().count("reserve") == 2
+    assert verify(project.out).passed
