@@ -121,7 +121,7 @@ def plan(spec: Path, as_json: bool) -> Mapping[str, object]:
     """Show what a release costs and how exact it is; opens no data."""
     from dp_core.plan import make_plan
     from dp_core.spec_file import load_spec
-    from flows.show import plan_facts
+    from flows.answers import plan_facts
 
     made = make_plan(load_spec(spec))
     answer = plan_facts(made, _balance_of(made.spec.account))
@@ -155,7 +155,7 @@ def resume(release: str, as_json: bool, **options: Any) -> Mapping[str, object]:
 @with_json
 def status(release: str | None, as_json: bool) -> Mapping[str, object]:
     """Show which stages are done, what is spent and what is reserved."""
-    from flows.show import all_statuses, status_facts
+    from flows.answers import all_statuses, status_facts
 
     if release is None:
         answer: Mapping[str, object] = {"releases": all_statuses(_home(), _ledger())}
@@ -172,7 +172,7 @@ def status(release: str | None, as_json: bool) -> Mapping[str, object]:
 def abandon(release: str, as_json: bool) -> Mapping[str, object]:
     """Give up a release; its charges stay spent, its name used."""
     from flows.abandonment import abandon as give_up
-    from flows.show import amount
+    from flows.answers import amount
 
     settled = give_up(_home(), _ledger(), check_release(release))
     account = _ledger().account(settled.account)
@@ -266,7 +266,7 @@ def ledger_open(
     as_json: bool,
 ) -> Mapping[str, object]:
     """Open an account: its total, its neighbours, its composition."""
-    from flows.show import account_facts
+    from flows.answers import account_facts
 
     by, reason = person_and_reason(by, reason)
     opened = _ledger().open_account(
@@ -292,7 +292,7 @@ def ledger_open(
 @with_json
 def ledger_show(account: str | None, as_json: bool) -> Mapping[str, object]:
     """Show total, reserved, spent and left."""
-    from flows.show import account_facts
+    from flows.answers import account_facts
 
     if account is not None:
         answer: dict[str, object] = account_facts(_ledger().account(account))
@@ -308,7 +308,7 @@ def ledger_show(account: str | None, as_json: bool) -> Mapping[str, object]:
 @with_json
 def ledger_charges(account: str, as_json: bool) -> list[Mapping[str, object]]:
     """List what was charged to an account, event by event."""
-    from flows.show import charge_facts
+    from flows.answers import charge_facts
 
     answer = charge_facts(_ledger(), account)
     if not as_json:

@@ -30,7 +30,7 @@ class DemoPlace:
 
     def utility(self) -> dict[str, float]:
         """Return the distances to the survey itself, which is public."""
-        from flows.show import utility_means
+        from flows.answers import utility_means
 
         return utility_means(RunFolder(self.home, RELEASE).internal)
 

@@ -38,9 +38,9 @@ def make(
     mark()
     with _progress(quiet=as_json) as progress:
         progress.wait("Start Prefect", "its own server takes some seconds")
+        from flows.answers import made_facts
         from flows.release import release as flow
         from flows.release import shown
-        from flows.show import made_facts
 
         with shown(progress.update):
             try:
