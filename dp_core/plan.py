@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -18,6 +19,8 @@ from dp_core.selection.base import Selection
 from dp_core.spec import ReleaseSpec
 
 PLAN_VERSION = 1
+MOST_NOISY_ROWS = 10**7
+"""Error of the number of rows that is put up with where the schema has no `rows_about`."""
 MOST_CELLS = 2**26
 """Cells of one measured table: its noise alone takes ten minutes and its counts half a gigabyte."""
 
@@ -137,11 +140,26 @@ def make_plan(spec: ReleaseSpec) -> Plan:
         score_noise = currency.noise(
             costs["select"], l1=change * scores, l2_squared=change**2 * scores
         )
+    _check_rows(spec, tables)
     memory = None
     if spec.schema.rows_about is not None:
         cliques = [table.clique for table in tables]
         memory = spec.reconstructor.memory(domain, cliques, spec.rows or spec.schema.rows_about)
     return Plan(spec, currency, costs, tuple(tables), score_noise, scores, memory)
+
+
+def _check_rows(spec: ReleaseSpec, tables: Sequence[PlannedTable]) -> None:
+    """Refuse a release whose size would be all noise: it is drawn only after it is paid for."""
+    public = spec.privacy.neighbours == "replace-one"
+    if spec.rows is not None or public or not tables:
+        return
+    stddev = min(table.noise.stddev * math.sqrt(table.cells) for table in tables)
+    most = 10 * spec.schema.rows_about if spec.schema.rows_about else MOST_NOISY_ROWS
+    if stddev > most:
+        raise BadInput(
+            f"The number of rows would be off by about {stddev:.2g}, and so would the size of the"
+            " synthetic sets: raise privacy.epsilon, or state synthesize.rows."
+        )
 
 
 def _currency(spec: ReleaseSpec, l1: int, l2_squared: int, times: int) -> Currency:

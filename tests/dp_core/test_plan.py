@@ -184,3 +184,13 @@ def test_under_replace_one_the_number_of_rows_is_not_paid_for(tmp_path):
     assert plan.costs["total"] == 0
     assert all(table.clique for table in plan.tables)
     assert paid(plan) == 1
+
+
+def test_a_release_whose_size_would_be_all_noise_is_refused_before_it_is_paid(tmp_path):
+    with pytest.raises(BadInput, match=r"synthesize\.rows"):
+        plan_of(tmp_path, privacy="{epsilon: 1e-4}")
+    for allowed in (
+        {"text": FIXED + "synthesize: {rows: 500}\n", "privacy": "{epsilon: 1e-4}"},
+        {"privacy": "{epsilon: 1e-4, neighbours: replace-one}"},
+    ):
+        assert plan_of(tmp_path, **allowed).tables

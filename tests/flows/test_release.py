@@ -1,6 +1,7 @@
 """From schema to bundle to verify, for every preset and every kind of guarantee."""
 
 import datetime
+import json
 import shutil
 import stat
 from fractions import Fraction
