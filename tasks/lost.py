@@ -1,4 +1,4 @@
-"""What a finished stage left and is gone, so that the stage is done again.
+"""What a finished stage left and is gone or garbled, so that the stage is done again.
 
 Codes, models and synthetic sets are made again at no cost; a noisy result that was committed is
 not among them, for it is never drawn again.
@@ -7,29 +7,31 @@ not among them, for it is never drawn again.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from dp_core.errors import StageFailed
-from tasks.measure_marginals import MARGINALS, SELECTION
-from tasks.reconstruct import model_file
+from tasks.measure_marginals import read_selection
+from tasks.reconstruct import read_measurements, restored_models
 from tasks.run import CONFIDENTIAL_STAGES, Run
 from tasks.synthesize import synthetic_codes, synthetic_file
 
+if TYPE_CHECKING:
+    from dp_core.code_store import CodeStore
+
 
 def forget_lost(run: Run) -> None:
-    """Forget finished stages whose product is missing and still needed."""
+    """Forget finished stages whose product is needed still and cannot be read."""
     if run.folder.done("publish") is not None:
         return
-    products: dict[str, Callable[[Run], bool]] = {
-        "select": lambda run: (run.folder.public / SELECTION).is_file(),
-        "measure": lambda run: (run.folder.public / MARGINALS).is_file(),
-        "reconstruct": _has_models,
-        "synthesize": _has_sets,
+    products: dict[str, Callable[[Run], object]] = {
+        "select": read_selection,
+        "measure": read_measurements,
+        "reconstruct": restored_models,
+        "synthesize": _open_sets,
     }
-    for stage, whole in products.items():
-        if run.folder.done(stage) is not None and not whole(run):
-            run.folder.forget(stage)
-    if needs_data(run) and run.folder.done("discretize") is not None and not _has_codes(run):
-        run.folder.forget("discretize")
+    for stage, read in products.items():
+        _forget_unless(read, run, stage)
+    if needs_data(run):
+        _forget_unless(_open_codes, run, "discretize")
 
 
 def needs_data(run: Run) -> bool:
@@ -37,28 +39,31 @@ def needs_data(run: Run) -> bool:
     return any(run.folder.done(stage) is None for stage in CONFIDENTIAL_STAGES)
 
 
-def _has_codes(run: Run) -> bool:
+def _forget_unless(read: Callable[[Run], object], run: Run, stage: str) -> None:
+    if run.folder.done(stage) is None:
+        return
+    try:
+        read(run)
+    except Exception:  # a garbled file fails in as many ways as there are readers
+        run.folder.forget(stage)
+
+
+def _open_codes(run: Run) -> None:
     from dp_core.code_store import CodeStore
 
-    try:
-        store = CodeStore(run.codes, run.spec.schema.domain)
-        for chunk in range(store.chunks):
-            store.read(chunk)  # opening looks at lengths only; this finds a file that was garbled
-    except StageFailed:
-        return False
-    return True
+    _open_chunks(CodeStore(run.codes, run.spec.schema.domain))
 
 
-def _has_models(run: Run) -> bool:
-    facts = run.fact("reconstruct", "models")
-    assert isinstance(facts, list)
-    return all(model_file(run, fact["replicate"]).is_file() for fact in facts)
+def _open_sets(run: Run) -> None:
+    import pyarrow.parquet as pq
+
+    for number in range(1, run.spec.sets + 1):
+        _open_chunks(synthetic_codes(run, number))
+        with pq.ParquetFile(synthetic_file(run, number)):
+            pass
 
 
-def _has_sets(run: Run) -> bool:
-    try:
-        for number in range(1, run.spec.sets + 1):
-            synthetic_codes(run, number)
-    except StageFailed:
-        return False
-    return all(synthetic_file(run, number).is_file() for number in range(1, run.spec.sets + 1))
+def _open_chunks(store: CodeStore) -> None:
+    """Map every file of a store, which finds what its length does not tell."""
+    for chunk in range(store.chunks):
+        store.read(chunk)

@@ -307,6 +307,31 @@ def test_what_is_lost_of_a_finished_stage_is_made_again_at_no_cost(project, work
     assert work_done[again] == 2
 
 
+@pytest.mark.parametrize("length", ["kept", "zero"])
+@pytest.mark.parametrize(
+    ("garbled", "stopped", "again"),
+    [
+        ("selection.json", "measure", "select"),
+        ("marginals.parquet", "reconstruct", "measure"),
+        ("models/0.npz", "synthesize", "reconstruct"),
+        ("synthetic/set-1.parquet", "check", "synthesize"),
+        ("codes/set-1/chunk-000000.arrow", "check", "synthesize"),
+    ],
+)
+def test_what_is_garbled_of_a_finished_stage_is_made_again_at_no_cost(
+    project, work_done, garbled, stopped, again, length
+):
+    with pytest.raises(StageFailed):
+        project.release(perform=failing(stopped, StageFailed("outside"), after=False))
+    measured = noisy(project)
+    path = project.run_folder / "public" / garbled
+    path.write_bytes(bytes(path.stat().st_size if length == "kept" else 0))
+    project.release()
+    assert_complete(project)
+    assert {name: noisy(project)[name] for name in measured} == measured
+    assert work_done[again] == 2
+
+
 def test_confidential_files_that_an_interruption_left_are_deleted_by_resume(
     project, command, monkeypatch
 ):
