@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prefect import Task, flow
 
-from dp_core.errors import BadInput, SchemaViolation, StageFailed
+from dp_core.errors import BadInput, ReleaseError, SchemaViolation, StageFailed
 from flows.artifacts import ReleaseArtifacts
 from flows.opening import check_opening, is_publishing
 from tasks.check_quality import check_quality
@@ -23,7 +23,7 @@ from tasks.confidential_stages import (
 )
 from tasks.lost import forget_lost, needs_data
 from tasks.measure_marginals import measure_basics, measure_marginals
-from tasks.places import home, open_ledger
+from tasks.places import home, note_head, open_ledger
 from tasks.publish import publish, tidy
 from tasks.reconstruct import reconstruct
 from tasks.run import Progress, Run, silent
@@ -113,6 +113,7 @@ def carry_out(
     with folder.held(), dask_client(dask) as client:
         run = open_run(spec, out, keep_confidential=keep_confidential)
         run.client = client
+        note_head(run.home, run.ledger)
         try:
             make_release(run, perform)
         except BadInput as error:
@@ -121,6 +122,10 @@ def carry_out(
                     f"{error.message} Nothing was spent; exact counts are in {run.folder.internal}."
                 ) from None
             raise
+        finally:
+            # What stops the release here must not be hidden by a note that could not be written.
+            with suppress(ReleaseError, OSError):
+                note_head(run.home, run.ledger)
     return run
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from pathlib import Path
 
+from dp_core.canonical import canonical_json
 from dp_core.errors import LedgerCorrupt
+from tasks.stores.artifacts import write_atomically
 from tasks.stores.ledger import Ledger
 
 KEY = "input.key"
+HEAD = "ledger.head"
 
 
 def home() -> Path:
@@ -25,7 +29,34 @@ def open_ledger(at: Path | None = None) -> Ledger:
     """
     at = at or home()
     assert_not_lost(at)
-    return Ledger(_url(at))
+    ledger = Ledger(_url(at))
+    _check_head(at, ledger)
+    return ledger
+
+
+def note_head(at: Path, ledger: Ledger) -> None:
+    """Note in the home how far the ledger went, so that an older copy of it is recognised."""
+    last = ledger.head()
+    values = {"ledger": ledger.identity(), "number": last.number, "hash": last.hash}
+    write_atomically(at / HEAD, canonical_json(values))
+
+
+def _check_head(at: Path, ledger: Ledger) -> None:
+    try:
+        noted = json.loads((at / HEAD).read_bytes())
+        known = noted["ledger"] != ledger.identity() or ledger.holds(noted["number"], noted["hash"])
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, KeyError, TypeError):
+        raise LedgerCorrupt(
+            f"The note {at / HEAD} is damaged: restore it, or delete it if the ledger is current."
+        ) from None
+    if not known:
+        raise LedgerCorrupt(
+            f"The ledger is older than what {at / HEAD} noted, or was changed: what it lacks would"
+            " be a fresh budget. Restore its newest copy; only if there is none, and the privacy"
+            f" officer agrees, delete {HEAD}."
+        )
 
 
 def assert_not_lost(at: Path | None = None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from dp_core.marginals import Measurement, Table
 from tasks.measure_marginals import MARGINALS
 from tasks.run import Run
 from tasks.stage import stage
-from tasks.stores.artifacts import disk_errors
+from tasks.stores.artifacts import write_atomically
 
 if TYPE_CHECKING:
     from dp_core.reconstruction.base import Model
@@ -72,16 +73,14 @@ def model_file(run: Run, replicate: int) -> Path:
 
 
 def _write_tables(path: Path, tables: tuple[Table, ...]) -> None:
-    path.parent.mkdir(mode=0o700, exist_ok=True)
     arrays: dict[str, np.ndarray] = {}
     for index, table in enumerate(tables):
         arrays[f"{index}-values"] = table.values
         arrays[f"{index}-columns"] = np.array(table.clique, dtype=np.str_)
-    temporary = path.with_name(path.name + ".tmp")
-    with disk_errors("a fitted model"):
-        with temporary.open("wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
-        temporary.replace(path)
+    content = io.BytesIO()
+    np.savez(content, allow_pickle=False, **arrays)
+    # Synced before the stage is marked as finished, which is synced too.
+    write_atomically(path, content.getvalue())
 
 
 def _read_tables(run: Run, path: Path) -> tuple[Table, ...]:

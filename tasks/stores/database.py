@@ -146,14 +146,29 @@ class Rows:
         self._connection = connection
 
     def find(
-        self, *, kind: str | None = None, account: str | None = None, release: str | None = None
+        self,
+        *,
+        kind: str | None = None,
+        account: str | None = None,
+        release: str | None = None,
+        number: int | None = None,
     ) -> tuple[Row, ...]:
-        """Return the rows of a kind, an account, a release, in order."""
+        """Return the rows of a kind, an account, a release, or of one number, in order."""
         query = sa.select(_ROWS).order_by(_ROWS.c.number)
-        for column, value in (("kind", kind), ("account", account), ("release", release)):
+        for column, value in (
+            ("kind", kind),
+            ("account", account),
+            ("release", release),
+            ("number", number),
+        ):
             if value is not None:
                 query = query.where(_ROWS.c[column] == value)
         return tuple(_row(found) for found in self._connection.execute(query).mappings())
+
+    def last(self) -> Row:
+        """Return the last row; there is always one, the ledger's own."""
+        query = sa.select(_ROWS).order_by(_ROWS.c.number.desc()).limit(1)
+        return _row(self._connection.execute(query).mappings().one())
 
     def walk(self) -> Iterator[Row]:
         """Yield every row in order, without holding them all.

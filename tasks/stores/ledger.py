@@ -403,6 +403,16 @@ class Ledger:
                 or row.body.get("reservation") == reservation.number
             )
 
+    def head(self) -> Row:
+        """Return the last row."""
+        with self._database.reading() as rows:
+            return rows.last()
+
+    def holds(self, number: int, row_hash: str) -> bool:
+        """Return whether the row of that number has that hash."""
+        with self._database.reading() as rows:
+            return any(row.hash == row_hash for row in rows.find(number=number))
+
     def identity(self) -> str:
         """Return the ledger's own identifier."""
         with self._database.reading() as rows:

@@ -283,6 +283,10 @@ def test_a_ledger_put_back_from_a_backup_gives_no_second_draw(project):
     kept = {path.name: path.read_bytes() for path in noisy.iterdir()}
     (project.home / "ledger.db").write_bytes(backup)
 
+    with pytest.raises(LedgerCorrupt, match="older than what"):
+        project.release(project.folder / "second")
+    # Even where somebody deletes the note, results without a charge stop the release.
+    (project.home / "ledger.head").unlink()
     with pytest.raises(LedgerCorrupt, match="Restore the newest copy of the ledger"):
         project.release(project.folder / "second")
     assert {path.name: path.read_bytes() for path in noisy.iterdir()} == kept

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from dp_core.errors import LedgerCorrupt
-from tasks.places import assert_not_lost, home_key, ledger_exists, open_ledger
+from tasks.places import assert_not_lost, home_key, ledger_exists, note_head, open_ledger
+from tests.tasks.test_ledger import open_town
 
 
 class Sealed:
@@ -46,3 +47,31 @@ def test_a_lost_or_damaged_key_is_not_replaced(home):
     (home / "input.key").write_bytes(b"short")
     with pytest.raises(LedgerCorrupt, match="is damaged"):
         home_key(home, Sealed())
+
+
+def test_a_ledger_older_than_the_home_has_seen_is_refused(home):
+    ledger = open_ledger(home)
+    backup = (home / "ledger.db").read_bytes()
+    note_head(home, ledger)
+    open_town(ledger)
+    open_ledger(home)  # longer than noted: rows were added since
+
+    note_head(home, ledger)
+    (home / "ledger.db").write_bytes(backup)
+    with pytest.raises(LedgerCorrupt, match="older than what"):
+        open_ledger(home)
+    (home / "ledger.head").unlink()
+    open_ledger(home)
+
+
+def test_a_damaged_note_of_the_head_is_one_sentence(home):
+    note_head(home, open_ledger(home))
+    (home / "ledger.head").write_bytes(b'{"ledger":')
+    with pytest.raises(LedgerCorrupt, match="is damaged"):
+        open_ledger(home)
+
+
+def test_the_note_of_one_ledger_says_nothing_about_another(home, tmp_path, monkeypatch):
+    note_head(home, open_ledger(home))
+    monkeypatch.setenv("DP_RELEASE_LEDGER", f"sqlite:///{tmp_path / 'other.db'}")
+    assert open_ledger(home).head().number == 1
