@@ -9,6 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from dp_core.presets import PRESETS
+
 MOST_TABLES = 40
 
 
@@ -30,9 +32,18 @@ def show(what: str, answer: Mapping[str, Any]) -> None:
     }[what](console, answer)
 
 
+def _method(plan: Mapping[str, Any]) -> str:
+    """Return the preset, and the methods of its stages where the spec took others."""
+    preset = PRESETS[plan["method"]]
+    used = (plan["spec"]["select"]["method"], plan["spec"]["reconstruct"]["method"])
+    if used == (preset.select, preset.reconstruct):
+        return str(plan["method"])
+    return f"{plan['method']} with {' + '.join(used)}"
+
+
 def _plan(console: Console, plan: Mapping[str, Any]) -> None:
     console.print(
-        f"[bold]{plan['release']}[/bold]: {plan['method']}, epsilon {_number(plan['epsilon'])},"
+        f"[bold]{plan['release']}[/bold]: {_method(plan)}, epsilon {_number(plan['epsilon'])},"
         f" delta {_number(plan['delta'])}, {plan['neighbours']}, {plan['sets']}"
         f" {'sets' if plan['sets'] != 1 else 'set'} ({plan['mode']}), account {plan['account']}"
     )

@@ -136,6 +136,14 @@ def test_plan_answers_people_and_machines_without_opening_the_data(project, comm
     assert project.untouched()
 
 
+def test_plan_names_the_methods_where_they_are_not_the_presets(project, command):
+    assert (
+        ": independent, epsilon 1," in command("plan", project.write_spec(method="independent")).out
+    )
+    project.write_spec("reconstruct: {method: dense}\n", method="independent")
+    assert ": independent with one_way + dense, epsilon 1," in command("plan", project.spec).out
+
+
 def test_plan_makes_no_ledger(project, command, monkeypatch, tmp_path):
     monkeypatch.setenv("DP_RELEASE_HOME", str(tmp_path / "nowhere"))
     answer = command("plan", project.spec)
