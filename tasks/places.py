@@ -7,6 +7,8 @@ import json
 import os
 from pathlib import Path
 
+import sqlalchemy
+
 from dp_core.canonical import canonical_json
 from dp_core.errors import LedgerCorrupt
 from tasks.stores.artifacts import write_atomically
@@ -68,15 +70,26 @@ def assert_not_lost(at: Path | None = None) -> None:
     at = at or home()
     if not ledger_exists(at) and ((at / KEY).exists() or (at / "runs").exists()):
         raise LedgerCorrupt(
-            f"The home {at} has releases but no ledger any more; restore {at / 'ledger.db'} from a"
+            f"The home {at} has releases but no ledger any more; restore {_ledger_file(at)} from a"
             " backup. To begin anew with other data, set DP_RELEASE_HOME to another folder."
         )
 
 
 def ledger_exists(at: Path | None = None) -> bool:
     """Return whether there is a ledger yet; looking does not make one."""
-    at = at or home()
-    return "DP_RELEASE_LEDGER" in os.environ or (at / "ledger.db").is_file()
+    file = _ledger_file(at or home())
+    return file is None or file.is_file()
+
+
+def _ledger_file(at: Path) -> Path | None:
+    """Return the file of an SQLite ledger, None where the ledger is no file or its URL no URL."""
+    try:
+        url = sqlalchemy.make_url(_url(at))
+    except sqlalchemy.exc.ArgumentError:
+        return None
+    if url.get_backend_name() != "sqlite" or url.database in (None, "", ":memory:"):
+        return None
+    return Path(str(url.database))
 
 
 def home_key(home: Path, ledger: Ledger) -> bytes:

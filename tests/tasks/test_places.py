@@ -75,3 +75,12 @@ def test_the_note_of_one_ledger_says_nothing_about_another(home, tmp_path, monke
     note_head(home, open_ledger(home))
     monkeypatch.setenv("DP_RELEASE_LEDGER", f"sqlite:///{tmp_path / 'other.db'}")
     assert open_ledger(home).head().number == 1
+
+
+def test_a_ledger_named_by_its_url_is_not_replaced_either(home, tmp_path, monkeypatch):
+    monkeypatch.setenv("DP_RELEASE_LEDGER", f"sqlite:///{tmp_path / 'named.db'}")
+    home_key(home, open_ledger(home))
+    (tmp_path / "named.db").unlink()
+    with pytest.raises(LedgerCorrupt, match=r"restore .*named\.db"):
+        open_ledger(home)
+    assert not (tmp_path / "named.db").exists()
