@@ -21,10 +21,7 @@ from dp_core.marginals import Counter, Measurement
 from dp_core.names import table_step
 from dp_core.noise import gaussian, laplace, noisy_max
 from dp_core.privacy import Neighbours, Noise, Stage
-from dp_core.scores import InDif, Statistic
-
-VETTED: tuple[type, ...] = (InDif,)
-"""Statistics whose sensitivity is proven in `dp_core.scores`."""
+from dp_core.scores import Statistic, sensitivities
 
 
 class Curator:
@@ -65,7 +62,7 @@ class Curator:
 
     def statistic_noise(self, statistic: Statistic, cost: Fraction) -> NoiseScale:
         """Return the noise of each entry of a statistic at that cost. Public."""
-        l1, l2_squared = _sensitivities(statistic, self.neighbours)
+        l1, l2_squared = sensitivities(statistic, self.neighbours)
         return self.currency.noise(cost, l1=l1, l2_squared=l2_squared)
 
     def measure(
@@ -133,7 +130,7 @@ class Curator:
             One event of exactly `cost`. Every entry moves by at most `largest_change`, so L1 and
             squared L2 sensitivity are that times, and that squared times, the length.
         """
-        l1, l2_squared = _sensitivities(statistic, self.neighbours)
+        l1, l2_squared = sensitivities(statistic, self.neighbours)
         event = self.currency.noise_event(cost, l1=l1, l2_squared=l2_squared)
         planned = Step(stage, step, cost, event, (statistic.length,))
 
@@ -155,7 +152,7 @@ class Curator:
             TypeError: if the statistic is not one whose sensitivity is proven.
             ValueError: if the release pays on the Gaussian curve, where this has no cost.
         """
-        _sensitivities(statistic, self.neighbours)
+        sensitivities(statistic, self.neighbours)
         sensitivity = statistic.largest_change(self.neighbours)
         event = choice_event(self.currency, cost, sensitivity)
         planned = Step(stage, step, cost, event, (1,))
@@ -189,14 +186,6 @@ def choice_event(currency: Currency, cost: Fraction, sensitivity: int) -> NoisyM
     while scale**2 < squared:
         scale = Fraction(float(np.nextafter(float(scale), np.inf)))
     return NoisyMaxEvent(scale, sensitivity, gumbel)
-
-
-def _sensitivities(statistic: Statistic, neighbours: Neighbours) -> tuple[int, int]:
-    # privacy: a sensitivity is believed only where it is proven.
-    if type(statistic) not in VETTED:
-        raise TypeError(f"{type(statistic).__name__} has no proven sensitivity.")
-    change = statistic.largest_change(neighbours)
-    return change * statistic.length, change**2 * statistic.length
 
 
 def _add_noise(exact: NDArray[np.int64], grant: Grant) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ from dp_core.canonical import digest
 from dp_core.domain import Clique
 from dp_core.errors import BadInput
 from dp_core.privacy import PAYING_STAGES, Stage
-from dp_core.scores import InDif
+from dp_core.scores import sensitivities
 from dp_core.selection.allocation import shares as allocate
 from dp_core.selection.base import Selection
 from dp_core.spec import ReleaseSpec
@@ -134,18 +134,24 @@ def make_plan(spec: ReleaseSpec) -> Plan:
     selection = spec.selector.planned(domain)
     if selection is not None:
         add("measure", selection)
-    scores, score_noise = spec.selector.scores(domain), None
-    if costs["select"] and scores:
-        change = InDif(()).largest_change(privacy.neighbours)
-        score_noise = currency.noise(
-            costs["select"], l1=change * scores, l2_squared=change**2 * scores
-        )
+    statistic, score_noise = spec.selector.statistic(domain), None
+    if costs["select"] and statistic:
+        score_l1, score_l2_squared = sensitivities(statistic, privacy.neighbours)
+        score_noise = currency.noise(costs["select"], l1=score_l1, l2_squared=score_l2_squared)
     _check_rows(spec, tables)
     memory = None
     if spec.schema.rows_about is not None:
         cliques = [table.clique for table in tables]
         memory = spec.reconstructor.memory(domain, cliques, spec.rows or spec.schema.rows_about)
-    return Plan(spec, currency, costs, tuple(tables), score_noise, scores, memory)
+    return Plan(
+        spec,
+        currency,
+        costs,
+        tuple(tables),
+        score_noise,
+        statistic.length if statistic else 0,
+        memory,
+    )
 
 
 def _check_rows(spec: ReleaseSpec, tables: Sequence[PlannedTable]) -> None:
@@ -179,10 +185,10 @@ def _currency(spec: ReleaseSpec, l1: int, l2_squared: int, times: int) -> Curren
     elif shares["measure"]:
         # Which tables is not known yet: as many as there are columns is the usual outcome.
         planned.append((shares["measure"] * equal / times, l1, l2_squared, 1.0))
-    scores = spec.selector.scores(domain)
-    if shares["select"] and scores:
-        change = InDif(()).largest_change(spec.privacy.neighbours)
-        planned.append((shares["select"], change * scores, change**2 * scores, float(scores)))
+    statistic = spec.selector.statistic(domain)
+    if shares["select"] and statistic:
+        bounds = sensitivities(statistic, spec.privacy.neighbours)
+        planned.append((shares["select"], *bounds, float(statistic.length)))
     try:
         return choose_currency(
             spec.privacy.epsilon, spec.privacy.delta, noise=spec.noise, shares=planned

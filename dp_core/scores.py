@@ -81,3 +81,20 @@ class InDif:
             scaled = int(np.abs(n * table - product).sum())
             values[index] = (2 * scaled + n) // (2 * n)
         return values
+
+
+VETTED: tuple[type, ...] = (InDif,)
+"""Statistics whose sensitivity is proven in this module."""
+
+
+def sensitivities(statistic: Statistic, neighbours: Neighbours) -> tuple[int, int]:
+    """Return L1 and squared L2 sensitivity of a statistic: every entry may move by its largest.
+
+    Raises:
+        TypeError: if the statistic is not one whose sensitivity is proven here.
+    """
+    # privacy: a sensitivity is believed only where it is proven.
+    if type(statistic) not in VETTED:
+        raise TypeError(f"{type(statistic).__name__} has no proven sensitivity.")
+    change = statistic.largest_change(neighbours)
+    return change * statistic.length, change**2 * statistic.length

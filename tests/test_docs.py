@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dp_core import registry
-from dp_core.curator import VETTED
+from dp_core.scores import VETTED
 from dp_core.presets import PRESETS
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -13,6 +13,7 @@ from dp_core.marginals import Measurement
 
 if TYPE_CHECKING:
     from dp_core.curator import Curator
+    from dp_core.scores import Statistic
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +57,11 @@ class Selector(Protocol):
         They are counted beforehand, in one pass over the data.
         """
 
-    def scores(self, domain: Domain) -> int:
-        """Return how many noisy scores `select` releases, so that a plan can state their noise."""
+    def statistic(self, domain: Domain) -> Statistic | None:
+        """Return the scores that `select` releases with noise, so that a plan can state it.
+
+        None where the method does not look, or there is nothing to choose from.
+        """
 
     def select(
         self,
@@ -100,9 +104,9 @@ class PlannedSelector(ABC):
         """Return nothing: no exact count is asked about."""
         return ()
 
-    def scores(self, domain: Domain) -> int:  # noqa: ARG002
-        """Return 0: no score is released."""
-        return 0
+    def statistic(self, domain: Domain) -> Statistic | None:  # noqa: ARG002
+        """Return None: no score is released."""
+        return None
 
     def select(
         self,

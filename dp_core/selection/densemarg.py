@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from dp_core.domain import Clique, Domain
 from dp_core.marginals import Measurement
+from dp_core.scores import InDif
 from dp_core.selection.allocation import Allocation, normalise, weight
 from dp_core.selection.balance import Problem, balance, posterior_mean
 from dp_core.selection.base import Selection
@@ -59,8 +60,9 @@ class DenseMarg:
             if domain.size(pair) <= self.max_cells
         )
 
-    def scores(self, domain: Domain) -> int:
-        return len(self.needs(domain))
+    def statistic(self, domain: Domain) -> InDif | None:
+        pairs = tuple((one, two) for one, two in self.needs(domain))
+        return InDif(pairs) if pairs else None
 
     def select(
         self,
@@ -71,14 +73,12 @@ class DenseMarg:
         cost: Fraction,
         measure_cost: Fraction,
     ) -> Selection:
-        from dp_core.scores import InDif
-
-        pairs = tuple((one, two) for one, two in self.needs(domain))
+        statistic = self.statistic(domain)
+        pairs = statistic.pairs if statistic else ()
         pure = curator.currency.kind == "pure"
         noisy = np.zeros(0)
         stddev = 0.0
-        if pairs:
-            statistic = InDif(pairs)
+        if statistic:
             noisy = curator.perturb("select", "indif", statistic, cost).astype(np.float64)
             stddev = curator.statistic_noise(statistic, cost).stddev
         noise = curator.count_noise(measure_cost)

@@ -94,7 +94,7 @@ def test_pairs_that_are_too_large_are_not_even_counted():
     needs = DenseMarg(max_cells=100).needs(DOMAIN)
     assert ("c", "d") in needs
     assert ("a", "d") not in needs
-    assert DenseMarg(max_cells=100).scores(DOMAIN) == len(needs) == 4
+    assert DenseMarg(max_cells=100).statistic(DOMAIN).length == len(needs) == 4
 
 
 def test_joined_tables_get_what_their_pairs_got():
