@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from dp_core import registry
-from dp_core.scores import VETTED
 from dp_core.presets import PRESETS
+from dp_core.scores import VETTED
 
 DOCS = Path(__file__).parents[1] / "docs"
 METHODS = (DOCS / "methods.md").read_text(encoding="utf-8")
