@@ -122,9 +122,9 @@ def make_file(path: Path, rows: int) -> None:
 def work(path: Path) -> None:
     """Run the stages on the file; print time and CPU of each as JSON lines."""
     from dp_core.source import keyed_digest, open_source
-    from tasks.count_marginals import DaskCounter
-    from tasks.discretize import discretize
-    from tasks.validate_schema import validate
+    from tasks.coding import write_codes
+    from tasks.dask_counter import DaskCounter
+    from tasks.expectations import validate
 
     schema = make_schema()
     domain = schema.domain
@@ -140,7 +140,7 @@ def work(path: Path) -> None:
             elif name == "validate":
                 validate(source, schema, folder / "internal")
             elif name == "discretize":
-                store = discretize(source, schema, folder / "codes")
+                store = write_codes(source, schema, folder / "codes")
             elif name == "count 1-way":
                 assert store is not None
                 DaskCounter(store, domain).count([(one,) for one in domain.columns])

@@ -15,12 +15,9 @@ from flows.artifacts import ReleaseArtifacts
 from flows.opening import check_opening, is_publishing
 from tasks.check_quality import check_quality
 from tasks.cluster import dask_client
-from tasks.confidential_stages import (
-    count_marginals,
-    discretize,
-    identify,
-    validate_schema,
-)
+from tasks.count_marginals import count_marginals
+from tasks.discretize import discretize
+from tasks.identify import identify
 from tasks.lost import forget_lost, needs_data
 from tasks.measure_marginals import measure_basics, measure_marginals
 from tasks.places import home, note_head, open_ledger
@@ -30,6 +27,7 @@ from tasks.run import Progress, Run, silent
 from tasks.select_marginals import select_marginals
 from tasks.stores.artifacts import RunFolder
 from tasks.synthesize import synthesize
+from tasks.validate_schema import validate_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

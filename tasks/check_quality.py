@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def check_quality(run: Run) -> Mapping[str, object]:
     """Compare the sets with the noisy tables (public) and with the data (internal folder)."""
     from dp_core.bundle.checks import check_fit, utility, write_utility
-    from tasks.count_marginals import DaskCounter
+    from tasks.dask_counter import DaskCounter
 
     domain = run.spec.schema.domain
     fits = check_fit(read_measurements(run), tally_sets(run), records=records(run))

@@ -1,144 +1,16 @@
-"""Exact marginals of a code store, counted over Dask. Confidential side."""
+"""Exact counts of what is certain to be asked for; they stay in this process."""
 
 from __future__ import annotations
 
-import math
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from numpy.typing import NDArray
-
-from dp_core.code_store import CodeStore
-from dp_core.counting import MOST_CELLS, Axes, TablePlan, count_tables, plan_tables
-from dp_core.domain import Clique, Domain
-from dp_core.marginals import Marginal
-from tasks.cluster import compute, workers
-
-if TYPE_CHECKING:
-    from distributed import Client
-
-Counts = list[NDArray[np.int64]]
-
-LIVE_BYTES = 1 << 28
-"""Bytes of 64-bit counts that a call may hold in all its tasks together."""
-CACHED_BYTES = 1 << 27
+from tasks.measure_marginals import certain_cliques
+from tasks.run import Run
+from tasks.stage import stage
 
 
-class DaskCounter:
-    """Counts cliques of a store; implements `dp_core.marginals.Counter`.
+@stage("count")
+def count_marginals(run: Run) -> None:
+    """Count in one pass what will be asked for whatever the selection finds.
 
-    One task per chunk returns 64-bit count vectors, which are added pairwise up a tree: the answer
-    is a sum of integers and does not depend on how the file was cut or in which order tasks ran.
-    What was counted is kept, up to `CACHED_BYTES`, and not counted again.
+    After a crash it is counted again, which costs nothing.
     """
-
-    def __init__(self, store: CodeStore, domain: Domain, client: Client | None = None) -> None:
-        """Count a store.
-
-        Args:
-            store: Complete store of codes.
-            domain: Its domain.
-            client: Of a cluster whose workers see the store's folder; None: threads of this
-                process.
-        """
-        if store.domain != domain:
-            raise ValueError("The store's domain is another one.")
-        self._store = store
-        self._domain = domain
-        self._client = client
-        self._cached: OrderedDict[Axes, NDArray[np.int64]] = OrderedDict()
-
-    def __repr__(self) -> str:
-        return f"DaskCounter({len(self._domain)} columns, confidential)"
-
-    def count(self, cliques: Sequence[Clique]) -> Mapping[Clique, Marginal]:
-        """Return the exact marginal of each clique, its axes in the clique's own order.
-
-        Raises:
-            KeyError: if a column is not in the domain.
-            ValueError: if a clique repeats a column or has more than 2**31 cells.
-        """
-        asked = {clique: self._domain.axes(clique) for clique in cliques}
-        wanted = {tuple(sorted(axes)) for axes in asked.values()}
-        known = {axes: self._cached[axes] for axes in wanted if axes in self._cached}
-        for group in self._groups(sorted(wanted - known.keys())):
-            plan = plan_tables(self._domain.sizes, tuple(group))
-            known.update(zip(group, plan.project(self._count(plan)), strict=True))
-        self._keep(known)
-        return {
-            clique: Marginal(
-                self._domain.project(clique),
-                known[tuple(sorted(axes))].transpose([sorted(axes).index(axis) for axis in axes]),
-            )
-            for clique, axes in asked.items()
-        }
-
-    def _groups(self, cliques: Sequence[Axes]) -> list[list[Axes]]:
-        """Split cliques so that the counts of all tasks that run at a time fit `LIVE_BYTES`."""
-        room = self._cells_at_once()
-        groups: list[list[Axes]] = []
-        left = 0
-        for axes in sorted(cliques, key=self._cells):
-            cells = self._cells(axes)
-            if cells > MOST_CELLS:
-                names = ", ".join(self._domain.columns[axis] for axis in axes)
-                raise ValueError(f"The table of {names} has more than 2**31 cells.")
-            if cells > left:
-                groups.append([])
-                left = room
-            groups[-1].append(axes)
-            left -= cells
-        return groups
-
-    def _cells(self, axes: Axes) -> int:
-        return math.prod(self._domain.sizes[axis] for axis in axes)
-
-    def _cells_at_once(self) -> int:
-        # Each worker holds a result and its sum; a few more wait on the branches of the tree.
-        at_once = 2 * workers(self._client) + max(self._store.chunks, 1).bit_length()
-        return LIVE_BYTES // (8 * at_once)
-
-    def _count(self, plan: TablePlan) -> Counts:
-        if self._store.chunks == 0:
-            return count_tables([np.empty(0, np.uint8)] * len(plan.sizes), plan)
-        if plan.cells > self._cells_at_once():
-            # One enormous table: chunk after chunk, so that there are two of it, not many.
-            return _count_serially(self._store, plan)
-        from dask import delayed
-
-        leaf = delayed(_count_chunk, pure=False, traverse=False)
-        join = delayed(_add, pure=False, traverse=False)
-        nodes: list[Any] = [leaf(self._store, chunk, plan) for chunk in range(self._store.chunks)]
-        while len(nodes) > 1:
-            pairs = [join(*nodes[place : place + 2]) for place in range(0, len(nodes) - 1, 2)]
-            nodes = pairs + nodes[2 * len(pairs) :]
-        counts: Counts = compute(nodes[0], self._client)
-        return counts
-
-    def _keep(self, known: Mapping[Axes, NDArray[np.int64]]) -> None:
-        for axes, counts in known.items():
-            counts.flags.writeable = False  # shared with every later caller
-            self._cached[axes] = counts
-            self._cached.move_to_end(axes)
-        held = sum(counts.nbytes for counts in self._cached.values())
-        while held > CACHED_BYTES:
-            held -= self._cached.popitem(last=False)[1].nbytes
-
-
-def _count_chunk(store: CodeStore, chunk: int, plan: TablePlan) -> Counts:
-    return count_tables(store.read(chunk), plan)
-
-
-def _add(first: Counts, second: Counts) -> Counts:
-    # A new list: on a cluster an argument may be used again when a task is repeated.
-    return [one + other for one, other in zip(first, second, strict=True)]
-
-
-def _count_serially(store: CodeStore, plan: TablePlan) -> Counts:
-    total = _count_chunk(store, 0, plan)
-    for chunk in range(1, store.chunks):
-        for counts, more in zip(total, _count_chunk(store, chunk, plan), strict=True):
-            counts += more
-    return total
+    run.counter.count(certain_cliques(run))

@@ -1,91 +1,17 @@
-"""From the confidential files to the store of codes. Confidential side."""
+"""The file as codes; leaves nothing outside the confidential folder."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from functools import partial
 
-import pyarrow as pa
-
-from dp_core.code_store import CodeStore, StoreWriter
-from dp_core.codec import Encoded, Encoder, settle_zeros
-from dp_core.errors import SchemaViolation
-from dp_core.schema import Schema
-from dp_core.source import Source
-from tasks.cluster import threads
-
-SHOWN_RULES = 5
+from tasks.run import Run
+from tasks.stage import stage
 
 
-def discretize(
-    source: Source,
-    schema: Schema,
-    folder: Path,
-    progress: Callable[[float], None] | None = None,
-) -> CodeStore:
-    """Write the codes of every row, streamed batch by batch.
+@stage("discretize")
+def discretize(run: Run) -> None:
+    """Write the file as codes into the run's confidential folder."""
+    from tasks.coding import write_codes
 
-    Args:
-        source: The confidential files.
-        schema: Its columns are the source's.
-        folder: The store's, within the run's confidential folder.
-        progress: Called with the part that is done, 0 to 1.
-
-    Returns:
-        The complete store.
-
-    Raises:
-        SchemaViolation: if rows break an `impossible` rule and no policy settles them, or a value
-            is not in the schema (which validation reports better); the store is then incomplete.
-            The message names rules and columns only, the counts are in `internal`.
-    """
-    encoders = [Encoder(column) for column in schema.columns]
-    broken: dict[str, int] = {}
-    misfits: dict[str, int] = {}
-    # Arrow and numpy let go of the interpreter lock in the long loops.
-    with StoreWriter(folder, schema.domain) as writer, ThreadPoolExecutor(threads()) as pool:
-        for batch in source.batches():
-            encoded = list(pool.map(_encode, encoders, batch.records.columns))
-            codes = [column.codes for column in encoded]
-            for column, result in zip(schema.columns, encoded, strict=True):
-                if result.bad is not None:
-                    _count(misfits, column.name, int(result.bad.sum()))
-            if not misfits:
-                for rule in settle_zeros(schema, codes):
-                    _count(broken, rule.rule.text, rule.refused)
-            # After the first misfit the pass goes on only to count them all.
-            if not misfits and not broken:
-                writer.append(codes)
-            if progress is not None:
-                progress(batch.done)
-        if misfits or broken:
-            raise _violation(misfits, broken)
-    pa.default_memory_pool().release_unused()
-    return CodeStore(folder, schema.domain)
-
-
-def _encode(encoder: Encoder, values: pa.Array) -> Encoded:
-    return encoder.encode(values)
-
-
-def _count(counts: dict[str, int], name: str, rows: int) -> None:
-    if rows:
-        counts[name] = counts.get(name, 0) + rows
-
-
-def _violation(misfits: Mapping[str, int], broken: Mapping[str, int]) -> SchemaViolation:
-    counts = {**misfits, **broken}
-    detail = "\n".join(f"{rows} rows: {name}" for name, rows in counts.items())
-    if misfits:
-        names = ", ".join(repr(name) for name in list(misfits)[:SHOWN_RULES])
-        message = f"Values of {names} are not in the schema; validate the file against it."
-    else:
-        texts = "; ".join(f"{{{text}}}" for text in list(broken)[:SHOWN_RULES])
-        more = f" and {len(broken) - SHOWN_RULES} more" if len(broken) > SHOWN_RULES else ""
-        message = (
-            f"The file has rows that break the `impossible` rule {texts}{more}; correct the file"
-            " or the rule, or give the rule's last column `missing: level` and"
-            " `out_of_range: missing`."
-        )
-    return SchemaViolation(message, internal=detail)
+    progress = partial(run.progress, "discretize")
+    write_codes(run.source, run.spec.schema, run.codes, progress)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dp_core.code_store import CodeStore
     from dp_core.curator import Curator
     from dp_core.source import Source
-    from tasks.count_marginals import DaskCounter
+    from tasks.dask_counter import DaskCounter
 
 Progress = Callable[[str, float], None]
 """Called with a stage's name and the part of it that is done, 0 to 1. Public values only."""
@@ -99,7 +99,7 @@ class Run:
     @cached_property
     def counter(self) -> DaskCounter:
         """Exact counts of the confidential file; shared so that nothing is counted twice."""
-        from tasks.count_marginals import DaskCounter
+        from tasks.dask_counter import DaskCounter
 
         return DaskCounter(self.store, self.spec.schema.domain, self.client)
 

@@ -164,7 +164,7 @@ def project(tmp_path: Path, home: Path) -> Project:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave Great Expectations out: our own counts stop a file as well, and it takes its time."""
-    from tasks import validate_schema
+    from tasks import expectations
 
     class NoSuite:
         rules = ()
@@ -174,7 +174,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         def judge(self, _profiles: object) -> set[object]:
             return set()
 
-    monkeypatch.setattr(validate_schema, "Suite", NoSuite)
+    monkeypatch.setattr(expectations, "Suite", NoSuite)
 
 
 @dataclass

@@ -136,7 +136,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from flows.release import carry_out
-from tasks import validate_schema
+from tasks import expectations
 from tasks.stores import session
 
 class Suite:  # Great Expectations takes seconds to import, and our own counts stop a file as well
@@ -144,7 +144,7 @@ class Suite:  # Great Expectations takes seconds to import, and our own counts s
     def __init__(self, schema): ...
     def judge(self, profiles): return set()
 
-validate_schema.Suite = Suite
+expectations.Suite = Suite
 
 def perform(stage, run):
     if stage.name == {stage!r}:

@@ -16,8 +16,8 @@ from dp_core.profiles import Profile, Profiler
 from dp_core.schema import Column, Level, Schema
 from dp_core.source import open_source
 from dp_core.structural_zeros import StructuralZeros
-from tasks import validate_schema
-from tasks.validate_schema import Report, Suite, load_great_expectations, message, validate
+from tasks import expectations
+from tasks.expectations import Report, Suite, load_great_expectations, message, validate
 
 CANARY = "zq7canary"
 
@@ -129,7 +129,7 @@ def test_policies_settle_what_they_say(tmp_path):
 
 
 def test_every_partition_has_its_own_counts(tmp_path, monkeypatch):
-    monkeypatch.setattr(validate_schema, "WINDOW", 2)
+    monkeypatch.setattr(expectations, "WINDOW", 2)
     schema = schema_of(column("age", "integer"))
     refusal(tmp_path, schema, {"age": ["1", "2", "99", "98", "3", "97"]}, files=5)
     partitions = report_in(tmp_path)["partitions"]
@@ -139,7 +139,7 @@ def test_every_partition_has_its_own_counts(tmp_path, monkeypatch):
 
 
 def test_row_groups_are_judged_in_windows(tmp_path, monkeypatch):
-    monkeypatch.setattr(validate_schema, "WINDOW", 3)
+    monkeypatch.setattr(expectations, "WINDOW", 3)
     schema = schema_of(column("age", "integer"), column("sex", "category", missing="level"))
     table = pa.table({"age": pa.array([3] * 99 + [81], pa.int32()), "sex": ["m", None] * 50})
     pq.write_table(table, tmp_path / "d.parquet", row_group_size=10)

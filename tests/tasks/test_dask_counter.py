@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from dp_core.code_store import CodeStore, StoreWriter
 from dp_core.domain import Domain
 from dp_core.errors import BadInput, StageFailed
-from tasks import count_marginals
+from tasks import dask_counter
 from tasks.cluster import dask_client, workers
-from tasks.count_marginals import DaskCounter
+from tasks.dask_counter import DaskCounter
 
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 5, 300, 40))
 CLIQUES = [(), ("c",), ("b", "a"), ("d", "a", "b"), ("a", "b"), ("c", "d")]
@@ -71,8 +71,8 @@ def test_a_caller_cannot_change_what_the_next_one_gets(tmp_path):
 @pytest.mark.parametrize("live", [8 * 4 * 1000, 8])
 def test_little_memory_gives_the_same_counts_in_more_passes(tmp_path, monkeypatch, live):
     columns, store = make_store(tmp_path / "s", 500, 100)
-    monkeypatch.setattr(count_marginals, "LIVE_BYTES", live)
-    monkeypatch.setattr(count_marginals, "CACHED_BYTES", 1000)
+    monkeypatch.setattr(dask_counter, "LIVE_BYTES", live)
+    monkeypatch.setattr(dask_counter, "CACHED_BYTES", 1000)
     counter = DaskCounter(store, DOMAIN)
     assert len(counter._groups([(0,), (1,), (0, 2), (2, 3)])) > 1
     for clique, marginal in counter.count(CLIQUES).items():

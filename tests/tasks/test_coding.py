@@ -12,7 +12,7 @@ from dp_core.errors import SchemaViolation, StageFailed
 from dp_core.schema import Column, Level, Schema
 from dp_core.source import open_source
 from dp_core.structural_zeros import Rule, StructuralZeros
-from tasks.discretize import discretize
+from tasks.coding import write_codes
 
 AGES = tuple(Fraction(edge) for edge in (0, 15, 65, 100))
 CHILD_MARRIED = Rule(("age", "marital"), ((0,), (1,)), 'age: "<15", marital: married')
@@ -56,7 +56,7 @@ def test_codes_do_not_depend_on_kind_or_cut_of_the_files(tmp_path_factory, rows,
     ages, maritals = map(list, zip(*rows, strict=True))
     cuts = sorted(min(cut, len(rows)) for cut in cuts)
     source = write_files(folder, ages, maritals, cuts, kind)
-    store = discretize(source, schema_of(), folder / "codes")
+    store = write_codes(source, schema_of(), folder / "codes")
     expected = [[1 if age < 65 else 2 for age in ages], [int(m == "m") for m in maritals]]
     assert codes_of(store).tolist() == expected
 
@@ -64,14 +64,14 @@ def test_codes_do_not_depend_on_kind_or_cut_of_the_files(tmp_path_factory, rows,
 def test_progress_is_told(tmp_path):
     done = []
     source = write_files(tmp_path, [20], ["s"], [], "parquet")
-    discretize(source, schema_of(), tmp_path / "codes", done.append)
+    write_codes(source, schema_of(), tmp_path / "codes", done.append)
     assert done == [1]
 
 
 def test_a_broken_rule_stops_with_its_text_and_leaves_no_store(tmp_path):
     source = write_files(tmp_path, [3, 4, 30], ["m", "m", "m"], [2], "csv")
     with pytest.raises(SchemaViolation) as caught:
-        discretize(source, schema_of(), tmp_path / "codes")
+        write_codes(source, schema_of(), tmp_path / "codes")
     assert '{age: "<15", marital: married}' in caught.value.message
     assert "2" not in caught.value.message
     assert caught.value.internal == '2 rows: age: "<15", marital: married'
@@ -82,13 +82,13 @@ def test_a_broken_rule_stops_with_its_text_and_leaves_no_store(tmp_path):
 def test_a_rule_is_settled_where_the_schema_says_so(tmp_path):
     schema = schema_of({"missing": "level", "out_of_range": "missing"})
     source = write_files(tmp_path, [3, 30], ["m", "m"], [], "csv")
-    assert codes_of(discretize(source, schema, tmp_path / "codes")).tolist() == [[0, 1], [2, 1]]
+    assert codes_of(write_codes(source, schema, tmp_path / "codes")).tolist() == [[0, 1], [2, 1]]
 
 
 def test_values_outside_the_schema_stop_it_even_without_validation(tmp_path):
     source = write_files(tmp_path, [3, 100, 200], ["s", "s", "zq7canary"], [1], "csv")
     with pytest.raises(SchemaViolation) as caught:
-        discretize(source, schema_of(), tmp_path / "codes")
+        write_codes(source, schema_of(), tmp_path / "codes")
     assert "'age', 'marital'" in caught.value.message
     assert "zq7canary" not in caught.value.message
     assert caught.value.internal == "2 rows: age\n1 rows: marital"

@@ -1,0 +1,18 @@
+"""Ties a release to its input, so that nothing later can be measured on another file."""
+
+from __future__ import annotations
+
+from tasks.run import Run
+from tasks.stage import stage
+
+
+@stage("identify")
+def identify(run: Run) -> None:
+    """Bind the reservation to the keyed hash of the input, or refuse another input.
+
+    Privacy:
+        The hash is keyed; it goes to the ledger's sealed table and nowhere else.
+    """
+    from dp_core.source import keyed_digest
+
+    run.ledger.bind_input(run.reservation, keyed_digest(run.source, run.key), run.key)
