@@ -6,7 +6,8 @@ from pathlib import Path
 
 from dp_core.errors import BadInput
 from tasks.stores.artifacts import RunFolder
-from tasks.stores.ledger import Ledger, Reservation
+from tasks.stores.ledger import Ledger
+from tasks.stores.reservations import Reservation
 
 
 def abandon(home: Path, ledger: Ledger, name: str) -> Reservation:

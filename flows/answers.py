@@ -10,8 +10,10 @@ from pathlib import Path
 from dp_core.errors import BadInput
 from dp_core.plan import Plan, PlannedTable
 from dp_core.privacy import PAYING_STAGES
+from tasks.stores.accounts import Account
 from tasks.stores.artifacts import RunFolder
-from tasks.stores.ledger import Account, Ledger, Reservation
+from tasks.stores.ledger import Ledger
+from tasks.stores.reservations import Reservation
 
 STAGE_NAMES = (
     "validate",

@@ -10,7 +10,7 @@ from dp_core.plan import Plan, make_plan
 from dp_core.spec_file import load_spec
 from tasks.places import home, open_ledger
 from tasks.stores.artifacts import RunFolder
-from tasks.stores.ledger import Reservation
+from tasks.stores.reservations import Reservation
 
 
 def check_opening(spec: Path, out: Path, *, release: str | None = None) -> Plan:

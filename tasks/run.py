@@ -13,7 +13,8 @@ from dp_core.plan import Plan
 from dp_core.spec import ReleaseSpec
 from tasks.places import home_key
 from tasks.stores.artifacts import RunFolder
-from tasks.stores.ledger import Ledger, Reservation
+from tasks.stores.ledger import Ledger
+from tasks.stores.reservations import Reservation
 from tasks.stores.session import LedgerSession
 
 if TYPE_CHECKING:

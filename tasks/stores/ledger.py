@@ -10,12 +10,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from dp_core.accounting.currency import Currency, Kind
-from dp_core.accounting.events import event_from_json
 from dp_core.canonical import canonical_json
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
 from dp_core.ledger import Step, check_steps
@@ -24,38 +21,20 @@ from dp_core.privacy import Neighbours
 from dp_core.receipts import START, Row, row_hash
 from tasks.stores.accounts import Account, check_account, read_account
 from tasks.stores.database import Database, Rows
+from tasks.stores.reservations import (
+    Charge,
+    Reservation,
+    continued,
+    give_back,
+    identity_of,
+    planned,
+    read_charges,
+    read_reservation,
+    require_open,
+)
 
 MOST_ATTEMPTS = 5
 """Draws of one result that may fail for outside reasons before a person has to look."""
-
-
-@dataclass(frozen=True, slots=True)
-class Charge:
-    """A step that was paid for, and whether its result is committed."""
-
-    number: int
-    stage: str
-    step: str
-    cost: Fraction
-    body: Mapping[str, object]
-    batch: str
-    attempts: int
-    result: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Reservation:
-    """The latest promise to a release."""
-
-    number: int
-    release: str
-    account: str
-    plan: str
-    epsilon: Fraction
-    delta: Fraction
-    currency: Currency
-    costs: Mapping[str, Fraction]
-    outcome: str | None
 
 
 class Ledger:
@@ -138,7 +117,7 @@ class Ledger:
     def check(self, plan: Plan) -> None:
         """Raise what `reserve` would raise now; records nothing."""
         with self._database.reading() as rows:
-            if _continued(rows, plan) is None:
+            if continued(rows, plan) is None:
                 # An open reservation of it spent nothing, or `_continued` would have said so.
                 account = read_account(rows, plan.spec.account, without=plan.spec.release)
                 check_account(account, plan)
@@ -156,13 +135,13 @@ class Ledger:
         spec = plan.spec
         privacy = spec.privacy
         with self._database.writing() as rows:
-            held = _continued(rows, plan)
+            held = continued(rows, plan)
             if held is not None:
                 return held
-            earlier = _reservation(rows, spec.release)
+            earlier = read_reservation(rows, spec.release)
             if earlier is not None and earlier.outcome is None:
                 # It was for another plan and spent nothing; left open it could never be settled.
-                _give_back(rows, earlier)
+                give_back(rows, earlier)
             check_account(read_account(rows, spec.account), plan)
             body = {
                 "epsilon": str(privacy.epsilon),
@@ -175,7 +154,7 @@ class Ledger:
                 "costs": {stage: str(cost) for stage, cost in plan.costs.items()},
             }
             rows.append("reserve", account=spec.account, release=spec.release, body=body)
-            reservation = _reservation(rows, spec.release)
+            reservation = read_reservation(rows, spec.release)
         assert reservation is not None
         return reservation
 
@@ -234,7 +213,7 @@ class Ledger:
     def reservation(self, release: str) -> Reservation | None:
         """Return the latest reservation of a release, None if it never had one."""
         with self._database.reading() as rows:
-            return _reservation(rows, release)
+            return read_reservation(rows, release)
 
     def charge(
         self, reservation: Reservation, batch: str, steps: Sequence[Step]
@@ -249,11 +228,11 @@ class Ledger:
         """
         check_steps(reservation.currency, steps)
         with self._database.writing() as rows:
-            _require_open(rows, reservation)
-            charges = _charges(rows, reservation)
+            require_open(rows, reservation)
+            charges = read_charges(rows, reservation)
             old = [charge for charge in charges if charge.batch == batch]
             if old:
-                if [_identity(charge) for charge in old] != [_planned(step) for step in steps]:
+                if [identity_of(charge) for charge in old] != [planned(step) for step in steps]:
                     raise StageFailed(
                         f"{batch!r} of release {reservation.release!r} was charged for other"
                         " measurements than are asked for now; abandon the release."
@@ -283,7 +262,7 @@ class Ledger:
                         "event": step.event.to_json(),
                     },
                 )
-            return tuple(c for c in _charges(rows, reservation) if c.batch == batch)
+            return tuple(c for c in read_charges(rows, reservation) if c.batch == batch)
 
     def attempt(self, reservation: Reservation, batch: str) -> None:
         """Record that a charged result which never reached the disk is drawn again.
@@ -292,8 +271,8 @@ class Ledger:
             StageFailed: after too many attempts, or if the result was committed.
         """
         with self._database.writing() as rows:
-            _require_open(rows, reservation)
-            charges = [c for c in _charges(rows, reservation) if c.batch == batch]
+            require_open(rows, reservation)
+            charges = [c for c in read_charges(rows, reservation) if c.batch == batch]
             if any(charge.result for charge in charges):
                 raise StageFailed(f"The result of {batch!r} is committed; it is not drawn again.")
             attempts = max(charge.attempts for charge in charges)
@@ -308,13 +287,13 @@ class Ledger:
     def charges(self, reservation: Reservation, batch: str | None = None) -> tuple[Charge, ...]:
         """Return the charges of a release, or of one batch of it."""
         with self._database.reading() as rows:
-            charges = _charges(rows, reservation)
+            charges = read_charges(rows, reservation)
         return tuple(c for c in charges if batch is None or c.batch == batch)
 
     def commit(self, reservation: Reservation, batch: str, result: str) -> None:
         """Bind a stored result, by the hash of its file, to the charges that paid for it."""
         with self._database.writing() as rows:
-            _require_open(rows, reservation)
+            require_open(rows, reservation)
             rows.append(
                 "commit",
                 account=reservation.account,
@@ -340,8 +319,8 @@ class Ledger:
             (Rogers, Roth, Ullman & Vadhan 2016: a filter is no odometer).
         """
         with self._database.writing() as rows:
-            _require_open(rows, reservation)
-            charges = _charges(rows, reservation)
+            require_open(rows, reservation)
+            charges = read_charges(rows, reservation)
             spent = sum((charge.cost for charge in charges), Fraction(0))
             currency = reservation.currency
             if outcome == "returned" and charges:
@@ -367,7 +346,7 @@ class Ledger:
                     "delta": str(delta),
                 },
             )
-            settled = _reservation(rows, reservation.release)
+            settled = read_reservation(rows, reservation.release)
         assert settled is not None
         return settled
 
@@ -477,113 +456,3 @@ def _verify_inputs(rows: Rows, key: bytes) -> None:
     for row in rows.find(kind="charge"):
         if row.body["reservation"] not in sealed:
             raise LedgerCorrupt(f"The input recorded for release {row.release!r} is missing.")
-
-
-def _continued(rows: Rows, plan: Plan) -> Reservation | None:
-    """Return the reservation that a release goes on with, None where it needs a new one.
-
-    Raises:
-        BadInput: if the name was used, or is under way with another plan.
-    """
-    name = plan.spec.release
-    held = _reservation(rows, name)
-    if held is None or held.outcome == "returned":
-        return None
-    if held.outcome is not None:
-        raise BadInput(
-            f"The name {name!r} is used: that release is {held.outcome}. A release is made once;"
-            " choose a new name under `release`."
-        )
-    if held.plan == plan.hash:
-        return held
-    if not _charges(rows, held):
-        # It spent nothing: a corrected spec may begin again once it is given back.
-        return None
-    raise BadInput(
-        f"Release {name!r} is under way with another plan: spec or schema changed since. Undo the"
-        f" change and `dp-release resume {name}`, or `dp-release abandon {name}` and choose a new"
-        " name."
-    )
-
-
-def _reservation(rows: Rows, release: str) -> Reservation | None:
-    found = rows.find(kind="reserve", release=release)
-    if not found:
-        return None
-    row = found[-1]
-    ends = [
-        end
-        for end in rows.find(kind="settle", release=release)
-        if end.body["reservation"] == row.number
-    ]
-    currency: Any = row.body["currency"]
-    costs: Any = row.body["costs"]
-    kind: Kind = currency["kind"]
-    return Reservation(
-        number=row.number,
-        release=release,
-        account=row.account,
-        plan=str(row.body["plan"]),
-        epsilon=Fraction(str(row.body["epsilon"])),
-        delta=Fraction(str(row.body["delta"])),
-        currency=Currency(kind, Fraction(currency["limit"])),
-        costs={stage: Fraction(cost) for stage, cost in costs.items()},
-        outcome=str(ends[0].body["outcome"]) if ends else None,
-    )
-
-
-def _charges(rows: Rows, reservation: Reservation) -> tuple[Charge, ...]:
-    mine = [
-        row
-        for row in rows.find(release=reservation.release)
-        if row.body.get("reservation") == reservation.number
-    ]
-    results = {row.body["batch"]: str(row.body["result"]) for row in mine if row.kind == "commit"}
-    attempts = rows.attempts(reservation.number)
-    return tuple(
-        Charge(
-            number=row.number,
-            stage=str(row.body["stage"]),
-            step=str(row.body["step"]),
-            cost=Fraction(str(row.body["cost"])),
-            body=row.body,
-            batch=str(row.body["batch"]),
-            attempts=attempts.get(str(row.body["batch"]), 1),
-            result=results.get(row.body["batch"]),
-        )
-        for row in mine
-        if row.kind == "charge"
-    )
-
-
-def _identity(charge: Charge) -> tuple[object, ...]:
-    event: Any = charge.body["event"]
-    return charge.stage, charge.step, charge.cost, event_from_json(event)
-
-
-def _planned(step: Step) -> tuple[object, ...]:
-    return step.stage, step.name, step.cost, step.event
-
-
-def _give_back(rows: Rows, reservation: Reservation) -> None:
-    rows.append(
-        "settle",
-        account=reservation.account,
-        release=reservation.release,
-        body={
-            "reservation": reservation.number,
-            "outcome": "returned",
-            "spent": "0",
-            "epsilon": "0",
-            "delta": "0",
-        },
-    )
-
-
-def _require_open(rows: Rows, reservation: Reservation) -> None:
-    held = _reservation(rows, reservation.release)
-    if held is None or held.number != reservation.number or held.outcome is not None:
-        raise StageFailed(
-            f"Release {reservation.release!r} no longer holds its reservation;"
-            f" `dp-release status {reservation.release}` shows what became of it."
-        )

@@ -34,7 +34,8 @@ from dp_core.ledger import Draw, Grant, Step
 from dp_core.privacy import Neighbours
 from dp_core.receipts import result_hash
 from tasks.stores.artifacts import disk_errors, sync_folder
-from tasks.stores.ledger import Ledger, Reservation
+from tasks.stores.ledger import Ledger
+from tasks.stores.reservations import Reservation
 
 MAGIC = b"DPNOISE1"
 
