@@ -61,4 +61,4 @@ def test_the_ledger_s_table_is_the_one_in_the_code():
 
     assert session.__doc__ is not None
     assert cases((DOCS / "design.md").read_text(encoding="utf-8")) == cases(session.__doc__)
-    assert len(cases(session.__doc__)) == 6
+    assert len(cases(session.__doc__)) == 7

@@ -8,6 +8,7 @@ facts only, the ledger's rows and a complete result on disk:
 | no | no | no | charge, draw, store, commit |
 | yes | no | no | draw under the same charge: its noise was never seen by anyone |
 | yes | no | yes | commit (the crash came between rename and commit) |
+| yes | no | damaged, or another's | refuse: under its name it was whole, and may have been read |
 | yes | yes | yes, hash as committed | read it |
 | yes | yes | no, or another hash | refuse: a committed result is never drawn again |
 | no | no | yes | refuse: the ledger is older than the folder, as a restored backup is |
@@ -87,9 +88,15 @@ class LedgerSession:
             if stored is not None:
                 self.ledger.commit(self.reservation, batch, _fingerprint(grants, stored))
                 return _pair(grants, stored)
-            # privacy: no complete result means its noise was never read by anyone; what an
+            if path.exists():
+                # privacy: it got its name only when it was whole, so its noise may have been read.
+                raise StageFailed(
+                    f"The noisy result {path.name!r} of release {self.reservation.release!r} is"
+                    " damaged or another's, and may have been read: it is never drawn again."
+                    " Restore it from a backup and resume, or abandon the release."
+                )
+            # privacy: no result under its name means its noise was never read by anyone; what an
             # interrupted write may have left is erased before anything is drawn again.
-            path.unlink(missing_ok=True)
             path.with_name(path.name + ".tmp").unlink(missing_ok=True)
             self.ledger.attempt(self.reservation, batch)
             attempt += 1

@@ -331,15 +331,24 @@ def test_what_an_interrupted_write_left_is_erased_before_anything_is_drawn_again
 
 
 @pytest.mark.parametrize("cut", [5, 100, 39])
-def test_a_torn_result_is_no_result(session, steps, monkeypatch, cut):
+def test_a_torn_result_may_have_been_read_and_is_never_drawn_again(
+    session, steps, monkeypatch, cut
+):
     noise = Noise()
     with monkeypatch.context() as patch:
         patch.setattr(Ledger, "commit", _crash)
         with pytest.raises(Crash):
             session.perform(BATCH, steps, noise)
-    stored(session).write_bytes(stored(session).read_bytes()[:-cut])
-    assert same(session.perform(BATCH, steps, noise), noise.drawn[1])
-    assert len(noise.drawn) == 2
+    whole = stored(session).read_bytes()
+    stored(session).write_bytes(whole[:-cut])
+    with pytest.raises(StageFailed, match="never drawn again"):
+        session.perform(BATCH, steps, noise)
+    assert len(noise.drawn) == 1
+    assert stored(session).read_bytes() == whole[:-cut]
+    assert attempts(session) == 1
+
+    stored(session).write_bytes(whole)
+    assert same(session.perform(BATCH, steps, noise), noise.drawn[0])
 
 
 def test_a_result_that_cannot_be_read_now_is_kept_and_not_drawn_again(session, steps, monkeypatch):
@@ -368,7 +377,9 @@ def test_the_result_of_another_charge_is_not_taken_for_this_one(session, steps):
     ]
     theirs, ours = Noise(), Noise()
     session_module._draw_and_store(stored(session), strangers, 1, theirs)
-    assert same(session.perform(BATCH, steps, ours), ours.drawn[0])
+    with pytest.raises(StageFailed, match="or another's"):
+        session.perform(BATCH, steps, ours)
+    assert ours.drawn == []
 
 
 def test_the_result_of_another_shape_is_not_taken_for_this_one(session, steps):
@@ -380,7 +391,9 @@ def test_the_result_of_another_shape_is_not_taken_for_this_one(session, steps):
     ]
     session_module._draw_and_store(stored(session), others, 1, Noise())
     ours = Noise()
-    assert same(session.perform(BATCH, steps, ours), ours.drawn[0])
+    with pytest.raises(StageFailed, match="or another's"):
+        session.perform(BATCH, steps, ours)
+    assert ours.drawn == []
 
 
 def test_after_too_many_attempts_a_person_has_to_look(session, steps):
