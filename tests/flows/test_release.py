@@ -405,3 +405,9 @@ def test_receipts_do_not_tell_that_an_earlier_attempt_broke_the_schema(project):
     assert kinds.count("reserve") == kinds.count("settle") == 1
     assert project.kinds().count("reserve") == 2
     assert verify(project.out).passed
+
+
+def test_the_stages_that_are_shown_are_those_of_the_flow():
+    from flows import answers, release
+
+    assert answers.STAGE_NAMES == release.STAGE_NAMES
