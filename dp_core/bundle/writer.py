@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -40,7 +40,7 @@ def check_destination(folder: Path) -> None:
         above = folder.parent
         while not above.exists() and above != above.parent:
             above = above.parent
-        if not above.is_dir() or not _takes_folders(above):
+        if not above.is_dir() or not _takes_folders(above, folder.name):
             raise BadInput(
                 f"The output folder {folder} cannot be made: {above} is not a folder in which you"
                 " may write."
@@ -56,10 +56,15 @@ def check_destination(folder: Path) -> None:
         ) from None
 
 
-def _takes_folders(folder: Path) -> bool:
+def _takes_folders(above: Path, name: str) -> bool:
     """Return whether a folder can be made in this one: permissions alone do not tell."""
+    # One name for one bundle: what a killed process left is found here, and goes.
+    probe = above / f".{name}.probe"
     try:
-        os.rmdir(tempfile.mkdtemp(prefix=".dp-release-", dir=folder))
+        with contextlib.suppress(FileExistsError):
+            probe.mkdir()
+        with contextlib.suppress(FileNotFoundError):
+            probe.rmdir()
     except OSError:
         return False
     return True

@@ -158,6 +158,14 @@ def test_what_a_killed_attempt_left_is_cleared_away(tmp_path, parts):
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
+def test_a_look_at_the_place_leaves_nothing_nor_does_one_that_was_killed(tmp_path):
+    check_destination(tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+    (tmp_path / ".out.probe").mkdir()  # killed before it took it away
+    check_destination(tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_synthetic_set_that_has_gone_is_a_failed_stage(tmp_path, parts):
     gone = [parts["synthetic"][0], tmp_path / "gone.parquet"]
     with pytest.raises(StageFailed, match="Synthetic set 2 is missing"):
