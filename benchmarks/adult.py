@@ -32,7 +32,7 @@ from dp_core.accounting.currency import Currency, largest_limit
 from dp_core.curator import Curator
 from dp_core.dataset import Dataset
 from dp_core.domain import Clique, Domain
-from dp_core.ledger import MemorySession
+from dp_core.ledger.session import MemorySession
 from dp_core.marginals import Marginal, Measurement
 from dp_core.presets import PRESETS
 from dp_core.structural_zeros import StructuralZeros

@@ -16,7 +16,7 @@ from dp_core.accounting.currency import Currency, NoiseScale
 from dp_core.accounting.events import GaussianEvent, LaplaceEvent, NoisyMaxEvent
 from dp_core.accounting.sensitivity import count_l1, count_l2_squared
 from dp_core.domain import Clique, Domain
-from dp_core.ledger import Grant, Session, Step
+from dp_core.ledger.session import Grant, Session, Step
 from dp_core.marginals import Counter, Measurement
 from dp_core.names import table_step
 from dp_core.noise import gaussian, laplace, noisy_max

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dp_core.errors import BadInput
+from tasks.places import home_id
 from tasks.stores.artifacts import RunFolder
 from tasks.stores.ledger import Ledger
 from tasks.stores.reservations import Reservation
@@ -28,8 +29,8 @@ def abandon(home: Path, ledger: Ledger, name: str) -> Reservation:
     if held.outcome is not None:
         raise BadInput(f"Release {name!r} is {held.outcome} already; there is nothing to abandon.")
     folder = RunFolder(home, name)
-    with folder.held():
+    with ledger.hold(name, home_id(home)) as hold:
         # privacy: a crash between storing and committing leaves a result that anyone here can read.
-        settled = ledger.settle(held, "abandoned", stored=folder.has_results())
+        settled = hold.settle(held, "abandoned", stored=folder.has_results())
         folder.remove_confidential()
     return settled

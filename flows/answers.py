@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 
+from dp_core.accounting.composition import Amount, Terms
 from dp_core.errors import BadInput
 from dp_core.plan import Plan, PlannedTable
 from dp_core.privacy import PAYING_STAGES
-from tasks.stores.accounts import Account
+from tasks.stores.accounts import Account, Used
 from tasks.stores.artifacts import RunFolder
 from tasks.stores.ledger import Ledger
 from tasks.stores.reservations import Reservation
@@ -36,6 +37,19 @@ def amount(epsilon: Fraction, delta: Fraction) -> dict[str, object]:
         "delta": float(delta),
         "epsilon_exact": str(epsilon),
         "delta_exact": str(delta),
+    }
+
+
+def amount_facts(terms: Terms, of: Amount) -> dict[str, object]:
+    """Return an amount of an account: epsilon and delta, in a zcdp account rho as well."""
+    if terms.is_basic:
+        return amount(of.main, of.delta)
+    epsilon = terms.epsilon_of(of)
+    return amount(epsilon, terms.conversion_delta if of.main > 0 else Fraction(0)) | {
+        "rho": float(of.main),
+        "rho_exact": str(of.main),
+        "own_delta": float(of.delta),
+        "own_delta_exact": str(of.delta),
     }
 
 
@@ -71,10 +85,16 @@ def plan_facts(plan: Plan, account: Account | None) -> dict[str, object]:
         "score_noise_within": _within(plan.score_noise.half_width) if plan.score_noise else None,
         "memory_bytes": plan.memory,
         "account_found": account is not None,
-        "left": amount(account.left_epsilon, account.left_delta) if account else None,
-        "more_such_releases": account.holds(privacy.epsilon, privacy.delta) if account else None,
+        "left": amount_facts(account.terms, account.left) if account else None,
+        "more_such_releases": _more(account, plan) if account else None,
         "spec": dict(spec.document),
     }
+
+
+def _more(account: Account, plan: Plan) -> int:
+    privacy = plan.spec.privacy
+    promised = account.terms.promised(plan.currency, privacy.epsilon, privacy.delta)
+    return account.holds(promised)
 
 
 def _what(plan: Plan, stage: str) -> str:
@@ -108,21 +128,30 @@ def _within(half_width: float) -> float:
     return float(f"{half_width:.2g}") if half_width < 100 else float(round(half_width))
 
 
-def account_facts(account: Account) -> dict[str, object]:
+def account_facts(account: Account, uses: Sequence[Used]) -> dict[str, object]:
     """Return an account's total, reserved, spent and left."""
+    charter, terms = account.charter, account.terms
+    total = amount_facts(terms, terms.limit)
     return {
         "account": account.name,
-        "neighbours": account.neighbours,
-        "unit": account.unit,
-        "composition": account.composition,
-        "closed": account.closed,
-        "total": amount(account.epsilon, account.delta),
-        "reserved": amount(account.reserved_epsilon, account.reserved_delta),
-        "spent": amount(account.spent_epsilon, account.spent_delta),
-        "left": amount(account.left_epsilon, account.left_delta),
+        "neighbours": charter.neighbours,
+        "unit": charter.unit,
+        "composition": terms.composition,
+        "closed": charter.closed,
+        "owner": charter.owner,
+        "total": total | amount(terms.epsilon, terms.delta),
+        "reserved": amount_facts(terms, account.balance.reserved),
+        "spent": amount_facts(terms, account.balance.spent),
+        "left": amount_facts(terms, account.left),
         "releases": [
-            {"release": name, "outcome": outcome, **amount(epsilon, delta)}
-            for name, epsilon, delta, outcome in account.releases
+            {
+                "release": used.release,
+                "account": used.account,
+                "outcome": used.outcome,
+                "day": used.day.isoformat(),
+                **amount_facts(terms, used.amount),
+            }
+            for used in uses
         ],
     }
 
@@ -131,26 +160,20 @@ def charge_facts(ledger: Ledger, account: str) -> list[Mapping[str, object]]:
     """Return every charge of an account, in order."""
     ledger.account(account)
     facts: list[Mapping[str, object]] = []
-    rows = ledger.rows(account=account)
-    times = {
-        number: time
-        for release in dict.fromkeys(row.release for row in rows if row.release)
-        for number, time in ledger.times(release).items()
-    }
-    for row in rows:
-        if row.kind == "charge":
-            body = row.body
-            facts.append(
-                {
-                    "number": row.number,
-                    "at": times[row.number],
-                    "release": row.release,
-                    "stage": body["stage"],
-                    "step": body["step"],
-                    "cost": body["cost"],
-                    "event": body["event"],
-                }
-            )
+    for entry in ledger.entries(account=account, kinds=("charge",)):
+        body = entry.body
+        facts.append(
+            {
+                "number": entry.position,
+                "receipt": entry.receipt.number,
+                "at": entry.recorded,
+                "release": entry.receipt.release,
+                "stage": body["stage"],
+                "step": body["step"],
+                "cost": body["cost"],
+                "event": body["event"],
+            }
+        )
     return facts
 
 
@@ -220,15 +243,16 @@ def made_facts(
     folder = RunFolder(home, plan.spec.release)
     account = ledger.account(plan.spec.account)
     privacy = plan.spec.privacy
-    spent = next(item for item in account.releases[::-1] if item[0] == plan.spec.release)
+    uses = ledger.uses(account.name)
+    spent = next(used for used in uses[::-1] if used.release == plan.spec.release)
     synthesis = folder.done("synthesize") or {}
     return {
         "release": plan.spec.release,
         "account": account.name,
-        "spent": amount(spent[1], spent[2]),
+        "spent": amount(spent.epsilon, spent.delta),
         "neighbours": privacy.neighbours,
         "charges": len(_charges_of(ledger, plan.spec.release)),
-        "left": amount(account.left_epsilon, account.left_delta),
+        "left": amount_facts(account.terms, account.left),
         "out": str(out.absolute()),
         "sets": plan.spec.sets,
         "rows": (synthesis.get("rows") or [None])[0],

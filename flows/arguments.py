@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from pathlib import Path
 
+from dp_core.accounting.composition import Terms
 from dp_core.errors import BadInput, nearest
 from dp_core.names import check_name
 from dp_core.privacy import Neighbours
@@ -42,7 +43,7 @@ def person_and_reason(by: str, reason: str) -> tuple[str, str]:
 _WORDS = {
     "--neighbours": ("add-remove", "replace-one"),
     "--unit": ("row",),
-    "--composition": ("basic",),
+    "--composition": ("basic", "zcdp"),
 }
 
 
@@ -55,6 +56,21 @@ def known_word(option: str, text: str) -> str:
     if text not in _WORDS[option]:
         raise BadInput(f"{option} {text!r} is not known.{nearest(text, _WORDS[option])}")
     return text
+
+
+def account_terms(
+    composition: str, *, epsilon: Fraction, delta: Fraction, own_delta: Fraction = Fraction(0)
+) -> Terms:
+    """Return the terms of an account.
+
+    Raises:
+        BadInput: if there can be no such account.
+    """
+    known_word("--composition", composition)
+    try:
+        return Terms("zcdp" if composition == "zcdp" else "basic", epsilon, delta, own_delta)
+    except ValueError as error:
+        raise BadInput(f"There can be no such account: {error}") from None
 
 
 def relation(text: str) -> Neighbours:

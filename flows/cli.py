@@ -19,6 +19,7 @@ import click
 from dp_core.errors import BadInput, ReleaseError, StageFailed, nearest
 from dp_core.names import check_name
 from flows.arguments import (
+    account_terms,
     check_release,
     exact_number,
     known_word,
@@ -172,22 +173,24 @@ def status(release: str | None, as_json: bool) -> Mapping[str, object]:
 def abandon(release: str, as_json: bool) -> Mapping[str, object]:
     """Give up a release; its charges stay spent, its name used."""
     from flows.abandonment import abandon as give_up
-    from flows.answers import amount
+    from flows.answers import amount_facts
 
     settled = give_up(_home(), _ledger(), check_release(release))
-    account = _ledger().account(settled.account)
-    spent = next(item for item in account.releases[::-1] if item[0] == release)
+    ledger = _ledger()
+    account = ledger.account(settled.account)
+    spent = next(used for used in ledger.uses(account.name)[::-1] if used.release == release)
+    word = "epsilon" if account.terms.is_basic else "rho"
     answer = {
         "release": release,
         "outcome": settled.outcome,
         "account": account.name,
-        "spent": amount(spent[1], spent[2]),
-        "left": amount(account.left_epsilon, account.left_delta),
+        "spent": amount_facts(account.terms, spent.amount),
+        "left": amount_facts(account.terms, account.left),
     }
     if not as_json:
         click.echo(
-            f"Release {release!r} is abandoned: epsilon {float(spent[1]):.6g} stays spent, and"
-            f" account {account.name!r} has {float(account.left_epsilon):.6g} left."
+            f"Release {release!r} is abandoned: {word} {float(spent.amount.main):.6g} stays spent,"
+            f" and account {account.name!r} has {float(account.left.main):.6g} left."
             " Its confidential files are deleted."
         )
     return answer
@@ -271,18 +274,20 @@ def ledger_open(
     by, reason = person_and_reason(by, reason)
     opened = _ledger().open_account(
         check_name(account, what="account"),
-        epsilon=exact_number("--epsilon", epsilon, positive=True),
-        delta=exact_number("--delta", delta, below_one=True),
+        terms=account_terms(
+            composition,
+            epsilon=exact_number("--epsilon", epsilon, positive=True),
+            delta=exact_number("--delta", delta, below_one=True),
+        ),
         neighbours=relation(neighbours),
         unit=known_word("--unit", unit),
-        composition=known_word("--composition", composition),
         by=by,
         reason=reason,
     )
-    answer = account_facts(opened)
+    answer = account_facts(opened, ())
     if not as_json:
         _print("account", answer)
-        if not opened.delta:
+        if not opened.terms.delta:
             click.echo("With a total delta of 0 it takes releases of delta 0 only.")
     return answer
 
@@ -295,9 +300,14 @@ def ledger_show(account: str | None, as_json: bool) -> Mapping[str, object]:
     from flows.answers import account_facts
 
     if account is not None:
-        answer: dict[str, object] = account_facts(_ledger().account(account))
+        answer: dict[str, object] = account_facts(
+            _ledger().account(account), _ledger().uses(account)
+        )
     else:
-        answer = {"accounts": [account_facts(found) for found in _ledger().accounts()]}
+        found = _ledger()
+        answer = {
+            "accounts": [account_facts(one, found.uses(one.name)) for one in found.accounts()]
+        }
     if not as_json:
         _print("account" if account else "accounts", answer)
     return answer
@@ -337,10 +347,12 @@ def ledger_verify(as_json: bool) -> Mapping[str, object]:
     from tasks.places import home_key
 
     opened = _ledger()
-    count, head = opened.verify(home_key(_home(), opened))
+    found = opened.verify(home_key(_home(), opened))
     if not as_json:
-        click.echo(f"The ledger verifies: {count:,} rows, the last is {head[:16]}...")
-    return {"rows": count, "head": head, "passed": True}
+        click.echo(
+            f"The ledger verifies: {found.entries:,} entries, the last is {found.head[:16]}..."
+        )
+    return {"entries": found.entries, "head": found.head, "passed": True}
 
 
 def main() -> None:

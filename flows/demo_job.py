@@ -8,6 +8,7 @@ from fractions import Fraction
 from importlib import resources
 from pathlib import Path
 
+from dp_core.accounting.composition import Terms
 from dp_core.errors import BadInput
 from tasks.places import open_ledger
 from tasks.stores.artifacts import RunFolder
@@ -42,11 +43,8 @@ def prepare_demo(home: Path, out: Path | None) -> tuple[Path, DemoPlace]:
         (fresh / name).write_bytes((resources.files("flows.demo") / name).read_bytes())
     open_ledger(fresh).open_account(
         ACCOUNT,
-        epsilon=Fraction(1),
-        delta=Fraction("1e-9"),
+        terms=Terms("basic", Fraction(1), Fraction("1e-9")),
         neighbours="add-remove",
-        unit="row",
-        composition="basic",
         by="demo",
         reason="to try dp-release",
     )

@@ -20,12 +20,14 @@ from tasks.discretize import discretize
 from tasks.identify import identify
 from tasks.lost import forget_lost, needs_data
 from tasks.measure_marginals import measure_basics, measure_marginals
-from tasks.places import home, note_head, open_ledger
+from tasks.places import home, home_id, note_head, open_ledger
 from tasks.publish import publish, tidy
 from tasks.reconstruct import reconstruct
 from tasks.run import Progress, Run, silent
 from tasks.select_marginals import select_marginals
 from tasks.stores.artifacts import RunFolder
+from tasks.stores.hold import Hold
+from tasks.stores.ledger import Ledger
 from tasks.synthesize import synthesize
 from tasks.validate_schema import validate_schema
 
@@ -106,10 +108,12 @@ def carry_out(
     perform: Perform = Task.__call__,
 ) -> Run:
     """Open a run, hold it, and do what is not done; what stops before any charge costs nothing."""
-    folder = RunFolder(home(), check_opening(spec, out).spec.release)
+    where = home()
+    release = check_opening(spec, out).spec.release
+    ledger = open_ledger(where)
     # Held before anything is promised or given back: another process may be at work on it.
-    with folder.held(), dask_client(dask) as client:
-        run = open_run(spec, out, keep_confidential=keep_confidential)
+    with ledger.hold(release, home_id(where)) as hold, dask_client(dask) as client:
+        run = open_run(spec, out, ledger, hold, keep_confidential=keep_confidential)
         run.client = client
         note_head(run.home, run.ledger)
         try:
@@ -142,12 +146,12 @@ def make_release(run: Run, perform: Perform = Task.__call__) -> None:
 def open_run(
     spec_path: Path,
     out: Path,
+    ledger: Ledger,
+    hold: Hold,
     *,
     keep_confidential: bool = False,
 ) -> Run:
     """Return a run with its reservation; refused before anything is touched or written.
-
-    Whoever calls holds the run's folder, or is alone.
 
     Raises:
         BadInput: if spec, schema or output folder will not do.
@@ -156,8 +160,7 @@ def open_run(
     plan = check_opening(spec_path, out)
     where = home()
     folder = RunFolder(where, plan.spec.release)
-    ledger = open_ledger(where)
-    held = ledger.reservation(plan.spec.release)
+    held = hold.reservation()
     if held and not held.outcome and not folder.exists() and ledger.charges(held):
         # privacy: results of its charges lie elsewhere; to draw them here would be a second draw.
         raise StageFailed(
@@ -168,10 +171,10 @@ def open_run(
     if not is_publishing(held, plan):
         if held and not held.outcome and held.plan != plan.hash and not ledger.charges(held):
             # It spent nothing, so a corrected spec may simply begin again.
-            held = ledger.settle(held, "returned")
+            held = hold.settle(held, "returned")
         if held is None or held.outcome == "returned":
             folder.clear()
-        held = ledger.reserve(plan, sets=plan.spec.sets)
+        held = hold.reserve(plan)
     assert held is not None
     folder.begin(spec=spec_path.absolute(), out=out.absolute())
     return Run(
@@ -180,6 +183,7 @@ def open_run(
         out=out.absolute(),
         home=where,
         ledger=ledger,
+        hold=hold,
         reservation=held,
         keep_confidential=keep_confidential,
         progress=_PROGRESS.get(),
@@ -190,6 +194,6 @@ def give_back(run: Run) -> bool:
     """Return the reservation of a release that spent nothing, and whether it was one."""
     if run.ledger.charges(run.reservation):
         return False
-    run.ledger.settle(run.reservation, "returned")
+    run.hold.settle(run.reservation, "returned")
     run.folder.remove_confidential()
     return True

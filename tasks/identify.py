@@ -15,4 +15,4 @@ def identify(run: Run) -> None:
     """
     from dp_core.source import keyed_digest
 
-    run.ledger.bind_input(run.reservation, keyed_digest(run.source, run.key), run.key)
+    run.hold.bind_input(run.reservation, keyed_digest(run.source, run.key), run.key)

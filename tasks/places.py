@@ -5,17 +5,21 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import uuid
 from pathlib import Path
 
 import sqlalchemy
 
 from dp_core.canonical import canonical_json
 from dp_core.errors import LedgerCorrupt
-from tasks.stores.artifacts import write_atomically
+from dp_core.ledger.signing import Signer, read_key
+from tasks.stores.artifacts import sync_folder, write_atomically
 from tasks.stores.ledger import Ledger
 
 KEY = "input.key"
 HEAD = "ledger.head"
+IDENTITY = "home.id"
+SIGNING_KEY = "signing.key"
 
 
 def home() -> Path:
@@ -31,22 +35,41 @@ def open_ledger(at: Path | None = None) -> Ledger:
     """
     at = at or home()
     assert_not_lost(at)
-    ledger = Ledger(_url(at))
+    ledger = Ledger(_url(at), signer(at))
     _check_head(at, ledger)
     return ledger
+
+
+def signer(at: Path) -> Signer | None:
+    """Return the key that signs what this home writes, None where it has none."""
+    named = os.environ.get("DP_RELEASE_SIGNING_KEY")
+    path = Path(named).expanduser() if named else at / SIGNING_KEY
+    return read_key(path) if named or path.exists() else None
+
+
+def home_id(at: Path) -> str:
+    """Return the identifier of a home, which a release that was begun here carries."""
+    path = at / IDENTITY
+    try:
+        return path.read_text().strip()
+    except FileNotFoundError:
+        at.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _write_once(path, str(uuid.uuid4()).encode())
+        return path.read_text().strip()
 
 
 def note_head(at: Path, ledger: Ledger) -> None:
     """Note in the home how far the ledger went, so that an older copy of it is recognised."""
     last = ledger.head()
-    values = {"ledger": ledger.identity(), "number": last.number, "hash": last.hash}
+    values = {"ledger": ledger.identity(), "position": last.position, "link": last.link}
     write_atomically(at / HEAD, canonical_json(values))
 
 
 def _check_head(at: Path, ledger: Ledger) -> None:
     try:
         noted = json.loads((at / HEAD).read_bytes())
-        known = noted["ledger"] != ledger.identity() or ledger.holds(noted["number"], noted["hash"])
+        position, link = noted["position"], noted["link"]
+        known = noted["ledger"] != ledger.identity() or ledger.holds(position, link)
     except FileNotFoundError:
         return
     except (OSError, ValueError, KeyError, TypeError):
@@ -105,12 +128,8 @@ def home_key(home: Path, ledger: Ledger) -> bytes:
             " restore it from a backup."
         )
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with contextlib.suppress(FileExistsError):
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(os.urandom(32))
-            file.flush()
-            os.fsync(file.fileno())
+    if not path.exists():
+        _write_once(path, os.urandom(32))
     key = path.read_bytes()
     if len(key) != 32:
         raise LedgerCorrupt(
@@ -118,6 +137,20 @@ def home_key(home: Path, ledger: Ledger) -> bytes:
             " recognise data it has seen; restore it from a backup."
         )
     return key
+
+
+def _write_once(path: Path, content: bytes) -> None:
+    """Write a new file, whole or not at all; one that is there meanwhile is left alone."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    with contextlib.suppress(FileExistsError):
+        os.link(temporary, path)
+    temporary.unlink(missing_ok=True)
+    sync_folder(path.parent)
 
 
 def _url(at: Path) -> str:

@@ -24,7 +24,7 @@ def publish(run: Run) -> None:
     settled = run.ledger.reservation(spec.release)
     assert settled is not None
     if settled.outcome is None:
-        settled = run.ledger.settle(settled, "finished")
+        settled = run.hold.settle(settled, "finished")
     receipts = run.ledger.receipts(settled)
     sizes = run.fact("synthesize", "rows")
     assert isinstance(sizes, list)

@@ -13,6 +13,7 @@ from dp_core.plan import Plan
 from dp_core.spec import ReleaseSpec
 from tasks.places import home_key
 from tasks.stores.artifacts import RunFolder
+from tasks.stores.hold import Hold
 from tasks.stores.ledger import Ledger
 from tasks.stores.reservations import Reservation
 from tasks.stores.session import LedgerSession
@@ -46,6 +47,7 @@ class Run:
         out: Where the bundle goes.
         home: Folder of the ledger and of all runs.
         ledger: The central ledger.
+        hold: What alone may write to it for this release.
         reservation: What this release may spend.
         keep_confidential: Whether codes and counts stay when the release is done.
         progress: Told how far a stage is.
@@ -57,6 +59,7 @@ class Run:
     out: Path
     home: Path
     ledger: Ledger
+    hold: Hold
     reservation: Reservation
     keep_confidential: bool = False
     progress: Progress = field(default=silent)
@@ -110,7 +113,7 @@ class Run:
         from dp_core.curator import Curator
 
         session = LedgerSession(
-            self.ledger,
+            self.hold,
             self.reservation,
             self.spec.privacy.neighbours,
             self.folder.noisy,

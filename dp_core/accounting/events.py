@@ -20,6 +20,9 @@ class Event(Protocol):
     def rho(self) -> Fraction:
         """Zero-concentrated rho."""
 
+    def own_delta(self) -> Fraction:
+        """Probability that rho does not cover; what a conversion to epsilon adds is not in it."""
+
     def to_json(self) -> dict[str, object]:
         """Return the event in plain values, exact."""
 
@@ -46,6 +49,9 @@ class LaplaceEvent:
     def rho(self) -> Fraction:
         """Half of epsilon squared (Bun & Steinke 2016, Proposition 1.4)."""
         return self.epsilon() ** 2 / 2
+
+    def own_delta(self) -> Fraction:
+        return Fraction(0)
 
     def to_json(self) -> dict[str, object]:
         return {
@@ -77,6 +83,9 @@ class GaussianEvent:
     def rho(self) -> Fraction:
         """L2 sensitivity squared over twice the variance (Canonne et al. 2020, Theorem 4)."""
         return self.l2_sensitivity_squared / (2 * self.scale**2)
+
+    def own_delta(self) -> Fraction:
+        return Fraction(0)
 
     def to_json(self) -> dict[str, object]:
         return {
@@ -111,6 +120,9 @@ class NoisyMaxEvent:
     def rho(self) -> Fraction:
         """An eighth of epsilon squared under Gumbel noise (Cesar & Rogers 2021), else half."""
         return self.epsilon() ** 2 / (8 if self.gumbel else 2)
+
+    def own_delta(self) -> Fraction:
+        return Fraction(0)
 
     def to_json(self) -> dict[str, object]:
         return {

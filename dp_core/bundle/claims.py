@@ -12,8 +12,8 @@ from dp_core.accounting.currency import Currency, Kind
 from dp_core.accounting.events import Event, event_from_json
 from dp_core.bundle.statement import STATEMENT
 from dp_core.errors import BadInput
+from dp_core.ledger.receipts import Receipt
 from dp_core.privacy import Neighbours
-from dp_core.receipts import Row
 
 _EXACT = re.compile(r"-?[0-9]{1,2000}(/[0-9]{1,2000})?", re.ASCII)
 GARBAGE = (
@@ -64,8 +64,8 @@ class Claims:
         plan: The plan's document.
         hashes: What is hashed, the value, and the hash stated for it.
         receipts: All of them, in their order.
-        reserve: The reservation that the release spent from: the last.
-        charges: Receipts of charges against it.
+        reserve: The reservation that the release spent from: the first.
+        charges: Receipts of charges.
         committed: Batches whose result was committed, and its hash.
         settled: The receipt that ended it, if there is one.
         sets: Number of synthetic sets.
@@ -84,11 +84,11 @@ class Claims:
     currency: Currency
     plan: Mapping[str, Any]
     hashes: tuple[tuple[str, object, str], ...]
-    receipts: tuple[Row, ...]
-    reserve: Row
+    receipts: tuple[Receipt, ...]
+    reserve: Receipt
     charges: tuple[Charge, ...]
     committed: Mapping[str, str]
-    settled: Row | None
+    settled: Receipt | None
     sets: int
     rows: tuple[int, ...]
     scores: int
@@ -106,12 +106,10 @@ def read_claims(document: Mapping[str, Any]) -> Claims:
         Exception: one of `GARBAGE` if a value has not the shape it should have.
     """
     ledger, guarantee, method = document["ledger"], document["guarantee"], document["method"]
-    receipts = tuple(Row.from_json(row) for row in ledger["receipts"])
-    reservations = [row for row in receipts if row.kind == "reserve"]
-    if not reservations:
-        raise BadInput(f"{STATEMENT} holds no receipt of a reservation.")
-    reserve = reservations[-1]
-    mine = [row for row in receipts if row.body.get("reservation") == reserve.number]
+    receipts = tuple(Receipt.from_json(row) for row in ledger["receipts"])
+    if not receipts or [row.kind for row in receipts].count("reserve") != 1:
+        raise BadInput(f"{STATEMENT} holds no receipt of a reservation, or several.")
+    reserve = receipts[0]
     if guarantee["neighbours"] not in ("add-remove", "replace-one"):
         raise BadInput(f"{STATEMENT} names a neighbouring relation that is not known.")
     return Claims(
@@ -130,13 +128,13 @@ def read_claims(document: Mapping[str, Any]) -> Claims:
         ),
         receipts=receipts,
         reserve=reserve,
-        charges=tuple(_charge(row) for row in mine if row.kind == "charge"),
+        charges=tuple(_charge(row) for row in receipts if row.kind == "charge"),
         committed={
             _text(row.body["batch"]): _text(row.body["result"])
-            for row in mine
+            for row in receipts
             if row.kind == "commit"
         },
-        settled=next((row for row in mine if row.kind == "settle"), None),
+        settled=next((row for row in receipts if row.kind == "settle"), None),
         sets=_whole(document["sets"]["m"]),
         rows=tuple(_whole(rows) for rows in document["sets"]["rows"]),
         scores=len(method["selection"].get("indif", {})),
@@ -144,7 +142,7 @@ def read_claims(document: Mapping[str, Any]) -> Claims:
     )
 
 
-def _charge(row: Row) -> Charge:
+def _charge(row: Receipt) -> Charge:
     event = cast("Mapping[str, object]", row.body["event"])
     exact_fraction(event["scale"])  # bounded before anyone multiplies it
     return Charge(

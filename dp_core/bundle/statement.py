@@ -17,21 +17,20 @@ from typing import Any, Literal
 
 from dp_core.accounting.currency import Currency
 from dp_core.canonical import digest
+from dp_core.ledger.receipts import START, Receipt
 from dp_core.marginals import Measurement
 from dp_core.privacy import Privacy
-from dp_core.receipts import START, Row
 from dp_core.schema import Schema
 
 FORMAT_NAME = "dp-release bundle"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 STATEMENT = "release.json"
 """Name of the statement in the bundle."""
 
 NOT_COVERED = (
     "That this release exists. A release can be stopped by the validation of the confidential file"
-    " or by a person, so its existence says that in the end neither happened; the numbers of the"
-    " receipts, which count all rows of the ledger, can say that something was stopped before. The"
-    " out-of-range rules clip and missing, instead of reject, avoid the first.",
+    " or by a person, so its existence says that in the end neither happened. The out-of-range"
+    " rules clip and missing, instead of reject, avoid the first.",
     "The choice among draws. The operator is trusted not to repeat a noisy draw and keep the one"
     " they prefer, neither by deleting stored results nor by interrupting after reading one. The"
     " ledger shows attempts; it cannot prevent them.",
@@ -101,7 +100,7 @@ class Published:
     schema: Schema
     ledger: str
     account: str
-    receipts: tuple[Row, ...]
+    receipts: tuple[Receipt, ...]
     measurements: tuple[Measurement, ...]
     sets: int
     rows: int | tuple[int, ...]

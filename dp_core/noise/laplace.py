@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.accounting.events import LaplaceEvent
-from dp_core.ledger import Grant
+from dp_core.ledger.session import Grant
 from dp_core.noise.opendp_mechanisms import add_noise
 
 

@@ -1,14 +1,48 @@
-"""Accounts: their balance, read off reservations and settlements, and refusals that help."""
+"""Accounts as people ask about them: total, reserved, spent, left, and what each release took."""
 
 from __future__ import annotations
 
+import datetime
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dp_core.errors import BadInput, BudgetRefused, nearest
-from dp_core.plan import Plan
-from dp_core.privacy import Neighbours
-from tasks.stores.database import Rows
+from dp_core.accounting.composition import Amount, Terms
+from dp_core.errors import BadInput
+from dp_core.ledger.books import (
+    Balance,
+    Charter,
+    balance,
+    lineage,
+    promised,
+    room_on,
+    settled,
+    use,
+    used_in_period,
+)
+from tasks.stores.refusals import no_account
+from tasks.stores.rows import Rows, now
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What one release took of an account's total.
+
+    Attributes:
+        release: Name.
+        account: Account that it named; another where this one stands above it.
+        amount: In what the account adds up in.
+        epsilon, delta: Guarantee of the release by itself.
+        outcome: `finished`, `abandoned`, `returned`, or `reserved` while it is under way.
+        day: Of its reservation.
+    """
+
+    release: str
+    account: str
+    amount: Amount
+    epsilon: Fraction
+    delta: Fraction
+    outcome: str
+    day: datetime.date
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,142 +50,82 @@ class Account:
     """One protected population, its total, and what became of it.
 
     Attributes:
-        name: Unique in the ledger.
-        epsilon, delta: Total.
-        neighbours: The relation every release of it uses.
-        unit: Who is protected.
-        composition: How releases add up.
-        reserved_epsilon, reserved_delta: Promised to releases that are not finished.
-        spent_epsilon, spent_delta: Spent by releases that are.
-        closed: Whether it takes no more releases.
+        charter: Its terms.
+        balance: Reserved and spent.
+        left: What can be promised today, by the totals and calendars of all accounts that pay.
+        day: Today.
     """
 
-    name: str
-    epsilon: Fraction
-    delta: Fraction
-    neighbours: Neighbours
-    unit: str
-    composition: str
-    reserved_epsilon: Fraction
-    reserved_delta: Fraction
-    spent_epsilon: Fraction
-    spent_delta: Fraction
-    closed: bool
-    releases: tuple[tuple[str, Fraction, Fraction, str], ...]
+    charter: Charter
+    balance: Balance
+    left: Amount
+    day: datetime.date
 
     @property
-    def left_epsilon(self) -> Fraction:
-        """What no release has been promised."""
-        return self.epsilon - self.reserved_epsilon - self.spent_epsilon
+    def name(self) -> str:
+        """Unique in the ledger."""
+        return self.charter.name
 
     @property
-    def left_delta(self) -> Fraction:
-        """What no release has been promised."""
-        return self.delta - self.reserved_delta - self.spent_delta
+    def terms(self) -> Terms:
+        """Its total, and how releases add up."""
+        return self.charter.terms
 
-    def holds(self, epsilon: Fraction, delta: Fraction) -> int:
-        """Return how many more releases of (epsilon, delta) fit."""
-        fits = self.left_epsilon // epsilon
-        return int(min(fits, self.left_delta // delta) if delta else fits)
+    @property
+    def total_left(self) -> Amount:
+        """What its own total leaves, whatever its calendar says."""
+        return self.terms.limit - self.balance.used
+
+    def holds(self, amount: Amount) -> int:
+        """Return how many more releases of an amount its own total holds."""
+        left = self.total_left
+        fits = left.main // amount.main
+        return max(0, int(min(fits, left.delta // amount.delta) if amount.delta else fits))
 
 
-def read_account(rows: Rows, name: str, *, without: str | None = None) -> Account:
+def read_account(rows: Rows, name: str) -> Account:
     """Return an account with its balance.
-
-    Args:
-        rows: Of the ledger.
-        name: Of the account.
-        without: A release whose open reservation, on which nothing was charged, does not count:
-            it is given back before the release begins again.
 
     Raises:
         BadInput: if there is none of that name, naming the nearest.
     """
-    opened = rows.find(kind="open", account=name)
-    if not opened:
-        known = [row.account for row in rows.find(kind="open")]
-        hint = nearest(name, known) or " None is open yet."
-        raise BadInput(
-            f"There is no account {name!r}.{hint} Open one with `dp-release ledger open {name}"
-            " --epsilon E --delta D --by NAME --reason TEXT`."
+    accounts = lineage(rows, name)
+    if not accounts:
+        raise BadInput(no_account(rows, name))
+    charter, today = accounts[0], datetime.date.fromisoformat(now()[:10])
+    left = room_on(rows, charter, today)
+    for above in accounts[1:]:
+        if above.terms.composition == charter.terms.composition:
+            left = left.lesser(room_on(rows, above, today))
+    return Account(charter, balance(rows, name), left, today)
+
+
+def read_uses(rows: Rows, account: Account) -> tuple[Used, ...]:
+    """Return what every release took of an account's total, in the order of their reservation."""
+    names = [account.name]
+    for name in names:
+        names += rows.accounts_within(name)
+    found: list[tuple[int, Used]] = []
+    for promise, settlement in rows.promises_of(names):
+        if settlement is None:
+            amount, outcome = promised(account.charter, promise), "reserved"
+        else:
+            used = use(rows, promise.position)
+            amount = settled(account.charter, promise, used, settlement)
+            outcome = str(settlement.body["outcome"])
+        epsilon, delta = promise.epsilon, promise.delta
+        if outcome == "returned":
+            epsilon, delta = Fraction(0), Fraction(0)
+        used_by = Used(
+            promise.release, promise.account, amount, epsilon, delta, outcome, promise.day
         )
-    terms = opened[0].body
-    settled = {row.body["reservation"]: row for row in rows.find(kind="settle", account=name)}
-    releases: list[tuple[str, Fraction, Fraction, str]] = []
-    for row in rows.find(kind="reserve", account=name):
-        end = settled.get(row.number)
-        if end is None and row.release == without:
-            continue
-        body, outcome = (end.body, str(end.body["outcome"])) if end else (row.body, "reserved")
-        amounts = Fraction(str(body["epsilon"])), Fraction(str(body["delta"]))
-        releases.append((row.release, *amounts, outcome))
-    kept = [item for item in releases if item[3] != "reserved"]
-    held = [item for item in releases if item[3] == "reserved"]
-    return Account(
-        name=name,
-        epsilon=Fraction(str(terms["epsilon"])),
-        delta=Fraction(str(terms["delta"])),
-        neighbours="add-remove" if terms["neighbours"] == "add-remove" else "replace-one",
-        unit=str(terms["unit"]),
-        composition=str(terms["composition"]),
-        reserved_epsilon=sum((item[1] for item in held), Fraction(0)),
-        reserved_delta=sum((item[2] for item in held), Fraction(0)),
-        spent_epsilon=sum((item[1] for item in kept), Fraction(0)),
-        spent_delta=sum((item[2] for item in kept), Fraction(0)),
-        closed=bool(rows.find(kind="close", account=name)),
-        releases=tuple(releases),
-    )
+        found.append((promise.position, used_by))
+    return tuple(used for _, used in sorted(found, key=lambda item: item[0]))
 
 
-def check_account(account: Account, plan: Plan) -> None:
-    """Raise BudgetRefused unless the account's terms and balance allow the plan."""
-    privacy, name = plan.spec.privacy, account.name
-    if account.closed:
-        raise BudgetRefused(f"Account {name!r} is closed: no more releases can be made from it.")
-    if privacy.neighbours != account.neighbours:
-        raise BudgetRefused(
-            f"Account {name!r} protects under {account.neighbours}, but the spec asks for"
-            f" {privacy.neighbours}; set privacy.neighbours to {account.neighbours}."
-        )
-    asked = (
-        ("epsilon", privacy.epsilon, account.left_epsilon, account.epsilon),
-        ("delta", privacy.delta, account.left_delta, account.delta),
-    )
-    for word, want, left, total in asked:
-        if want > left:
-            raise BudgetRefused(
-                f"Release {plan.spec.release!r} asks for {word} {show(want)}, but account"
-                f" {name!r} has {show(left)} left of {show(total)}. {_users(account)}"
-                f"{_advice(word, left)}"
-            )
-
-
-def _users(account: Account) -> str:
-    used = [item for item in account.releases if item[1] or item[2]]
-    if not used:
-        return "No release has used it yet."
-    listed = ", ".join(
-        f"{name} ({show(epsilon)}{', unfinished' if outcome == 'reserved' else ''})"
-        for name, epsilon, _, outcome in used[-5:]
-    )
-    more = f" and {len(used) - 5} earlier" if len(used) > 5 else ""
-    return f"Used by: {listed}{more}."
-
-
-def _advice(word: str, left: Fraction) -> str:
-    if left > 0:
-        return f" The largest privacy.{word} that still fits is {show(left)}."
-    return (
-        " Set privacy.delta to 0, or name another account."
-        if word == "delta"
-        else " Nothing is left to spend."
-    )
-
-
-def show(value: Fraction) -> str:
-    """Return an exact amount as a person reads it.
-
-    >>> show(Fraction(1, 2)), show(Fraction("1e-9")), show(Fraction(3))
-    ('0.5', '1e-09', '3')
-    """
-    return f"{float(value):.6g}"
+def read_period(rows: Rows, account: Account) -> Amount | None:
+    """Return what an account used in the current period of its calendar, None without one."""
+    calendar = account.charter.calendar
+    if calendar is None:
+        return None
+    return used_in_period(rows, account.name, calendar.index(account.day))

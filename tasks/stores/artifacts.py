@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import json
 import os
 import shutil
@@ -65,26 +64,6 @@ class RunFolder:
             raise BadInput(
                 f"There is no run of release {self.release!r} here; `dp-release status` lists them."
             ) from None
-
-    @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """Hold the run for this process; the operating system lets go when the process dies.
-
-        Raises:
-            StageFailed: if another process holds it.
-        """
-        with disk_errors("the run folder"):
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock = (self.path / "lock").open("w")
-        with lock as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise StageFailed(
-                    f"Another process is working on release {self.release!r};"
-                    f" wait for it, or see `dp-release status {self.release}`."
-                ) from None
-            yield
 
     def done(self, stage: str) -> Mapping[str, Any] | None:
         """Return what a finished stage left behind, None if it is not finished."""

@@ -1,327 +1,181 @@
-"""The database under the ledger: append-only tables, and transactions that hold the write lock."""
+"""The database under the ledger: SQLite or PostgreSQL, opened, migrated, and written one at a time.
+
+A write transaction holds the one lock of the ledger from its beginning (SQLite: `BEGIN IMMEDIATE`;
+PostgreSQL: an advisory lock), so that what it reads is still true when it writes. It is on disk
+when it ends.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import uuid
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
-from dp_core.canonical import canonical_json, digest
-from dp_core.errors import BadInput, LedgerCorrupt, StageFailed
-from dp_core.receipts import LEDGER_VERSION, START, Row, make_row
+from dp_core.errors import BadInput, ReleaseError, StageFailed
+from dp_core.ledger.entries import LEDGER_VERSION
+from dp_core.ledger.signing import Signer
+from tasks.stores.rows import Rows
 
-_METADATA = sa.MetaData()
-_ROWS = sa.Table(
-    "entries",
-    _METADATA,
-    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("kind", sa.Text, nullable=False),
-    sa.Column("account", sa.Text, nullable=False),
-    sa.Column("release", sa.Text, nullable=False),
-    sa.Column("key", sa.Text, nullable=True, unique=True),
-    sa.Column("at", sa.Text, nullable=False),
-    # privacy: rows are published, and how long a stage took is an answer about the data. The day
-    # is in the chain; the time of day stands beside it, for staff.
-    sa.Column("recorded", sa.Text, nullable=False),
-    sa.Column("body", sa.Text, nullable=False),
-    sa.Column("previous", sa.Text, nullable=False),
-    sa.Column("previous_in_release", sa.Text, nullable=False),
-    sa.Column("hash", sa.Text, nullable=False, unique=True),
-    sa.Index("entries_by_account", "account", "kind"),
-    sa.Index("entries_by_release", "release", "kind"),
+SCHEMA_VERSION = "0001"
+"""The migration that this version of the program works with."""
+
+_LOCK = 0x6470_6C65_6467_6572
+"""The advisory lock of a ledger in PostgreSQL: one database holds one ledger."""
+
+# A writer that is stopped in the middle must not stop everybody: its transaction is ended.
+_POSTGRES_WRITER = (
+    "SET LOCAL synchronous_commit = on",
+    "SET LOCAL lock_timeout = '60s'",
+    "SET LOCAL idle_in_transaction_session_timeout = '60s'",
+    f"SELECT pg_advisory_xact_lock({_LOCK})",
 )
-# The keyed hash of an input identifies confidential data: it is kept out of the rows, whose
-# content and hashes leave the house in bundles, and is sealed to its row under the same key.
-_INPUTS = sa.Table(
-    "inputs",
-    _METADATA,
-    sa.Column("release", sa.Text, primary_key=True),
-    sa.Column("reservation", sa.Integer, primary_key=True),
-    sa.Column("account", sa.Text, nullable=False),
-    sa.Column("input", sa.Text, nullable=False, index=True),
-    sa.Column("seal", sa.Text, nullable=False),
-)
-# privacy: how often a draw had to be repeated is not for publication, so it is no row of a release
-# and leaves no gap in their numbers. A chain of its own makes a change of it known.
-_ATTEMPTS = sa.Table(
-    "attempts",
-    _METADATA,
-    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("reservation", sa.Integer, nullable=False, index=True),
-    sa.Column("batch", sa.Text, nullable=False),
-    sa.Column("attempt", sa.Integer, nullable=False),
-    sa.Column("recorded", sa.Text, nullable=False),
-    sa.Column("hash", sa.Text, nullable=False),
-    sa.UniqueConstraint("reservation", "batch", "attempt"),
-)
-_TABLES = ("entries", "inputs", "attempts")
+
+
+class _Undone(Exception):
+    """Ends a transaction that was only a question."""
 
 
 class Database:
-    """One ledger's tables."""
+    """One ledger's database."""
 
-    def __init__(self, url: str) -> None:
-        """Open the database, creating it if it is a new SQLite file.
+    def __init__(self, url: str, signer: Signer | None = None) -> None:
+        """Open the database; a new one becomes an empty ledger.
 
         Args:
-            url: SQLAlchemy URL.
+            url: SQLAlchemy URL of SQLite or PostgreSQL.
+            signer: Key that signs what is written.
 
         Raises:
             BadInput: if there can be no ledger at that URL.
             StageFailed: if the database does not open.
         """
         self.url = url
+        self.signer = signer
+        self._engine = _engine(url)
         try:
-            self._engine = sa.create_engine(url, poolclass=sa.NullPool)
-        except (sa.exc.ArgumentError, ImportError):
-            # The URL itself is not shown: it may hold a password where nobody looks for one.
-            raise BadInput(
-                "DP_RELEASE_LEDGER is not the URL of a ledger that this version can open;"
-                " write one such as sqlite:////folder/ledger.db, or unset it."
-            ) from None
-        if self._engine.dialect.name == "sqlite":
-            _prepare_sqlite(self._engine)
-        try:
-            self._create()
-        except sa.exc.SQLAlchemyError:
-            raise StageFailed(
-                f"The ledger at {_shown(url)} cannot be opened or is not a ledger;"
-                " check DP_RELEASE_HOME and DP_RELEASE_LEDGER, and that the disk is writable."
-            ) from None
+            self._prepare()
+        except ReleaseError:
+            raise
+        except sa.exc.SQLAlchemyError as error:
+            raise StageFailed(_unopened(url, error)) from None
+
+    @property
+    def dialect(self) -> str:
+        """`sqlite` or `postgresql`."""
+        return self._engine.dialect.name
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[Rows]:
         """Give the rows inside one write transaction; an exception leaves no trace."""
-        with self._transaction() as connection:
-            yield Rows(connection)
+        with self._errors(), self._engine.connect() as connection:
+            connection = connection.execution_options(writes=True)
+            with connection.begin():
+                if self.dialect == "postgresql":
+                    for statement in _POSTGRES_WRITER:
+                        connection.exec_driver_sql(statement)
+                rows = Rows(connection, self.signer)
+                yield rows
+                rows.write_totals()
+
+    @contextlib.contextmanager
+    def trying(self) -> Iterator[Rows]:
+        """Give the rows as `writing` does, and undo whatever was written when the block ends."""
+        with contextlib.suppress(_Undone), self.writing() as rows:
+            yield rows
+            raise _Undone
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Rows]:
-        """Give the rows as one transaction sees them."""
-        with self._transaction() as connection:
-            yield Rows(connection)
+        """Give the rows as one moment saw them; writers are not kept waiting."""
+        with self._errors(), self._engine.connect() as connection:
+            if self.dialect == "postgresql":
+                connection = connection.execution_options(
+                    isolation_level="REPEATABLE READ", postgresql_readonly=True
+                )
+            with connection.begin():
+                yield Rows(connection, None)
 
     @contextlib.contextmanager
-    def _transaction(self) -> Iterator[sa.Connection]:
+    def _errors(self) -> Iterator[None]:
         try:
-            with self._engine.begin() as connection:
-                yield connection
+            yield
         except sa.exc.IntegrityError:
             raise StageFailed(
                 "The ledger already holds this entry: another process works on the same release."
             ) from None
         except sa.exc.SQLAlchemyError as error:
-            if "disk is full" in str(error):
+            if _is_full(error):
                 raise StageFailed(
                     f"The disk is full: the ledger at {_shown(self.url)} did not take the entry."
                     " Free some space, then resume."
                 ) from None
             raise StageFailed(
-                f"The ledger at {_shown(self.url)} did not take the entry"
-                f" ({type(error).__name__}); check the disk and the database, then resume."
+                f"The ledger at {_shown(self.url)} did not answer ({type(error).__name__}); check"
+                " the database and its disk, then resume."
             ) from None
 
-    def _create(self) -> None:
-        with self._engine.begin() as connection:
-            if sa.inspect(connection).has_table("entries"):
-                return
-            _METADATA.create_all(connection)
-            for statement in _refusals(self._engine.dialect.name):
-                connection.exec_driver_sql(statement)
-            body = {"version": LEDGER_VERSION, "id": str(uuid.uuid4())}
-            Rows(connection).append("ledger", account="", body=body)
+    def _prepare(self) -> None:
+        with self._engine.connect() as connection:
+            known = sa.inspect(connection).get_table_names()
+            if "alembic_version" in known:
+                found = connection.exec_driver_sql("SELECT version_num FROM alembic_version")
+                version = found.scalar()
+                if version == SCHEMA_VERSION and "entries" in known:
+                    return
+                if version is not None and version > SCHEMA_VERSION:
+                    raise BadInput(
+                        f"The ledger at {_shown(self.url)} was made by a newer version of"
+                        " dp-release; update this one."
+                    )
+            elif "entries" in known:
+                raise BadInput(
+                    f"The ledger at {_shown(self.url)} has the format of a version before the first"
+                    " release of dp-release, which this one does not read: keep it as it is, and"
+                    " set DP_RELEASE_HOME to another folder. What it spent still counts."
+                )
+        with self.writing() as rows:
+            _migrate(rows.connection)
+            if rows.last() is None:
+                body = {"version": LEDGER_VERSION, "id": str(uuid.uuid4())}
+                rows.append("ledger", body=body)
 
 
-class Rows:
-    """The rows as one transaction sees them."""
-
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
-
-    def find(
-        self,
-        *,
-        kind: str | None = None,
-        account: str | None = None,
-        release: str | None = None,
-        number: int | None = None,
-    ) -> tuple[Row, ...]:
-        """Return the rows of a kind, an account, a release, or of one number, in order."""
-        query = sa.select(_ROWS).order_by(_ROWS.c.number)
-        for column, value in (
-            ("kind", kind),
-            ("account", account),
-            ("release", release),
-            ("number", number),
-        ):
-            if value is not None:
-                query = query.where(_ROWS.c[column] == value)
-        return tuple(_row(found) for found in self._connection.execute(query).mappings())
-
-    def last(self) -> Row:
-        """Return the last row; there is always one, the ledger's own."""
-        query = sa.select(_ROWS).order_by(_ROWS.c.number.desc()).limit(1)
-        return _row(self._connection.execute(query).mappings().one())
-
-    def walk(self) -> Iterator[Row]:
-        """Yield every row in order, without holding them all.
-
-        Raises:
-            LedgerCorrupt: if a row is not stored as it would have been written. What its hash
-                does not cover is checked here: the key, and how the body is spelled.
-        """
-        query = sa.select(_ROWS).order_by(_ROWS.c.number)
-        for found in self._connection.execution_options(yield_per=1000).execute(query).mappings():
-            row = _row(found)
-            key = _unique_key(row.kind, row.account, row.body)
-            same_day = str(found["recorded"])[:10] == row.at
-            if found["key"] != key or found["body"] != _text(row.body) or not same_day:
-                raise _changed(found)
-            yield row
-
-    def inputs(self) -> list[Mapping[str, Any]]:
-        """Return the sealed inputs. Confidential."""
-        return [dict(row) for row in self._connection.execute(sa.select(_INPUTS)).mappings()]
-
-    def add_input(self, **values: object) -> None:
-        """Add a sealed input."""
-        self._connection.execute(sa.insert(_INPUTS).values(**values))
-
-    def attempts(self, reservation: int) -> dict[str, int]:
-        """Return how often each result of a release was drawn, where that was more than once."""
-        query = sa.select(_ATTEMPTS).where(_ATTEMPTS.c.reservation == reservation)
-        found = self._connection.execute(query.order_by(_ATTEMPTS.c.number)).mappings()
-        return {row["batch"]: row["attempt"] for row in found}
-
-    def add_attempt(self, reservation: int, batch: str, attempt: int) -> None:
-        """Record that a result is drawn once more."""
-        last = self._connection.execute(
-            sa.select(_ATTEMPTS).order_by(_ATTEMPTS.c.number.desc()).limit(1)
-        ).first()
-        values: dict[str, object] = {
-            "number": last.number + 1 if last else 1,
-            "reservation": reservation,
-            "batch": batch,
-            "attempt": attempt,
-            "recorded": now(),
-        }
-        chained = digest({**values, "previous": last.hash if last else START})
-        self._connection.execute(sa.insert(_ATTEMPTS).values(**values, hash=chained))
-
-    def walk_attempts(self) -> Iterator[int]:
-        """Yield the number of every attempt, in order.
-
-        Raises:
-            LedgerCorrupt: at the first that was changed or does not follow the one before it.
-        """
-        previous = START
-        query = sa.select(_ATTEMPTS).order_by(_ATTEMPTS.c.number)
-        for count, found in enumerate(self._connection.execute(query).mappings(), start=1):
-            values = {name: value for name, value in found.items() if name != "hash"}
-            chained = digest({**values, "previous": previous})
-            if found["number"] != count or found["hash"] != chained:
-                raise LedgerCorrupt(f"Attempt {count} of the ledger was changed or is missing.")
-            previous = found["hash"]
-            yield count
-
-    def times(self, release: str) -> dict[int, str]:
-        """Return when each row of a release was recorded, to the second; for staff."""
-        query = sa.select(_ROWS.c.number, _ROWS.c.recorded).where(_ROWS.c.release == release)
-        return {row.number: row.recorded for row in self._connection.execute(query)}
-
-    def append(
-        self,
-        kind: str,
-        *,
-        account: str,
-        body: Mapping[str, object],
-        release: str = "",
-    ) -> Row:
-        """Add a row to the end of the chain; what may happen once is refused the second time."""
-        last = self._connection.execute(
-            sa.select(_ROWS.c.number, _ROWS.c.hash).order_by(_ROWS.c.number.desc()).limit(1)
-        ).first()
-        recorded = now()
-        row = make_row(
-            number=last.number + 1 if last else 1,
-            kind=kind,
-            account=account,
-            release=release,
-            at=recorded[:10],
-            body=body,
-            previous=last.hash if last else START,
-            # privacy: a new reservation begins a new chain, so that the receipts of a release do
-            # not tell that an earlier attempt was stopped, as by a file that broke the schema.
-            previous_in_release=START if kind == "reserve" else self._last_of(release),
-        )
-        values = row.to_json()
-        values["body"] = _text(body)
-        key = _unique_key(kind, account, body)
-        values |= {"key": key, "recorded": recorded}
-        self._connection.execute(sa.insert(_ROWS).values(**values))
-        return row
-
-    def _last_of(self, release: str) -> str:
-        if not release:
-            return START
-        query = sa.select(_ROWS.c.hash).where(_ROWS.c.release == release)
-        found = self._connection.execute(query.order_by(_ROWS.c.number.desc()).limit(1)).scalar()
-        return found or START
-
-
-def now() -> str:
-    """Return the time in UTC, to the second."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _row(found: sa.RowMapping) -> Row:
-    beside = ("key", "recorded")
-    values = {column.name: found[column.name] for column in _ROWS.c if column.name not in beside}
+def _engine(url: str) -> sa.Engine:
     try:
-        body = json.loads(found["body"], parse_constant=_refuse)
-        return Row.from_json({**values, "body": body})
-    except (TypeError, ValueError):
-        raise _changed(found) from None
+        parsed = sa.make_url(url)
+        if parsed.drivername in ("postgresql", "postgres"):
+            parsed = parsed.set(drivername="postgresql+psycopg")
+        options: dict[str, Any] = {}
+        if parsed.get_backend_name() == "postgresql":
+            options["connect_args"] = {"connect_timeout": 10}
+        elif parsed.get_backend_name() != "sqlite":
+            raise ImportError
+        engine = sa.create_engine(parsed, poolclass=sa.NullPool, **options)
+    except (sa.exc.ArgumentError, ImportError):
+        # The URL itself is not shown: it may hold a password where nobody looks for one.
+        raise BadInput(
+            "DP_RELEASE_LEDGER is not the URL of a ledger that this version can open; write one"
+            " such as sqlite:////folder/ledger.db or postgresql://user@host/database, or unset it."
+        ) from None
+    if engine.dialect.name == "sqlite":
+        _prepare_sqlite(engine)
+    return engine
 
 
-def _refuse(word: str) -> object:
-    raise ValueError(f"{word} is not plain JSON.")
+def _migrate(connection: sa.Connection) -> None:
+    """Bring the tables to this version, inside the transaction of the connection."""
+    from alembic import command
+    from alembic.config import Config
 
-
-def _text(body: Mapping[str, object]) -> str:
-    return canonical_json(dict(body)).decode()
-
-
-def _changed(found: sa.RowMapping) -> LedgerCorrupt:
-    return LedgerCorrupt(f"Row {found['number']} ({found['kind']}) was changed.")
-
-
-def _unique_key(kind: str, account: str, body: Mapping[str, object]) -> str | None:
-    """Return what may be in the ledger once, None for a row that may come again."""
-    reservation = body.get("reservation")
-    match kind:
-        case "ledger":
-            return kind
-        case "open" | "close":
-            return f"{kind}/{account}"
-        case "charge":
-            return f"{kind}/{reservation}/{body.get('stage')}/{body.get('step')}"
-        case "commit":
-            return f"{kind}/{reservation}/{body.get('batch')}"
-        case "settle":
-            return f"{kind}/{reservation}"
-    return None
-
-
-def _shown(url: str) -> str:
-    return sa.make_url(url).render_as_string(hide_password=True)
+    config = Config()
+    config.set_main_option("script_location", "tasks.stores:migrations")
+    config.attributes["connection"] = connection
+    command.upgrade(config, SCHEMA_VERSION)
 
 
 def _prepare_sqlite(engine: sa.Engine) -> None:
@@ -335,31 +189,37 @@ def _prepare_sqlite(engine: sa.Engine) -> None:
                 f"There can be no ledger in {folder} ({error.strerror}); set DP_RELEASE_HOME to a"
                 " folder in which you may write."
             ) from None
-        # privacy: its table of inputs is confidential, wherever DP_RELEASE_LEDGER puts the file.
+        # privacy: it holds the keyed hashes of inputs, wherever DP_RELEASE_LEDGER puts the file.
         with contextlib.suppress(OSError):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
     @sa.event.listens_for(engine, "connect")
     def _configure(connection: Any, _: object) -> None:
-        # The driver must not begin transactions behind our back: we begin them as writers.
+        # The driver must not begin transactions behind our back: we begin them.
         connection.isolation_level = None
         connection.execute("PRAGMA busy_timeout = 60000")
         connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA foreign_keys = ON")
 
     @sa.event.listens_for(engine, "begin")
     def _begin(connection: sa.Connection) -> None:
         # privacy: the write lock is taken before the balance is read, not after.
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        writes = connection.get_execution_options().get("writes")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-def _refusals(dialect: str) -> list[str]:
-    """Return statements that make the database itself refuse updates and deletes."""
-    if dialect != "sqlite":
-        raise StageFailed("This version keeps its ledger in SQLite only.")
-    return [
-        f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table}"
-        f" BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"
-        for table in _TABLES
-        for verb in ("UPDATE", "DELETE")
-    ]
+def _unopened(url: str, error: sa.exc.SQLAlchemyError) -> str:
+    if _is_full(error):
+        return f"The disk is full: the ledger at {_shown(url)} cannot be opened. Free some space."
+    return (
+        f"The ledger at {_shown(url)} cannot be opened or is not a ledger; check DP_RELEASE_HOME"
+        " and DP_RELEASE_LEDGER, and that the disk is writable or the database server runs."
+    )
+
+
+def _is_full(error: sa.exc.SQLAlchemyError) -> bool:
+    state = getattr(getattr(error, "orig", None), "sqlstate", None)
+    return state == "53100" or "disk is full" in str(error)
+
+
+def _shown(url: str) -> str:
+    return sa.make_url(url).render_as_string(hide_password=True)

@@ -1,52 +1,47 @@
-"""The ledger: append-only rows in a database, and the rules for adding one.
+"""The ledger: accounts and their changes, approvals, what people read, and the whole check.
 
-Every rule is decided inside one write transaction that holds the database's write lock, so two
-processes cannot both see the same budget as free. The balance of an account is read from the rows
-of its reservations and settlements alone, never from charges.
+What a release writes is in `tasks.stores.hold`; this module decides who may hold one, and what
+persons do: open, raise, restate, close, approve. Each is one entry with a name and a reason.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager
 from fractions import Fraction
-from typing import Any
 
-from dp_core.canonical import canonical_json
-from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
-from dp_core.ledger import Step, check_steps
+from dp_core.accounting.composition import Composition, Terms
+from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt
+from dp_core.ledger.audit import Audit, Totals, audit
+from dp_core.ledger.books import lineage, use
+from dp_core.ledger.entries import Entry
+from dp_core.ledger.receipts import PUBLISHED, Receipt
+from dp_core.ledger.signing import Signer
+from dp_core.periods import Calendar
 from dp_core.plan import Plan
 from dp_core.privacy import Neighbours
-from dp_core.receipts import START, Row, row_hash
-from tasks.stores.accounts import Account, check_account, read_account
-from tasks.stores.database import Database, Rows
-from tasks.stores.reservations import (
-    Charge,
-    Reservation,
-    continued,
-    give_back,
-    identity_of,
-    planned,
-    read_charges,
-    read_reservation,
-    require_open,
-)
+from tasks.stores import leases
+from tasks.stores.accounts import Account, Used, read_account, read_uses
+from tasks.stores.database import Database
+from tasks.stores.hold import Hold, held, is_sealed, reserve
+from tasks.stores.refusals import no_account, show
+from tasks.stores.reservations import Charge, Reservation, read_charges, read_reservation
+from tasks.stores.rows import Rows
 
-MOST_ATTEMPTS = 5
-"""Draws of one result that may fail for outside reasons before a person has to look."""
+_PAGE = 1000
 
 
 class Ledger:
-    """All accounts of one home, in one database."""
+    """All accounts of one ledger, in one database."""
 
-    def __init__(self, url: str) -> None:
-        """Open the ledger, creating it if it is a new SQLite file.
+    def __init__(self, url: str, signer: Signer | None = None) -> None:
+        """Open the ledger, creating it where the database is empty.
 
         Args:
-            url: SQLAlchemy URL.
+            url: SQLAlchemy URL of SQLite or PostgreSQL.
+            signer: Key that signs what is written; needed where the ledger has keys.
         """
-        self._database = Database(url)
+        self._database = Database(url, signer)
 
     # -- accounts
 
@@ -54,44 +49,144 @@ class Ledger:
         self,
         name: str,
         *,
-        epsilon: Fraction,
-        delta: Fraction,
+        terms: Terms,
         neighbours: Neighbours,
-        unit: str,
-        composition: str,
+        unit: str = "row",
         by: str,
         reason: str,
+        owner: str | None = None,
+        calendar: Calendar | None = None,
+        within: str | None = None,
+        approved_only: bool = False,
     ) -> Account:
         """Open an account and fix its total.
 
+        Args:
+            name: Unique in the ledger.
+            terms: Total, and how releases add up.
+            neighbours: The relation every release of it uses.
+            unit: Who is protected.
+            by: Who opens it.
+            reason: Why.
+            owner: Who answers for it; the one who opens it, if nobody else is named.
+            calendar: Allowance per period.
+            within: Account whose total is to cover this one too.
+            approved_only: Whether only approved plans run.
+
         Raises:
-            BadInput: if the name is taken.
+            BadInput: if the name is taken, or the account above is not there or of other terms.
         """
-        body = {
-            "epsilon": str(epsilon),
-            "delta": str(delta),
-            "neighbours": neighbours,
-            "unit": unit,
-            "composition": composition,
-            "by": by,
-            "reason": reason,
-        }
         with self._database.writing() as rows:
-            if rows.find(kind="open", account=name):
+            if rows.charter(name) is not None:
                 raise BadInput(
                     f"Account {name!r} is open already; `dp-release ledger show {name}` shows it."
                 )
-            rows.append("open", account=name, body=body)
+            if within is not None:
+                _check_above(rows, within, neighbours, unit)
+            rows.append(
+                "open",
+                account=name,
+                about=within,
+                body={
+                    "epsilon": str(terms.epsilon),
+                    "delta": str(terms.delta),
+                    "own_delta": str(terms.own_delta),
+                    "composition": terms.composition,
+                    "neighbours": neighbours,
+                    "unit": unit,
+                    "calendar": calendar.to_json() if calendar else None,
+                    "within": within,
+                    "approved_only": approved_only,
+                    "owner": owner or by,
+                    "by": by,
+                    "reason": reason,
+                },
+            )
+        return self.account(name)
+
+    def raise_account(
+        self,
+        name: str,
+        *,
+        epsilon: Fraction | None = None,
+        delta: Fraction | None = None,
+        calendar: Calendar | None = None,
+        by: str,
+        reason: str,
+    ) -> Account:
+        """Raise an account's total, or the allowance of its periods.
+
+        Raises:
+            BadInput: if there is no such account, or what is asked for is no raise.
+        """
+        with self._database.writing() as rows:
+            account = _open_account(rows, name)
+            terms = account.terms
+            epsilon = terms.epsilon if epsilon is None else epsilon
+            delta = terms.delta if delta is None else delta
+            if (epsilon, delta) == (terms.epsilon, terms.delta) and calendar is None:
+                raise BadInput(f"Account {name!r} has that total already; nothing was raised.")
+            if epsilon < terms.epsilon or delta < terms.delta:
+                raise BadInput(
+                    f"The total of account {name!r} is epsilon {show(terms.epsilon)}, delta"
+                    f" {show(terms.delta)}, and can only be raised."
+                )
+            after = calendar or account.charter.calendar
+            rows.append(
+                "raise",
+                account=name,
+                body={
+                    "epsilon": str(epsilon),
+                    "delta": str(delta),
+                    "calendar": after.to_json() if after else None,
+                    "by": by,
+                    "reason": reason,
+                },
+            )
+        return self.account(name)
+
+    def restate_account(
+        self, name: str, *, composition: Composition, own_delta: Fraction, by: str, reason: str
+    ) -> Account:
+        """Let an account's releases add up in another way, counting its whole history again.
+
+        Raises:
+            BadInput: if there is no such account, or these terms cannot be.
+            BudgetRefused: if the history comes to more than the total under the new terms.
+        """
+        with self._database.writing() as rows:
+            account = _open_account(rows, name)
+            old = account.terms
+            try:
+                terms = Terms(composition, old.epsilon, old.delta, own_delta)
+            except ValueError as error:
+                raise BadInput(f"Account {name!r} cannot be restated: {error}") from None
+            if terms == old:
+                raise BadInput(f"Account {name!r} has these terms already.")
+            try:
+                rows.append(
+                    "restate",
+                    account=name,
+                    body={
+                        "composition": composition,
+                        "own_delta": str(own_delta),
+                        "by": by,
+                        "reason": reason,
+                    },
+                )
+            except LedgerCorrupt:
+                raise BudgetRefused(
+                    f"What account {name!r} has promised and spent comes to more than its total"
+                    f" under {composition} composition; it keeps its terms."
+                ) from None
         return self.account(name)
 
     def close_account(self, name: str, *, by: str, reason: str) -> None:
         """Let no more releases be reserved from an account."""
-        self.account(name)
         with self._database.writing() as rows:
-            if rows.find(kind="close", account=name):
+            if read_account(rows, name).charter.closed:
                 raise BadInput(f"Account {name!r} is closed already.")
-            body = {"by": by, "reason": reason}
-            rows.append("close", account=name, body=body)
+            rows.append("close", account=name, body={"by": by, "reason": reason})
 
     def account(self, name: str) -> Account:
         """Return an account with its balance.
@@ -105,354 +200,234 @@ class Ledger:
     def find_account(self, name: str) -> Account | None:
         """Return an account with its balance, None if there is none of that name."""
         with self._database.reading() as rows:
-            return read_account(rows, name) if rows.find(kind="open", account=name) else None
+            return read_account(rows, name) if rows.charter(name) is not None else None
 
     def accounts(self) -> tuple[Account, ...]:
         """Return every account, in the order of their opening."""
         with self._database.reading() as rows:
-            return tuple(read_account(rows, row.account) for row in rows.find(kind="open"))
+            return tuple(
+                read_account(rows, entry.receipt.account) for entry in rows.find(kinds=("open",))
+            )
+
+    def uses(self, name: str) -> tuple[Used, ...]:
+        """Return what every release took of an account's total, in order."""
+        with self._database.reading() as rows:
+            return read_uses(rows, read_account(rows, name))
+
+    def lineage(self, name: str) -> tuple[Account, ...]:
+        """Return an account and those it stands within, the nearest first."""
+        with self._database.reading() as rows:
+            found = lineage(rows, name)
+            if not found:
+                raise BadInput(no_account(rows, name))
+            return tuple(read_account(rows, charter.name) for charter in found)
+
+    # -- plans
+
+    def approve(self, plan: str, *, by: str, reason: str) -> None:
+        """Approve a plan by its hash.
+
+        Raises:
+            BadInput: if it is approved already.
+        """
+        self._decide(plan, "approve", by=by, reason=reason)
+
+    def withdraw(self, plan: str, *, by: str, reason: str) -> None:
+        """Withdraw the approval of a plan; what was reserved for it stays reserved.
+
+        Raises:
+            BadInput: if it is not approved.
+        """
+        self._decide(plan, "withdraw", by=by, reason=reason)
+
+    def _decide(self, plan: str, kind: str, *, by: str, reason: str) -> None:
+        with self._database.writing() as rows:
+            if rows.approved(plan) == (kind == "approve"):
+                word = "approved already" if kind == "approve" else "not approved"
+                raise BadInput(f"Plan {plan} is {word}.")
+            rows.append(kind, about=plan, body={"plan": plan, "by": by, "reason": reason})
+
+    def approval(self, plan: str) -> Entry | None:
+        """Return the approval of a plan that stands, None without one."""
+        with self._database.reading() as rows:
+            found = rows.latest(kinds=("approve", "withdraw"), about=plan)
+        return found if found is not None and found.kind == "approve" else None
+
+    # -- keys
+
+    def add_key(self, signer: Signer, *, replaces: str | None, by: str, reason: str) -> None:
+        """Make a signing key known; from then on every entry must be signed.
+
+        The first key signs its own entry, a later one is signed by a key that stands.
+
+        Args:
+            signer: The new key.
+            replaces: Fingerprint of the key that no longer signs.
+            by: Who made it.
+            reason: Why.
+
+        Raises:
+            BadInput: if the ledger has keys and this process has none of them.
+        """
+        database = self._database
+        with database.reading() as rows:
+            first = not rows.find(kinds=("key",), last=1)
+        if first:
+            database = Database(database.url, signer)
+        with database.writing() as rows:
+            rows.append(
+                "key",
+                about=signer.fingerprint,
+                body={
+                    "public_key": signer.public,
+                    "fingerprint": signer.fingerprint,
+                    "replaces": replaces,
+                    "by": by,
+                    "reason": reason,
+                },
+            )
 
     # -- a release
 
     def check(self, plan: Plan) -> None:
-        """Raise what `reserve` would raise now; records nothing."""
-        with self._database.reading() as rows:
-            if continued(rows, plan) is None:
-                # An open reservation of it spent nothing, or `_continued` would have said so.
-                account = read_account(rows, plan.spec.account, without=plan.spec.release)
-                check_account(account, plan)
+        """Raise what reserving it would raise now; records nothing."""
+        with self._database.trying() as rows:
+            reserve(rows, plan)
 
-    def reserve(self, plan: Plan, *, sets: int) -> Reservation:
-        """Promise a plan's whole cost, or refuse and record nothing.
-
-        A release that holds a reservation for the same plan gets that one again; one for another
-        plan is given back first, if nothing was charged to it.
-
-        Raises:
-            BadInput: if the account does not exist or the name was used.
-            BudgetRefused: if the account does not allow it.
-        """
-        spec = plan.spec
-        privacy = spec.privacy
-        with self._database.writing() as rows:
-            held = continued(rows, plan)
-            if held is not None:
-                return held
-            earlier = read_reservation(rows, spec.release)
-            if earlier is not None and earlier.outcome is None:
-                # It was for another plan and spent nothing; left open it could never be settled.
-                give_back(rows, earlier)
-            check_account(read_account(rows, spec.account), plan)
-            body = {
-                "epsilon": str(privacy.epsilon),
-                "delta": str(privacy.delta),
-                "neighbours": privacy.neighbours,
-                "unit": "row",
-                "plan": plan.hash,
-                "sets": sets,
-                "currency": {"kind": plan.currency.kind, "limit": str(plan.currency.limit)},
-                "costs": {stage: str(cost) for stage, cost in plan.costs.items()},
-            }
-            rows.append("reserve", account=spec.account, release=spec.release, body=body)
-            reservation = read_reservation(rows, spec.release)
-        assert reservation is not None
-        return reservation
-
-    def bind_input(self, reservation: Reservation, input_hash: str, key: bytes) -> None:
-        """Tie a reservation to its input for good.
+    def hold(self, release: str, home: str) -> AbstractContextManager[Hold]:
+        """Hold a release for this process, which alone may then write for it.
 
         Args:
-            reservation: Of the release.
-            input_hash: Keyed hash of the input.
-            key: The confidential key, to seal the entry.
+            release: Name.
+            home: Identifier of the home that keeps its files.
 
         Raises:
-            BadInput: if the input changed since, or is known from another account.
-            StageFailed: if the key is not the one that the ledger's inputs are sealed with.
+            StageFailed: if another process holds it.
         """
-        with self._database.writing() as rows:
-            known = rows.inputs()
-            if not all(_is_sealed(entry, key) for entry in known):
-                # privacy: under another key the same data have another hash.
-                raise StageFailed(
-                    "The inputs in this ledger were sealed with another key than this home's, so"
-                    " data it has seen would not be recognised; set DP_RELEASE_HOME to the home"
-                    " that made the ledger, or copy that home's input.key to this one."
-                )
-            for entry in known:
-                same = hmac.compare_digest(entry["input"], input_hash)
-                if entry["release"] == reservation.release:
-                    if entry["reservation"] != reservation.number:
-                        continue
-                    if same:
-                        return
-                    raise BadInput(
-                        f"The data of release {reservation.release!r} changed since it began;"
-                        " put the original file back and resume, or abandon the release."
-                    )
-                if same and entry["account"] != reservation.account:
-                    raise BadInput(
-                        f"This data file belongs to account {entry['account']!r} (release"
-                        f" {entry['release']!r}); name that account in the spec: another account"
-                        " would give the same people a fresh budget."
-                    )
-            rows.add_input(
-                release=reservation.release,
-                reservation=reservation.number,
-                account=reservation.account,
-                input=input_hash,
-                seal=_seal(
-                    key,
-                    reservation.number,
-                    reservation.release,
-                    reservation.account,
-                    input_hash,
-                ),
-            )
+        return held(self._database, release, home)
+
+    def holder(self, release: str) -> leases.Holder | None:
+        """Return the process that works on a release now, None if there is none."""
+        with self._database.reading() as rows:
+            return leases.holder_of(rows, release)
 
     def reservation(self, release: str) -> Reservation | None:
         """Return the latest reservation of a release, None if it never had one."""
         with self._database.reading() as rows:
             return read_reservation(rows, release)
 
-    def charge(
-        self, reservation: Reservation, batch: str, steps: Sequence[Step]
-    ) -> tuple[Charge, ...]:
-        """Record events as spent, all in one transaction, before the data are touched.
-
-        Steps of a batch that was charged before return their charges; nothing is paid twice.
-
-        Raises:
-            BudgetRefused: if a stage's budget does not allow it; nothing is recorded.
-            StageFailed: if the batch was charged for other steps.
-        """
-        check_steps(reservation.currency, steps)
-        with self._database.writing() as rows:
-            require_open(rows, reservation)
-            charges = read_charges(rows, reservation)
-            old = [charge for charge in charges if charge.batch == batch]
-            if old:
-                if [identity_of(charge) for charge in old] != [planned(step) for step in steps]:
-                    raise StageFailed(
-                        f"{batch!r} of release {reservation.release!r} was charged for other"
-                        " measurements than are asked for now; abandon the release."
-                    )
-                return tuple(old)
-            for stage in dict.fromkeys(step.stage for step in steps):
-                asked = sum((s.cost for s in steps if s.stage == stage), Fraction(0))
-                spent = sum((c.cost for c in charges if c.stage == stage), Fraction(0))
-                limit = reservation.costs.get(stage, Fraction(0))
-                if asked + spent > limit:
-                    raise BudgetRefused(
-                        f"Stage {stage!r} of release {reservation.release!r} asks for"
-                        f" {float(asked):.6g} but has {float(limit - spent):.6g} left of the"
-                        f" {float(limit):.6g} its plan reserved."
-                    )
-            for step in steps:
-                rows.append(
-                    "charge",
-                    account=reservation.account,
-                    release=reservation.release,
-                    body={
-                        "reservation": reservation.number,
-                        "batch": batch,
-                        "stage": step.stage,
-                        "step": step.name,
-                        "cost": str(step.cost),
-                        "event": step.event.to_json(),
-                    },
-                )
-            return tuple(c for c in read_charges(rows, reservation) if c.batch == batch)
-
-    def attempt(self, reservation: Reservation, batch: str) -> None:
-        """Record that a charged result which never reached the disk is drawn again.
-
-        Raises:
-            StageFailed: after too many attempts, or if the result was committed.
-        """
-        with self._database.writing() as rows:
-            require_open(rows, reservation)
-            charges = [c for c in read_charges(rows, reservation) if c.batch == batch]
-            if any(charge.result for charge in charges):
-                raise StageFailed(f"The result of {batch!r} is committed; it is not drawn again.")
-            attempts = max(charge.attempts for charge in charges)
-            if attempts >= MOST_ATTEMPTS:
-                raise StageFailed(
-                    f"{batch!r} of release {reservation.release!r} was drawn {attempts} times"
-                    " without its result reaching the disk; find the cause, then abandon the"
-                    " release: it is not drawn again without a person."
-                )
-            rows.add_attempt(reservation.number, batch, attempts + 1)
-
     def charges(self, reservation: Reservation, batch: str | None = None) -> tuple[Charge, ...]:
         """Return the charges of a release, or of one batch of it."""
         with self._database.reading() as rows:
-            charges = read_charges(rows, reservation)
-        return tuple(c for c in charges if batch is None or c.batch == batch)
-
-    def commit(self, reservation: Reservation, batch: str, result: str) -> None:
-        """Bind a stored result, by the hash of its file, to the charges that paid for it."""
-        with self._database.writing() as rows:
-            require_open(rows, reservation)
-            rows.append(
-                "commit",
-                account=reservation.account,
-                release=reservation.release,
-                body={"reservation": reservation.number, "batch": batch, "result": result},
-            )
-
-    def settle(
-        self, reservation: Reservation, outcome: str, *, stored: bool = False
-    ) -> Reservation:
-        """End a release: what it reserved and did not charge goes back.
-
-        Args:
-            reservation: Of the release.
-            outcome: `finished` or `abandoned`; with nothing charged, `returned` lets the name be
-                used again.
-            stored: Whether a result may lie on disk that was not committed: it may have been seen.
-
-        Privacy:
-            In pure epsilon exactly the charges stay spent. On a curve, stopping after a result
-            was seen returns nothing: the epsilon of what was charged holds for a total fixed
-            beforehand, not for one chosen by looking, which can fail with a multiple of delta
-            (Rogers, Roth, Ullman & Vadhan 2016: a filter is no odometer).
-        """
-        with self._database.writing() as rows:
-            require_open(rows, reservation)
-            charges = read_charges(rows, reservation)
-            spent = sum((charge.cost for charge in charges), Fraction(0))
-            currency = reservation.currency
-            if outcome == "returned" and charges:
-                raise ValueError("A reservation that was charged is not returned.")
-            seen = stored or any(charge.result is not None for charge in charges)
-            whole = spent == currency.limit or (seen and currency.kind != "pure")
-            epsilon = (
-                reservation.epsilon
-                if whole
-                else min(reservation.epsilon, currency.epsilon(spent, reservation.delta))
-            )
-            pure = currency.kind == "pure" or not charges
-            delta = Fraction(0) if pure else reservation.delta
-            rows.append(
-                "settle",
-                account=reservation.account,
-                release=reservation.release,
-                body={
-                    "reservation": reservation.number,
-                    "outcome": outcome,
-                    "spent": str(spent),
-                    "epsilon": str(epsilon),
-                    "delta": str(delta),
-                },
-            )
-            settled = read_reservation(rows, reservation.release)
-        assert settled is not None
-        return settled
-
-    # -- reading and checking
-
-    def rows(self, *, release: str | None = None, account: str | None = None) -> tuple[Row, ...]:
-        """Return rows in order: all, of one release, or of one account."""
-        with self._database.reading() as rows:
-            return rows.find(release=release, account=account)
+            return read_charges(rows, reservation, batch)
 
     def releases(self) -> tuple[str, ...]:
         """Return the names of all releases, in the order of their reservation."""
         with self._database.reading() as rows:
-            return tuple(dict.fromkeys(row.release for row in rows.find(kind="reserve")))
+            return tuple(
+                dict.fromkeys(entry.receipt.release for entry in rows.find(kinds=("reserve",)))
+            )
+
+    def receipts(self, reservation: Reservation) -> tuple[Receipt, ...]:
+        """Return what may be published of one reservation, in order, from its promise on."""
+        with self._database.reading() as rows:
+            found = rows.find(reservation=reservation.position, kinds=PUBLISHED)
+        return tuple(entry.receipt for entry in found)
+
+    # -- reading and checking
+
+    def entries(self, **criteria: object) -> tuple[Entry, ...]:
+        """Return the entries that `Rows.find` finds."""
+        with self._database.reading() as rows:
+            return rows.find(**criteria)  # type: ignore[arg-type]
 
     def knows_inputs(self) -> bool:
         """Return whether any input is sealed in it."""
         with self._database.reading() as rows:
-            return bool(rows.inputs())
+            return rows.latest(kinds=("input",)) is not None
 
-    def times(self, release: str) -> Mapping[int, str]:
-        """Return when each row of a release was recorded, to the second; for staff."""
+    def head(self) -> Entry:
+        """Return the last entry."""
         with self._database.reading() as rows:
-            return rows.times(release)
+            found = rows.last()
+        assert found is not None
+        return found
 
-    def receipts(self, reservation: Reservation) -> tuple[Row, ...]:
-        """Return the rows of one reservation, in order, from its promise on."""
+    def holds(self, position: int, link: str) -> bool:
+        """Return whether the entry at a position has that link."""
         with self._database.reading() as rows:
-            return tuple(
-                row
-                for row in rows.find(release=reservation.release)
-                if row.number == reservation.number
-                or row.body.get("reservation") == reservation.number
-            )
-
-    def head(self) -> Row:
-        """Return the last row."""
-        with self._database.reading() as rows:
-            return rows.last()
-
-    def holds(self, number: int, row_hash: str) -> bool:
-        """Return whether the row of that number has that hash."""
-        with self._database.reading() as rows:
-            return any(row.hash == row_hash for row in rows.find(number=number))
+            return any(entry.link == link for entry in rows.find(position=position))
 
     def identity(self) -> str:
         """Return the ledger's own identifier."""
         with self._database.reading() as rows:
-            return str(rows.find(kind="ledger")[0].body["id"])
+            return str(rows.find(kinds=("ledger",))[0].body["id"])
 
-    def verify(self, key: bytes | None = None) -> tuple[int, str]:
-        """Check every row; return how many there are and the hash of the last.
+    def spent_by(self, reservation: Reservation) -> Mapping[str, Fraction]:
+        """Return what each stage of a release was charged so far."""
+        with self._database.reading() as rows:
+            return dict(use(rows, reservation.position).stages or {})
+
+    def all_entries(self) -> Iterator[tuple[Entry, Totals]]:
+        """Yield every entry with its running totals, in pages that keep no writer waiting.
+
+        Raises:
+            LedgerCorrupt: if an entry is not stored as it would have been written.
+        """
+        after = 0
+        while True:
+            with self._database.reading() as rows:
+                page = rows.page(after, _PAGE)
+            if not page:
+                return
+            yield from page
+            after = page[-1][0].position
+
+    def verify(
+        self,
+        key: bytes | None = None,
+        *,
+        trusted: Collection[str] = (),
+        progress: Callable[[float], None] | None = None,
+    ) -> Audit:
+        """Check every entry.
 
         Args:
             key: The confidential key; with it the seals of the inputs are checked too.
+            trusted: Public keys, one of which must have signed the last entry.
+            progress: Told the part that is done, 0 to 1.
 
         Raises:
-            LedgerCorrupt: naming the first row that does not fit.
+            LedgerCorrupt: naming the first entry that does not fit.
         """
-        previous, last_of = START, dict[str, str]()
-        count = 0
-        with self._database.reading() as rows:
-            for row in rows.walk():
-                count += 1
-                if row.number != count:
-                    raise LedgerCorrupt(f"Row {count} of the ledger is missing.")
-                if row.hash != row_hash(row):
-                    raise LedgerCorrupt(f"Row {row.number} ({row.kind}) was changed.")
-                begins = not row.release or row.kind == "reserve"
-                in_release = START if begins else last_of.get(row.release, START)
-                if row.previous != previous or row.previous_in_release != in_release:
-                    raise LedgerCorrupt(
-                        f"Row {row.number} ({row.kind}) does not follow row {row.number - 1}."
-                    )
-                previous = row.hash
-                if row.release:
-                    last_of[row.release] = row.hash
-            if key is not None:
-                _verify_inputs(rows, key)
-            for _ in rows.walk_attempts():
-                pass
-            for account in rows.find(kind="open"):
-                balance = read_account(rows, account.account)
-                if balance.left_epsilon < 0 or balance.left_delta < 0:
-                    raise LedgerCorrupt(f"Account {account.account!r} is overspent.")
-        return count, previous
+        total = self.head().position
+
+        def inspect(entry: Entry) -> None:
+            if entry.kind == "input" and key is not None and not is_sealed(entry, key):
+                raise LedgerCorrupt(
+                    f"Entry {entry.position} (input) of release {entry.receipt.release!r} is not"
+                    " sealed under this home's key."
+                )
+            if progress is not None and entry.position % _PAGE == 0:
+                progress(min(1.0, entry.position / total))
+
+        found = audit(self.all_entries(), trusted=trusted, inspect=inspect)
+        if found.entries < total:
+            raise LedgerCorrupt(f"Entry {found.entries + 1} of the ledger is missing.")
+        return found
 
 
-def _seal(key: bytes, reservation: int, release: str, account: str, input_hash: str) -> str:
-    message = canonical_json([reservation, release, account, input_hash])
-    return hmac.new(key, message, hashlib.sha256).hexdigest()
+def _open_account(rows: Rows, name: str) -> Account:
+    account = read_account(rows, name)
+    if account.charter.closed:
+        raise BadInput(f"Account {name!r} is closed; open another.")
+    return account
 
 
-def _is_sealed(entry: Mapping[str, Any], key: bytes) -> bool:
-    names = ("reservation", "release", "account", "input")
-    seal = _seal(key, *(entry[name] for name in names))
-    return hmac.compare_digest(seal, str(entry["seal"]))
-
-
-def _verify_inputs(rows: Rows, key: bytes) -> None:
-    """Raise LedgerCorrupt unless every input is as sealed, and no charged release lacks one."""
-    sealed: set[object] = set()
-    for entry in rows.inputs():
-        if not _is_sealed(entry, key):
-            raise LedgerCorrupt(f"The input recorded for release {entry['release']!r} was changed.")
-        sealed.add(entry["reservation"])
-    for row in rows.find(kind="charge"):
-        if row.body["reservation"] not in sealed:
-            raise LedgerCorrupt(f"The input recorded for release {row.release!r} is missing.")
+def _check_above(rows: Rows, name: str, neighbours: Neighbours, unit: str) -> None:
+    above = _open_account(rows, name).charter
+    if (above.neighbours, above.unit) != (neighbours, unit):
+        raise BadInput(
+            f"Account {name!r} protects one {above.unit} under {above.neighbours}; an account"
+            " within it does the same."
+        )

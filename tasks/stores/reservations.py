@@ -1,23 +1,35 @@
-"""Reservations and charges as the rows tell them: what a release may spend, and what it did."""
+"""Reservations and charges as the entries tell them: what a release may spend, and what it did."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any
 
-from dp_core.accounting.currency import Currency, Kind
 from dp_core.accounting.events import event_from_json
-from dp_core.errors import BadInput, StageFailed
-from dp_core.ledger import Step
+from dp_core.errors import BadInput
+from dp_core.ledger.books import Promise, promise_of, use
+from dp_core.ledger.entries import Entry
+from dp_core.ledger.session import Step
 from dp_core.plan import Plan
-from tasks.stores.database import Rows
+from tasks.stores.rows import Rows
 
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """A step that was paid for, and whether its result is committed."""
+    """A step that was paid for, and whether its result is committed.
+
+    Attributes:
+        number: Of its receipt within the release.
+        stage: Stage that paid.
+        step: What was measured.
+        cost: In the release's currency.
+        body: Of its receipt.
+        batch: Steps that are drawn and committed together.
+        attempts: How often it was drawn.
+        result: Hash of the committed result, None before.
+    """
 
     number: int
     stage: str
@@ -30,18 +42,14 @@ class Charge:
 
 
 @dataclass(frozen=True, slots=True)
-class Reservation:
-    """The latest promise to a release."""
+class Reservation(Promise):
+    """The latest promise to a release, and what became of it.
 
-    number: int
-    release: str
-    account: str
-    plan: str
-    epsilon: Fraction
-    delta: Fraction
-    currency: Currency
-    costs: Mapping[str, Fraction]
-    outcome: str | None
+    Attributes:
+        outcome: `finished`, `abandoned` or `returned`; None while the release is under way.
+    """
+
+    outcome: str | None = None
 
 
 def continued(rows: Rows, plan: Plan) -> Reservation | None:
@@ -61,7 +69,7 @@ def continued(rows: Rows, plan: Plan) -> Reservation | None:
         )
     if held.plan == plan.hash:
         return held
-    if not read_charges(rows, held):
+    if not is_charged(rows, held):
         # It spent nothing: a corrected spec may begin again once it is given back.
         return None
     raise BadInput(
@@ -73,53 +81,46 @@ def continued(rows: Rows, plan: Plan) -> Reservation | None:
 
 def read_reservation(rows: Rows, release: str) -> Reservation | None:
     """Return the latest reservation of a release, None if it never had one."""
-    found = rows.find(kind="reserve", release=release)
-    if not found:
+    found = rows.latest(kinds=("reserve",), release=release)
+    if found is None:
         return None
-    row = found[-1]
-    ends = [
-        end
-        for end in rows.find(kind="settle", release=release)
-        if end.body["reservation"] == row.number
-    ]
-    currency: Any = row.body["currency"]
-    costs: Any = row.body["costs"]
-    kind: Kind = currency["kind"]
-    return Reservation(
-        number=row.number,
-        release=release,
-        account=row.account,
-        plan=str(row.body["plan"]),
-        epsilon=Fraction(str(row.body["epsilon"])),
-        delta=Fraction(str(row.body["delta"])),
-        currency=Currency(kind, Fraction(currency["limit"])),
-        costs={stage: Fraction(cost) for stage, cost in costs.items()},
-        outcome=str(ends[0].body["outcome"]) if ends else None,
-    )
+    end = rows.latest(kinds=("settle",), reservation=found.position)
+    promise = promise_of(found.position, found.receipt)
+    values = {field.name: getattr(promise, field.name) for field in fields(Promise)}
+    return Reservation(**values, outcome=str(end.body["outcome"]) if end else None)
 
 
-def read_charges(rows: Rows, reservation: Reservation) -> tuple[Charge, ...]:
-    """Return the charges of a reservation, in order."""
-    mine = [
-        row
-        for row in rows.find(release=reservation.release)
-        if row.body.get("reservation") == reservation.number
-    ]
-    results = {row.body["batch"]: str(row.body["result"]) for row in mine if row.kind == "commit"}
-    attempts = rows.attempts(reservation.number)
-    return tuple(
-        Charge(
-            number=row.number,
-            stage=str(row.body["stage"]),
-            step=str(row.body["step"]),
-            cost=Fraction(str(row.body["cost"])),
-            body=row.body,
-            batch=str(row.body["batch"]),
-            attempts=attempts.get(str(row.body["batch"]), 1),
-            result=results.get(row.body["batch"]),
-        )
-        for row in mine
-        if row.kind == "charge"
+def is_charged(rows: Rows, reservation: Promise) -> bool:
+    """Return whether anything was charged to a reservation."""
+    return use(rows, reservation.position).tally.charges > 0
+
+
+def read_charges(rows: Rows, reservation: Promise, batch: str | None = None) -> tuple[Charge, ...]:
+    """Return the charges of a reservation, or of one batch of it, in order."""
+    kinds = ("charge", "attempt", "commit")
+    found = rows.find(kinds=kinds, reservation=reservation.position, about=batch)
+    results: dict[str, str] = {}
+    attempts: dict[str, int] = {}
+    for entry in found:
+        body: Mapping[str, Any] = entry.body
+        if entry.kind == "commit":
+            results[body["batch"]] = body["result"]
+        elif entry.kind == "attempt":
+            attempts[body["batch"]] = body["attempt"]
+    return tuple(_charge(entry, attempts, results) for entry in found if entry.kind == "charge")
+
+
+def _charge(entry: Entry, attempts: Mapping[str, int], results: Mapping[str, str]) -> Charge:
+    body: Mapping[str, Any] = entry.body
+    return Charge(
+        number=entry.receipt.number,
+        stage=body["stage"],
+        step=body["step"],
+        cost=Fraction(body["cost"]),
+        body=body,
+        batch=body["batch"],
+        attempts=attempts.get(body["batch"], 1),
+        result=results.get(body["batch"]),
     )
 
 
@@ -132,29 +133,3 @@ def identity_of(charge: Charge) -> tuple[object, ...]:
 def planned(step: Step) -> tuple[object, ...]:
     """Return the same of a step that is to be charged."""
     return step.stage, step.name, step.cost, step.event
-
-
-def give_back(rows: Rows, reservation: Reservation) -> None:
-    """End a reservation of which nothing was charged."""
-    rows.append(
-        "settle",
-        account=reservation.account,
-        release=reservation.release,
-        body={
-            "reservation": reservation.number,
-            "outcome": "returned",
-            "spent": "0",
-            "epsilon": "0",
-            "delta": "0",
-        },
-    )
-
-
-def require_open(rows: Rows, reservation: Reservation) -> None:
-    """Raise StageFailed unless the release still holds this reservation."""
-    held = read_reservation(rows, reservation.release)
-    if held is None or held.number != reservation.number or held.outcome is not None:
-        raise StageFailed(
-            f"Release {reservation.release!r} no longer holds its reservation;"
-            f" `dp-release status {reservation.release}` shows what became of it."
-        )

@@ -12,10 +12,16 @@ facts only, the ledger's rows and a complete result on disk:
 | yes | yes | yes, hash as committed | read it |
 | yes | yes | no, or another hash | refuse: a committed result is never drawn again |
 | no | no | yes | refuse: the ledger is older than the folder, as a restored backup is |
+
+A result gets its name by a hard link, which fails where the name is taken. So of two holders that
+draw for the same charge, the earlier having been taken for dead, one result is ever seen: the first
+that was stored. The other is erased unread.
 """
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import hashlib
 import json
 import os
@@ -31,11 +37,11 @@ from numpy.typing import NDArray
 from dp_core.accounting.currency import Currency
 from dp_core.canonical import canonical_json
 from dp_core.errors import LedgerCorrupt, StageFailed
-from dp_core.ledger import Draw, Grant, Step
+from dp_core.ledger.receipts import result_hash
+from dp_core.ledger.session import Draw, Grant, Step
 from dp_core.privacy import Neighbours
-from dp_core.receipts import result_hash
 from tasks.stores.artifacts import disk_errors, sync_folder
-from tasks.stores.ledger import Ledger
+from tasks.stores.hold import Hold
 from tasks.stores.reservations import Reservation
 
 MAGIC = b"DPNOISE1"
@@ -46,13 +52,13 @@ class LedgerSession:
     """One release's reservation, with a folder for its noisy results.
 
     Attributes:
-        ledger: Where charges are recorded.
+        hold: What may write to the ledger for this release.
         reservation: What this release may spend.
         neighbours: The relation every event is calibrated to.
         folder: Where noisy results are kept.
     """
 
-    ledger: Ledger
+    hold: Hold
     reservation: Reservation
     neighbours: Neighbours
     folder: Path
@@ -67,7 +73,7 @@ class LedgerSession:
     ) -> tuple[tuple[Grant, NDArray[np.int64]], ...]:
         """Return the noisy results of steps that are drawn together; see `Session`."""
         path = self.folder / f"{batch}.noise"
-        known = self.ledger.charges(self.reservation, batch)
+        known = self.hold.charges(self.reservation, batch)
         if not known and path.exists():
             # privacy: to pay and draw once more would give two draws, of which one is on record.
             raise LedgerCorrupt(
@@ -75,7 +81,7 @@ class LedgerSession:
                 " but the ledger has no charge for it: the ledger is older than the run's folder."
                 " Restore the newest copy of the ledger; the result is never drawn again."
             )
-        charges = self.ledger.charge(self.reservation, batch, steps)
+        charges = self.hold.charge(self.reservation, batch, steps)
         grants = tuple(
             Grant(charge.number, step) for charge, step in zip(charges, steps, strict=True)
         )
@@ -86,7 +92,8 @@ class LedgerSession:
         if known:
             stored = _read(path, grants)
             if stored is not None:
-                self.ledger.commit(self.reservation, batch, _fingerprint(grants, stored))
+                _erase_temporaries(path)
+                self.hold.commit(self.reservation, batch, _fingerprint(grants, stored))
                 return _pair(grants, stored)
             if path.exists():
                 # privacy: it got its name only when it was whole, so its noise may have been read.
@@ -97,13 +104,18 @@ class LedgerSession:
                 )
             # privacy: no result under its name means its noise was never read by anyone; what an
             # interrupted write may have left is erased before anything is drawn again.
-            path.with_name(path.name + ".tmp").unlink(missing_ok=True)
-            self.ledger.attempt(self.reservation, batch)
+            _erase_temporaries(path)
+            self.hold.attempt(self.reservation, batch)
             attempt += 1
-        _draw_and_store(path, grants, attempt, draw)
+        _draw_and_store(path, grants, attempt, self.hold.lease.fence, draw)
         values = _read(path, grants)
-        assert values is not None
-        self.ledger.commit(self.reservation, batch, _fingerprint(grants, values))
+        if values is None:
+            raise StageFailed(
+                f"The noisy result {path.name!r} of release {self.reservation.release!r} was not"
+                " what was stored; see whether another program writes to the run's folder, then"
+                " resume."
+            )
+        self.hold.commit(self.reservation, batch, _fingerprint(grants, values))
         return _pair(grants, values)
 
     def _committed(
@@ -119,7 +131,9 @@ class LedgerSession:
         return stored
 
 
-def _draw_and_store(path: Path, grants: Sequence[Grant], attempt: int, draw: Draw) -> None:
+def _draw_and_store(
+    path: Path, grants: Sequence[Grant], attempt: int, fence: int, draw: Draw
+) -> None:
     """Draw into space that is already allocated, so that no failure depends on what was drawn."""
     header = canonical_json(
         {
@@ -130,7 +144,8 @@ def _draw_and_store(path: Path, grants: Sequence[Grant], attempt: int, draw: Dra
     )
     cells = sum(int(np.prod(grant.step.shape, dtype=np.int64)) for grant in grants)
     prefix = MAGIC + struct.pack("<Q", len(header)) + header
-    temporary = path.with_name(path.name + ".tmp")
+    # Of this holder alone: an earlier one that wakes up late must not store under its name.
+    temporary = path.with_name(f"{path.name}.{fence}.tmp")
     with disk_errors("a noisy result"):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with temporary.open("wb") as file:
@@ -142,8 +157,17 @@ def _draw_and_store(path: Path, grants: Sequence[Grant], attempt: int, draw: Dra
             file.write(prefix + payload + checksum)
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
+        # privacy: where another holder stored first, its result is the one, and this is erased.
+        with contextlib.suppress(FileExistsError):
+            os.link(temporary, path)
+        temporary.unlink(missing_ok=True)
         sync_folder(path.parent)
+
+
+def _erase_temporaries(path: Path) -> None:
+    with disk_errors("a noisy result"):
+        for left in path.parent.glob(f"{glob.escape(path.name)}.*.tmp"):
+            left.unlink(missing_ok=True)
 
 
 def _read(path: Path, grants: Sequence[Grant]) -> list[NDArray[np.int64]] | None:

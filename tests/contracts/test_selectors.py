@@ -12,7 +12,7 @@ from dp_core.accounting.currency import Currency, largest_limit
 from dp_core.curator import Curator
 from dp_core.dataset import Dataset
 from dp_core.domain import Domain
-from dp_core.ledger import MemorySession
+from dp_core.ledger.session import MemorySession
 from dp_core.marginals import Marginal
 from dp_core.selection.one_way import OneWay
 from tests.conftest import DatasetCounter

@@ -21,7 +21,7 @@ from dp_core.accounting.currency import Currency
 from dp_core.accounting.curves import gaussian_delta, zcdp_epsilon
 from dp_core.curator import Curator
 from dp_core.domain import Domain
-from dp_core.ledger import Grant, MemorySession
+from dp_core.ledger.session import Grant, MemorySession
 from dp_core.marginals import Marginal
 from dp_core.scores import InDif
 from tests.statistical import delta_at_least, epsilon_at_least

@@ -17,7 +17,7 @@ from scipy import stats
 from dp_core.accounting.currency import Currency
 from dp_core.curator import Curator, choice_event
 from dp_core.domain import Domain
-from dp_core.ledger import Grant, MemorySession, Step
+from dp_core.ledger.session import Grant, MemorySession, Step
 from dp_core.marginals import Marginal
 from dp_core.noise import noisy_max
 from tests.statistical import FALSE_ALARM, discrete_gaussian, discrete_laplace, fits

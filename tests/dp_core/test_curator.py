@@ -13,7 +13,7 @@ from dp_core.curator import Curator, choice_event
 from dp_core.dataset import Dataset
 from dp_core.domain import Domain
 from dp_core.errors import BudgetRefused
-from dp_core.ledger import MemorySession
+from dp_core.ledger.session import MemorySession
 from dp_core.marginals import Marginal
 from dp_core.noise import gaussian, laplace, noisy_max
 from dp_core.scores import InDif

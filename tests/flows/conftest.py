@@ -7,7 +7,6 @@ import io
 import json
 import os
 import random
-import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from dp_core.accounting.composition import Terms
 
 SCHEMA = """\
 version: 1
@@ -106,24 +107,21 @@ class Project:
 
     def open_account(self, name: str = "town", **terms: Any) -> None:
         usual = {
-            "epsilon": Fraction(2),
-            "delta": Fraction("1e-5"),
+            "terms": Terms("basic", Fraction(2), Fraction("1e-5")),
             "neighbours": "add-remove",
-            "unit": "row",
-            "composition": "basic",
             "by": "officer",
             "reason": "test",
         }
         self.ledger().open_account(name, **(usual | terms))
 
     def kinds(self) -> list[str]:
-        """Return the kinds of the ledger's rows, in order."""
-        return [row.kind for row in self.ledger().rows()]
+        """Return the kinds of the ledger's receipts, in order; nothing of inputs and attempts."""
+        kinds = [entry.kind for entry in self.ledger().entries()]
+        return [kind for kind in kinds if kind not in ("input", "attempt")]
 
     def attempts(self) -> int:
         """Return how many draws were done again."""
-        with sqlite3.connect(self.home / "ledger.db") as connection:
-            return connection.execute("SELECT count(*) FROM attempts").fetchone()[0]
+        return len(self.ledger().entries(kinds=("attempt",)))
 
     def untouched(self) -> bool:
         """Whether nothing was promised or charged since the account was opened."""

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from dp_core.accounting.events import GaussianEvent
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
-from dp_core.ledger import Step
-from dp_core.receipts import first_bad_link
+from dp_core.ledger.session import Step
+from dp_core.ledger.receipts import first_bad_link
 from tasks.stores import database
 from tasks.stores.ledger import MOST_ATTEMPTS, Ledger
 from tests.specs import FIXED, plan_of
@@ -462,7 +462,7 @@ def test_the_same_body_in_another_spelling_is_found(used, tmp_path):
 def test_a_row_that_was_written_again_with_its_hash_is_found_by_the_next(used, tmp_path):
     """Whoever recomputes one hash has to recompute every later one."""
     from dp_core.canonical import canonical_json
-    from dp_core.receipts import make_row
+    from dp_core.ledger.receipts import make_row
 
     row = next(row for row in used.rows() if row.kind == "charge")
     values = row.to_json() | {"body": {**row.body, "cost": "1/1000"}}

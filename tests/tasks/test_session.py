@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dp_core.errors import LedgerCorrupt, StageFailed
-from dp_core.ledger import Step
+from dp_core.ledger.session import Step
 from tasks.stores import session as session_module
 from tasks.stores.ledger import MOST_ATTEMPTS, Ledger
 from tasks.stores.session import LedgerSession

@@ -21,10 +21,10 @@ from dp_core.canonical import digest
 from dp_core.codec import decode
 from dp_core.dataset import Dataset
 from dp_core.domain import Clique
+from dp_core.ledger.receipts import START, Row, make_row, result_hash
 from dp_core.marginals import Measurement
 from dp_core.names import table_step
 from dp_core.privacy import Privacy
-from dp_core.receipts import START, Row, make_row, result_hash
 from dp_core.schema import Column, Level, Schema
 from dp_core.structural_zeros import StructuralZeros
 

@@ -17,7 +17,7 @@ from dp_core.bundle.statement import file_record, render
 from dp_core.bundle.verification import Verification, verify
 from dp_core.canonical import digest
 from dp_core.errors import BadInput
-from dp_core.receipts import START, make_row
+from dp_core.ledger.receipts import START, make_row
 
 
 @pytest.fixture

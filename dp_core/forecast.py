@@ -1,0 +1,110 @@
+"""How many more releases of one size fit in an account, and until when."""
+
+from __future__ import annotations
+
+from calendar import monthrange
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from itertools import repeat
+
+from dp_core.accounting.composition import NOTHING, Amount
+from dp_core.periods import MONTHS, Period
+from dp_core.standing import Standing, promise, stops, total_stops
+
+YEARS = 100
+"""How far a forecast looks ahead."""
+
+MOST_DAYS = 1000
+"""Days that a forecast lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """How many more releases fit.
+
+    Attributes:
+        releases: Their number.
+        days: When they would be made, the first 1000 of them; empty without a cadence.
+        last: Day of the last one, None if none fits.
+        stopped_by: What has no room for one more, as the end of "stopped by ...".
+    """
+
+    releases: int
+    days: tuple[date, ...]
+    last: date | None
+    stopped_by: str
+
+
+def forecast(
+    standings: Sequence[Standing],
+    asked: Sequence[Amount],
+    *,
+    today: date,
+    every: Period | None,
+    most: int = 1000,
+) -> Forecast:
+    """Return how many more releases fit in an account and in those that it stands within.
+
+    A day on which a period's allowance has no room is skipped; the forecast ends when a total has
+    none. That every release spends its whole promise is assumed.
+
+    Args:
+        standings: Of the account and of each it stands within; all must have room.
+        asked: What one release takes of each, in the same order.
+        today: Day of the first release.
+        every: One a month, quarter or year from today on, on the same day of the month or the
+            month's last; None for all of them today.
+        most: Number at which counting ends.
+
+    Raises:
+        ValueError: if an amount is negative, or there is not one for each account.
+    """
+    if not standings or len(standings) != len(asked):
+        raise ValueError("A forecast needs accounts, and one amount for each.")
+    if not all(NOTHING.within(amount) for amount in asked):
+        raise ValueError("What a release takes is not negative.")
+    now = list(standings)
+    count, days, last = 0, list[date](), None
+    waiting_for = ""
+    for day in _days(today, every):
+        if count >= most:
+            stopped_by = f"the end of the count, {most}"
+            break
+        pairs = list(zip(now, asked, strict=True))
+        stopped_by = _first(total_stops(*pair) for pair in pairs)
+        if stopped_by:
+            break
+        short = _first(stops(*pair, day) for pair in pairs)
+        if short and every is None:
+            stopped_by = short
+            break
+        if short:
+            # The first period that was short says why; those after it only repeat it.
+            waiting_for = waiting_for or short
+            continue
+        waiting_for = ""
+        now = [promise(*pair, day) for pair in pairs]
+        count, last = count + 1, day
+        if every is not None and count <= MOST_DAYS:
+            days.append(day)
+    else:
+        stopped_by = waiting_for or f"the end of the forecast, which looks {YEARS} years ahead"
+    return Forecast(count, tuple(days), last, stopped_by)
+
+
+def _first(sentences: Iterator[str]) -> str:
+    return next(filter(None, sentences), "")
+
+
+def _days(today: date, every: Period | None) -> Iterator[date]:
+    """Yield the days on which a release is asked for; without a cadence today, without end."""
+    if every is None:
+        yield from repeat(today)
+        return
+    for months in range(0, 12 * YEARS, MONTHS[every]):
+        # From the first day on, not from the one before: 31 January, 28 February, 31 March.
+        year, month = divmod(12 * today.year + today.month - 1 + months, 12)
+        if year > date.max.year:
+            return
+        yield date(year, month + 1, min(today.day, monthrange(year, month + 1)[1]))

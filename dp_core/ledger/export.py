@@ -1,0 +1,98 @@
+"""A ledger as a file that an auditor can check without the database: one JSON object per line.
+
+The first line says what it is, how many entries follow, and the link of the last; so a file that
+was cut short is noticed. It is for staff and auditors: it holds times of day, attempts and the
+keyed hashes of inputs, none of which may be published.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from dp_core.canonical import canonical_json
+from dp_core.errors import BadInput, LedgerCorrupt
+from dp_core.ledger.entries import LEDGER_VERSION, Entry
+
+FORMAT_NAME = "dp-release ledger"
+_LONGEST_LINE = 1 << 26
+
+
+def write_export(path: Path, entries: Iterable[Entry], *, count: int, head: str) -> None:
+    """Write entries to a new file, mode 0600.
+
+    Args:
+        path: Must not exist.
+        entries: All of them, in order.
+        count: How many there are.
+        head: Link of the last.
+
+    Raises:
+        BadInput: if the file exists or cannot be written.
+    """
+    first = {"format": FORMAT_NAME, "version": LEDGER_VERSION, "entries": count, "head": head}
+    try:
+        with path.open("xb") as file:
+            path.chmod(0o600)
+            file.write(canonical_json(first) + b"\n")
+            for entry in entries:
+                if entry.position > count:
+                    break
+                file.write(canonical_json(entry.to_json()) + b"\n")
+    except FileExistsError:
+        raise BadInput(f"There is a file {path} already; name a new one.") from None
+    except OSError as error:
+        raise BadInput(f"The export {path} could not be written ({error.strerror}).") from None
+
+
+def read_export(path: Path) -> Iterator[tuple[Entry, None]]:
+    """Yield the entries of an export, in order, as `audit` takes them.
+
+    Raises:
+        BadInput: if the file cannot be read or is no export.
+        LedgerCorrupt: naming the first line that is not an entry, or if lines are missing.
+    """
+    try:
+        with path.open("rb") as file:
+            header = _header(path, file.readline(_LONGEST_LINE))
+            position, link = 0, ""
+            for position, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), b""), 1):
+                entry = _entry(position, line)
+                link = entry.link
+                yield entry, None
+    except OSError as error:
+        raise BadInput(f"The export {path} cannot be read ({error.strerror}).") from None
+    if position != header["entries"]:
+        raise LedgerCorrupt(f"Entry {position + 1} of the export is missing.")
+    if link != header["head"]:
+        raise LedgerCorrupt(f"Entry {position} of the export is not the one its first line names.")
+
+
+def _header(path: Path, line: bytes) -> dict[str, Any]:
+    try:
+        header = json.loads(line)
+        if header["format"] != FORMAT_NAME or not isinstance(header["entries"], int):
+            raise ValueError
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise BadInput(
+            f"{path} is no export of a ledger; `dp-release ledger export FILE` makes one."
+        ) from None
+    if header["version"] != LEDGER_VERSION:
+        raise BadInput(
+            f"{path} has ledger format {header['version']!r:.20}, and this program knows"
+            f" {LEDGER_VERSION}; check it with a newer dp-release."
+        )
+    return dict(header)
+
+
+def _entry(position: int, line: bytes) -> Entry:
+    try:
+        values = json.loads(line)
+        entry = Entry.from_json(values)
+        if canonical_json(entry.to_json()) + b"\n" != line:
+            raise ValueError
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise LedgerCorrupt(f"Entry {position} of the export was changed.") from None
+    return entry

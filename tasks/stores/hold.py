@@ -1,0 +1,380 @@
+"""What the holder of a release may write: reserve, input, charge, attempt, commit, settle.
+
+Only a `Hold` writes for a release, and `Ledger.hold` gives it to one process at a time. Every rule
+is decided inside one write transaction, together with the check that this holder is the last.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from fractions import Fraction
+from typing import Any
+
+from dp_core.canonical import canonical_json
+from dp_core.errors import BadInput, BudgetRefused, ReleaseError, StageFailed
+from dp_core.ledger.books import use
+from dp_core.ledger.entries import Entry, charge_key
+from dp_core.ledger.session import Step, check_steps
+from dp_core.plan import Plan
+from tasks.stores import leases
+from tasks.stores.database import Database
+from tasks.stores.refusals import check_reservation
+from tasks.stores.reservations import (
+    Charge,
+    Reservation,
+    continued,
+    identity_of,
+    is_charged,
+    planned,
+    read_charges,
+    read_reservation,
+)
+from tasks.stores.rows import Rows
+
+MOST_ATTEMPTS = 5
+"""Draws of one result that may fail for outside reasons before a person has to look."""
+
+_RENEWALS = 4
+"""How often a lease is renewed within its life."""
+
+
+class Hold:
+    """One release, held by this process."""
+
+    def __init__(self, database: Database, lease: leases.Lease) -> None:
+        """Write under a lease; `held` makes and ends it."""
+        self._database = database
+        self.lease = lease
+        self.release = lease.release
+
+    @contextmanager
+    def _writing(self) -> Iterator[Rows]:
+        with self._database.writing() as rows:
+            leases.require(rows, self.lease)
+            yield rows
+
+    def reservation(self) -> Reservation | None:
+        """Return the latest reservation, None if there never was one."""
+        with self._database.reading() as rows:
+            return read_reservation(rows, self.release)
+
+    def reserve(self, plan: Plan) -> Reservation:
+        """Promise a plan's whole cost, or refuse and record nothing.
+
+        A release that holds a reservation for the same plan gets that one again; one for another
+        plan is given back first, if nothing was charged to it.
+
+        Raises:
+            BadInput: if the account does not exist or the name was used.
+            BudgetRefused: if an account does not allow it, or the plan waits for approval.
+        """
+        if plan.spec.release != self.release:
+            raise ValueError(f"This process holds {self.release!r}, not {plan.spec.release!r}.")
+        with self._writing() as rows:
+            return reserve(rows, plan)
+
+    def bind_input(self, reservation: Reservation, input_hash: str, key: bytes) -> None:
+        """Tie a reservation to its input and to this home for good.
+
+        Args:
+            reservation: Of the release.
+            input_hash: Keyed hash of the input.
+            key: The confidential key, to seal the entry.
+
+        Raises:
+            BadInput: if the input changed since, or is known from another account.
+            StageFailed: if the key is not the one that the ledger's inputs are sealed with, or the
+                release was begun in another home.
+        """
+        with self._writing() as rows:
+            require_open(rows, reservation)
+            mine = rows.latest(kinds=("input",), reservation=reservation.position)
+            # privacy: under another key the same data have another hash.
+            known = mine or rows.latest(kinds=("input",))
+            if known is not None and not is_sealed(known, key):
+                raise StageFailed(
+                    "The inputs in this ledger were sealed with another key than this home's, so"
+                    " data it has seen would not be recognised; set DP_RELEASE_HOME to the home"
+                    " that made the ledger, or copy that home's input.key to this one."
+                )
+            if mine is not None:
+                self._require_same(mine, input_hash)
+                return
+            for entry in rows.find(kinds=("input",), about=input_hash):
+                if entry.receipt.account != reservation.account:
+                    raise BadInput(
+                        f"This data file belongs to account {entry.receipt.account!r} (release"
+                        f" {entry.receipt.release!r}); name that account in the spec: another"
+                        " account would give the same people a fresh budget."
+                    )
+            body = {
+                "home": self.lease.holder.home,
+                "seal": seal(key, reservation, input_hash),
+            }
+            rows.append(
+                "input",
+                account=reservation.account,
+                release=reservation.release,
+                reservation=reservation.position,
+                about=input_hash,
+                body=body,
+            )
+
+    def _require_same(self, mine: Entry, input_hash: str) -> None:
+        if not hmac.compare_digest(str(mine.about), input_hash):
+            raise BadInput(
+                f"The data of release {self.release!r} changed since it began;"
+                " put the original file back and resume, or abandon the release."
+            )
+        self._require_home(mine)
+
+    def _require_home(self, mine: Entry) -> None:
+        if mine.body["home"] != self.lease.holder.home:
+            # privacy: results of its charges may lie there; to draw them here would be a second
+            # draw.
+            raise StageFailed(
+                f"Release {self.release!r} was begun in another home, where its results are. Resume"
+                " it there: they are never drawn again."
+            )
+
+    def charge(
+        self, reservation: Reservation, batch: str, steps: Sequence[Step]
+    ) -> tuple[Charge, ...]:
+        """Record events as spent, all in one transaction, before the data are touched.
+
+        Steps of a batch that was charged before return their charges; nothing is paid twice.
+
+        Raises:
+            BudgetRefused: if a stage's budget does not allow it; nothing is recorded.
+            StageFailed: if the batch was charged for other steps, the input is not known, or the
+                release was begun in another home.
+        """
+        check_steps(reservation.currency, steps)
+        with self._writing() as rows:
+            require_open(rows, reservation)
+            mine = rows.latest(kinds=("input",), reservation=reservation.position)
+            if mine is None:
+                raise StageFailed(
+                    f"Release {self.release!r} is not bound to its input yet; nothing was charged."
+                )
+            self._require_home(mine)
+            old = read_charges(rows, reservation, batch)
+            if old:
+                if [identity_of(charge) for charge in old] != [planned(step) for step in steps]:
+                    raise StageFailed(
+                        f"{batch!r} of release {self.release!r} was charged for other measurements"
+                        " than are asked for now; abandon the release."
+                    )
+                return old
+            _check_stages(rows, reservation, steps)
+            for step in steps:
+                rows.append(
+                    "charge",
+                    account=reservation.account,
+                    release=reservation.release,
+                    reservation=reservation.position,
+                    about=batch,
+                    key=charge_key(
+                        reservation.release,
+                        step.stage,
+                        step.name,
+                        str(mine.about),
+                        reservation.plan,
+                    ),
+                    body={
+                        "batch": batch,
+                        "stage": step.stage,
+                        "step": step.name,
+                        "cost": str(step.cost),
+                        "event": step.event.to_json(),
+                    },
+                )
+            return read_charges(rows, reservation, batch)
+
+    def attempt(self, reservation: Reservation, batch: str) -> None:
+        """Record that a charged result which never reached the disk is drawn again.
+
+        Raises:
+            StageFailed: after too many attempts, or if the result was committed.
+        """
+        with self._writing() as rows:
+            require_open(rows, reservation)
+            charges = read_charges(rows, reservation, batch)
+            if any(charge.result for charge in charges):
+                raise StageFailed(f"The result of {batch!r} is committed; it is not drawn again.")
+            attempts = max(charge.attempts for charge in charges)
+            if attempts >= MOST_ATTEMPTS:
+                raise StageFailed(
+                    f"{batch!r} of release {self.release!r} was drawn {attempts} times without its"
+                    " result reaching the disk; find the cause, then abandon the release: it is"
+                    " not drawn again without a person."
+                )
+            rows.append(
+                "attempt",
+                account=reservation.account,
+                release=reservation.release,
+                reservation=reservation.position,
+                about=batch,
+                body={"batch": batch, "attempt": attempts + 1, "fence": self.lease.fence},
+            )
+
+    def charges(self, reservation: Reservation, batch: str | None = None) -> tuple[Charge, ...]:
+        """Return the charges of the release, or of one batch of it."""
+        with self._database.reading() as rows:
+            return read_charges(rows, reservation, batch)
+
+    def commit(self, reservation: Reservation, batch: str, result: str) -> None:
+        """Bind a stored result, by its hash, to the charges that paid for it."""
+        with self._writing() as rows:
+            require_open(rows, reservation)
+            rows.append(
+                "commit",
+                account=reservation.account,
+                release=reservation.release,
+                reservation=reservation.position,
+                about=batch,
+                body={"batch": batch, "result": result},
+            )
+
+    def settle(
+        self, reservation: Reservation, outcome: str, *, stored: bool = False
+    ) -> Reservation:
+        """End the release: what it reserved and did not charge goes back.
+
+        Args:
+            reservation: Of the release.
+            outcome: `finished` or `abandoned`; with nothing charged, `returned` lets the name be
+                used again.
+            stored: Whether a result may lie on disk that was not committed: it may have been seen.
+
+        Privacy:
+            What goes back is `Terms.spent`'s to say: it depends on the account's composition, on
+            the release's currency, and on whether any result may have been seen.
+        """
+        with self._writing() as rows:
+            require_open(rows, reservation)
+            if outcome == "returned" and is_charged(rows, reservation):
+                raise ValueError("A reservation that was charged is not returned.")
+            results = use(rows, reservation.position).results
+            _settle(rows, reservation, outcome, seen=stored or results > 0)
+            settled = read_reservation(rows, reservation.release)
+        assert settled is not None
+        return settled
+
+
+@contextmanager
+def held(database: Database, release: str, home: str) -> Iterator[Hold]:
+    """Hold a release for this process; a thread keeps the lease alive until the block ends.
+
+    Raises:
+        StageFailed: if another process holds it.
+    """
+    holder = leases.this_process(home)
+    with database.writing() as rows:
+        lease = leases.acquire(rows, release, holder)
+    over = threading.Event()
+
+    def keep() -> None:
+        while not over.wait(leases.LIFETIME_MS / 1000 / _RENEWALS):
+            # A database that does not answer now may answer at the next turn; whether the lease was
+            # lost meanwhile, the next write finds out.
+            with suppress(ReleaseError), database.writing() as rows:
+                leases.renew(rows, lease)
+
+    keeper = threading.Thread(target=keep, name=f"lease of {release}", daemon=True)
+    keeper.start()
+    try:
+        yield Hold(database, lease)
+    finally:
+        over.set()
+        keeper.join()
+        with suppress(ReleaseError), database.writing() as rows:
+            leases.give_up(rows, lease)
+
+
+def reserve(rows: Rows, plan: Plan) -> Reservation:
+    """Promise a plan's whole cost; see `Hold.reserve`."""
+    spec, privacy = plan.spec, plan.spec.privacy
+    held = continued(rows, plan)
+    if held is not None:
+        return held
+    earlier = read_reservation(rows, spec.release)
+    if earlier is not None and earlier.outcome is None:
+        # It was for another plan and spent nothing; left open it could never be settled.
+        _settle(rows, earlier, "returned", seen=False)
+    check_reservation(rows, plan)
+    rows.append(
+        "reserve",
+        account=spec.account,
+        release=spec.release,
+        about=plan.hash,
+        body={
+            "epsilon": str(privacy.epsilon),
+            "delta": str(privacy.delta),
+            "neighbours": privacy.neighbours,
+            "unit": "row",
+            "plan": plan.hash,
+            "sets": spec.sets,
+            "currency": {"kind": plan.currency.kind, "limit": str(plan.currency.limit)},
+            "costs": {stage: str(cost) for stage, cost in plan.costs.items()},
+        },
+    )
+    reservation = read_reservation(rows, spec.release)
+    assert reservation is not None
+    return reservation
+
+
+def require_open(rows: Rows, reservation: Reservation) -> None:
+    """Raise StageFailed unless the release still holds this reservation."""
+    now = read_reservation(rows, reservation.release)
+    if now is None or now.position != reservation.position or now.outcome is not None:
+        raise StageFailed(
+            f"Release {reservation.release!r} no longer holds its reservation;"
+            f" `dp-release status {reservation.release}` shows what became of it."
+        )
+
+
+def seal(key: bytes, reservation: Reservation, input_hash: str) -> str:
+    """Return what shows that an input was recorded by a holder of the key, unchanged since."""
+    return _seal(key, reservation.position, reservation.release, reservation.account, input_hash)
+
+
+def is_sealed(entry: Entry, key: bytes) -> bool:
+    """Return whether an entry of kind `input` is as it was sealed under a key."""
+    receipt, sealed = entry.receipt, str(entry.body.get("seal"))
+    expected = _seal(key, entry.reservation, receipt.release, receipt.account, str(entry.about))
+    return hmac.compare_digest(expected, sealed)
+
+
+def _seal(key: bytes, reservation: int | None, release: str, account: str, input_hash: str) -> str:
+    message = canonical_json([reservation, release, account, input_hash])
+    return hmac.new(key, message, hashlib.sha256).hexdigest()
+
+
+def _check_stages(rows: Rows, reservation: Reservation, steps: Sequence[Step]) -> None:
+    used = use(rows, reservation.position)
+    for stage in dict.fromkeys(step.stage for step in steps):
+        asked = sum((step.cost for step in steps if step.stage == stage), Fraction(0))
+        limit = reservation.costs.get(stage, Fraction(0))
+        if asked + used.of(stage) > limit:
+            raise BudgetRefused(
+                f"Stage {stage!r} of release {reservation.release!r} asks for"
+                f" {float(asked):.6g} but has {float(limit - used.of(stage)):.6g} left of the"
+                f" {float(limit):.6g} its plan reserved."
+            )
+
+
+def _settle(rows: Rows, reservation: Reservation, outcome: str, *, seen: bool) -> None:
+    tally = use(rows, reservation.position).tally
+    body: Mapping[str, Any] = {"outcome": outcome, "spent": str(tally.cost), "seen": seen}
+    rows.append(
+        "settle",
+        account=reservation.account,
+        release=reservation.release,
+        reservation=reservation.position,
+        body=body,
+    )

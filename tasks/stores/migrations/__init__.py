@@ -1,0 +1,1 @@
+"""The ledger's tables through the versions of the program, by Alembic."""

@@ -1,0 +1,172 @@
+"""Why a release may not begin: who waits for whom, what is left, who used it, what still fits."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+
+from dp_core.accounting.composition import NOTHING, Amount, largest_epsilon, most_sets
+from dp_core.accounting.currency import Currency
+from dp_core.errors import BadInput, BudgetRefused, nearest
+from dp_core.ledger.books import (
+    Charter,
+    balance,
+    lineage,
+    promise_of,
+    promised,
+    room_on,
+    settled,
+    use,
+)
+from dp_core.ledger.entries import Entry
+from dp_core.plan import Plan, make_plan
+from tasks.stores.rows import Rows, now
+
+_MOST_USERS = 5
+
+
+def check_reservation(rows: Rows, plan: Plan) -> None:
+    """Raise unless every account that pays allows the plan today.
+
+    Raises:
+        BadInput: if there is no such account, naming the nearest.
+        BudgetRefused: if terms or balance do not allow it, or the plan waits for approval.
+    """
+    accounts = lineage(rows, plan.spec.account)
+    if not accounts:
+        raise BadInput(no_account(rows, plan.spec.account))
+    today = datetime.date.fromisoformat(now()[:10])
+    for charter in accounts:
+        _check_terms(charter, plan)
+    for charter in accounts:
+        if charter.approved_only and not rows.approved(plan.hash):
+            raise BudgetRefused(
+                f"Account {charter.name!r} runs approved plans only: plan {plan.hash} of release"
+                f" {plan.spec.release!r} waits for {charter.owner}; once it is read, `dp-release"
+                f" ledger approve {plan.hash} --by NAME --reason TEXT`."
+            )
+    for charter in accounts:
+        _check_room(rows, charter, plan, today)
+
+
+def no_account(rows: Rows, name: str) -> str:
+    """Return the sentence about an account that is not there."""
+    known = [entry.receipt.account for entry in rows.find(kinds=("open",))]
+    hint = nearest(name, known) or " None is open yet."
+    return (
+        f"There is no account {name!r}.{hint} Open one with `dp-release ledger open {name}"
+        " --epsilon E --delta D --by NAME --reason TEXT`."
+    )
+
+
+def _check_terms(charter: Charter, plan: Plan) -> None:
+    if charter.closed:
+        raise BudgetRefused(
+            f"Account {charter.name!r} is closed: no more releases can be made from it."
+        )
+    if plan.spec.privacy.neighbours != charter.neighbours:
+        raise BudgetRefused(
+            f"Account {charter.name!r} protects under {charter.neighbours}, but the spec asks for"
+            f" {plan.spec.privacy.neighbours}; set privacy.neighbours to {charter.neighbours}."
+        )
+
+
+def _check_room(rows: Rows, charter: Charter, plan: Plan, today: datetime.date) -> None:
+    privacy, terms = plan.spec.privacy, charter.terms
+    asked = terms.promised(plan.currency, privacy.epsilon, privacy.delta)
+    left = room_on(rows, charter, today)
+    if asked.within(left):
+        return
+    total = terms.limit - balance(rows, charter.name).used
+    by_period = charter.calendar is not None and not total.within(left)
+    where = f"account {charter.name!r}"
+    if charter.name != plan.spec.account:
+        where += f" (above {plan.spec.account!r})"
+    if by_period and charter.calendar is not None:
+        where += f" in {charter.calendar.label(charter.calendar.index(today))}"
+    if asked.main > left.main:
+        word = "epsilon" if terms.is_basic else "rho"
+        sums = asked.main, left.main, terms.limit.main
+    else:
+        word = "delta" if terms.is_basic else "own delta"
+        sums = asked.delta, left.delta, terms.limit.delta
+    wants, has, whole = (show(max(value, Fraction(0))) for value in sums)
+    of = "" if by_period else f" of {whole}"
+    raise BudgetRefused(
+        f"Release {plan.spec.release!r} asks for {word} {wants}, but {where} has {has} left{of}."
+        f" {_users(rows, charter)}{_advice(charter, plan, left, word)}"
+    )
+
+
+def _users(rows: Rows, charter: Charter) -> str:
+    names = [charter.name]
+    for name in names:
+        names += rows.accounts_within(name)
+    found: list[str] = []
+    more = False
+    for entry in _recent(rows, names):
+        promise = promise_of(entry.position, entry.receipt)
+        end = rows.latest(kinds=("settle",), reservation=entry.position)
+        amount = (
+            promised(charter, promise)
+            if end is None
+            else settled(charter, promise, use(rows, promise.position), end.receipt)
+        )
+        if amount == NOTHING:
+            continue
+        if len(found) == _MOST_USERS:
+            more = True
+            break
+        state = "" if end is not None else ", unfinished"
+        found.append(f"{promise.release} ({show(amount.main)} on {promise.day}{state})")
+    if not found:
+        return "No release has used it yet."
+    return f"Used by: {', '.join(reversed(found))}{' and earlier ones' if more else ''}."
+
+
+def _recent(rows: Rows, accounts: list[str]) -> list[Entry]:
+    entries = [
+        entry
+        for account in accounts
+        for entry in rows.find(kinds=("reserve",), account=account, last=10 * _MOST_USERS)
+    ]
+    return sorted(entries, key=lambda entry: entry.position, reverse=True)
+
+
+def _advice(charter: Charter, plan: Plan, left: Amount, word: str) -> str:
+    privacy, spec = plan.spec.privacy, plan.spec
+    if word == "delta":
+        if left.delta > 0:
+            return f" The largest privacy.delta that still fits is {show(left.delta)}."
+        return " Set privacy.delta to 0, or name another account."
+    largest = largest_epsilon(charter.terms, left, privacy.delta, _currency_of(plan))
+    if largest <= 0:
+        return " Nothing is left to spend."
+    advice = f" The largest privacy.epsilon that still fits is {show(largest)}"
+    if spec.mode == "split" and spec.sets > 1:
+        sets = most_sets(charter.terms, left, plan.currency, privacy.delta, spec.sets)
+        if sets:
+            advice += f"; with it, synthesize.sets: {sets} keeps each set's noise as planned"
+    return advice + "."
+
+
+def _currency_of(plan: Plan) -> Callable[[Fraction], Currency | None]:
+    def currency(epsilon: Fraction) -> Currency | None:
+        privacy = replace(plan.spec.privacy, epsilon=epsilon)
+        try:
+            return make_plan(replace(plan.spec, privacy=privacy)).currency
+        except BadInput:
+            return None
+
+    return currency
+
+
+def show(value: Fraction) -> str:
+    """Return an exact amount as a person reads it.
+
+    >>> show(Fraction(1, 2)), show(Fraction("1e-9")), show(Fraction(3))
+    ('0.5', '1e-09', '3')
+    """
+    return f"{float(value):.6g}"

@@ -1,0 +1,335 @@
+"""The ledger's entries as one transaction sees them, and the one way to add another."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from dp_core.canonical import canonical_json
+from dp_core.errors import BadInput, LedgerCorrupt
+from dp_core.ledger.books import Charter, Promise, broken_rule, changes, charter_of, promise_of
+from dp_core.ledger.entries import Entry, make_entry, signed_message, unique_key
+from dp_core.ledger.receipts import PUBLISHED, START, Receipt, make_receipt
+from dp_core.ledger.signing import Signer
+from tasks.stores.tables import ENTRIES, TOTALS
+
+_OF_ACCOUNT = ("open", "raise", "restate", "close")
+
+
+class Rows:
+    """Entries and running totals inside one transaction; the database's `Book`."""
+
+    def __init__(self, connection: sa.Connection, signer: Signer | None) -> None:
+        """Read and write through a connection that is inside a transaction.
+
+        Args:
+            connection: Of the transaction.
+            signer: Key that signs what is added.
+        """
+        self.connection = connection
+        self._signer = signer
+        self._written: dict[str, tuple[int, str]] = {}
+        self._last: tuple[int, str] | None = None
+
+    # -- finding entries
+
+    def find(
+        self,
+        *,
+        kinds: Sequence[str] = (),
+        account: str | None = None,
+        release: str | None = None,
+        reservation: int | None = None,
+        about: str | None = None,
+        position: int | None = None,
+        last: int | None = None,
+    ) -> tuple[Entry, ...]:
+        """Return the entries that fit everything given, in order.
+
+        Args:
+            kinds: Kinds to find; empty for every kind.
+            account: Of its receipt.
+            release: Of its receipt.
+            reservation: Position of the reservation.
+            about: What it is about.
+            position: Its place.
+            last: Only the latest so many of them.
+        """
+        query = sa.select(ENTRIES)
+        for column, value in (
+            ("account", account),
+            ("release", release),
+            ("reservation", reservation),
+            ("about", about),
+            ("position", position),
+        ):
+            if value is not None:
+                query = query.where(ENTRIES.c[column] == value)
+        if kinds:
+            query = query.where(ENTRIES.c.kind.in_(kinds))
+        if last is not None:
+            query = query.order_by(ENTRIES.c.position.desc()).limit(last)
+            found = reversed(self.connection.execute(query).mappings().all())
+            return tuple(_entry(row) for row in found)
+        query = query.order_by(ENTRIES.c.position)
+        return tuple(_entry(row) for row in self.connection.execute(query).mappings())
+
+    def latest(self, **criteria: Any) -> Entry | None:
+        """Return the last entry that `find` would find, None if there is none."""
+        found = self.find(**criteria, last=1)
+        return found[0] if found else None
+
+    def last(self) -> Entry | None:
+        """Return the last entry of the ledger; None only while it is being made."""
+        return self.latest()
+
+    def page(self, after: int, size: int) -> list[tuple[Entry, list[tuple[str, str]]]]:
+        """Return the next entries in order, each with the running totals written with it.
+
+        Args:
+            after: Position of the last entry seen.
+            size: Entries at most.
+
+        Raises:
+            LedgerCorrupt: if an entry is not stored as it would have been written.
+        """
+        query = sa.select(ENTRIES).where(ENTRIES.c.position > after)
+        query = query.order_by(ENTRIES.c.position).limit(size)
+        entries = []
+        for row in self.connection.execute(query).mappings():
+            entry = _entry(row)
+            if row["body"] != _text(entry.body):
+                raise _changed(row)
+            entries.append(entry)
+        if not entries:
+            return []
+        totals: dict[int, list[tuple[str, str]]] = {entry.position: [] for entry in entries}
+        between = TOTALS.c.position.between(entries[0].position, entries[-1].position)
+        for total in self.connection.execute(sa.select(TOTALS).where(between)):
+            totals.setdefault(total.position, []).append((total.subject, total.value))
+        return [(entry, totals.get(entry.position, [])) for entry in entries]
+
+    def count_totals(self) -> int:
+        """Return how many running totals were ever written."""
+        found = self.connection.execute(sa.select(sa.func.count()).select_from(TOTALS)).scalar()
+        return int(found or 0)
+
+    # -- the book that the rules are asked about
+
+    def total(self, subject: str) -> str | None:
+        """Return a running total as it was last written, None if it never was."""
+        if subject in self._written:
+            return self._written[subject][1]
+        query = sa.select(TOTALS.c.value).where(TOTALS.c.subject == subject)
+        query = query.order_by(TOTALS.c.position.desc()).limit(1)
+        found = self.connection.execute(query).scalar()
+        return None if found is None else str(found)
+
+    def charter(self, account: str) -> Charter | None:
+        """Return an account, None if there is none of that name."""
+        found = self.find(account=account, kinds=_OF_ACCOUNT)
+        if not found:
+            return None
+        try:
+            return charter_of([entry.receipt for entry in found])
+        except (KeyError, TypeError, ValueError):
+            raise LedgerCorrupt(f"The entries of account {account!r} were changed.") from None
+
+    def promise(self, reservation: int) -> Promise | None:
+        """Return a reservation by its position, None if there is none."""
+        found = self.find(position=reservation, kinds=("reserve",))
+        return promise_of(found[0].position, found[0].receipt) if found else None
+
+    def promises_of(self, accounts: Sequence[str]) -> Iterator[tuple[Promise, Receipt | None]]:
+        """Yield the reservations of accounts, each with its settlement if it is over."""
+        for account in accounts:
+            ends = {
+                entry.reservation: entry.receipt
+                for entry in self.find(account=account, kinds=("settle",))
+            }
+            for entry in self.find(account=account, kinds=("reserve",)):
+                yield promise_of(entry.position, entry.receipt), ends.get(entry.position)
+
+    def accounts_within(self, account: str) -> Sequence[str]:
+        """Return the names of the accounts that stand directly within one."""
+        opened = self.find(kinds=("open",), about=account)
+        return [entry.receipt.account for entry in opened]
+
+    def approved(self, plan: str) -> bool:
+        """Return whether a plan is approved now."""
+        found = self.latest(kinds=("approve", "withdraw"), about=plan)
+        return found is not None and found.kind == "approve"
+
+    def has(self, key: str) -> bool:
+        """Return whether an entry with that unique key is there."""
+        query = sa.select(ENTRIES.c.position).where(ENTRIES.c.key == key).limit(1)
+        return self.connection.execute(query).scalar() is not None
+
+    def charged(self, reservation: int, batch: str) -> bool:
+        """Return whether a reservation was charged for a batch."""
+        found = self.latest(reservation=reservation, kinds=("charge",), about=batch)
+        return found is not None
+
+    def is_used(self, release: str) -> bool:
+        """Return whether a release of that name is under way or over; not if it was returned."""
+        found = self.latest(kinds=("reserve", "settle"), release=release)
+        return found is not None and found.body.get("outcome") != "returned"
+
+    # -- adding
+
+    def append(
+        self,
+        kind: str,
+        *,
+        body: Mapping[str, object],
+        account: str = "",
+        release: str = "",
+        reservation: int | None = None,
+        about: str | None = None,
+        key: str | None = None,
+    ) -> Entry:
+        """Add an entry; what may happen once is refused the second time.
+
+        Raises:
+            BadInput: if the ledger takes signed entries only and there is no key to sign.
+            LedgerCorrupt: if the entry would break the ledger's rules.
+        """
+        position, link = self._end()
+        position += 1
+        if kind == "reserve":
+            reservation = position
+        recorded = now()
+        number, previous = self._number(kind, reservation)
+        receipt = make_receipt(
+            number=number,
+            kind=kind,
+            account=account,
+            release=release,
+            at=recorded[:10],
+            body=body,
+            previous=previous,
+        )
+        entry = make_entry(
+            receipt,
+            position=position,
+            reservation=reservation,
+            about=about,
+            key=key or unique_key(receipt, about, reservation),
+            recorded=recorded,
+            salt=os.urandom(16).hex(),
+            previous=link,
+        )
+        entry = self._signed(entry)
+        broken = broken_rule(entry, self)
+        if broken is not None:
+            # Whoever asked should have been refused with a better sentence long before.
+            raise LedgerCorrupt(
+                f"An entry ({kind}) that {broken} was not added to the ledger;"
+                " `dp-release ledger verify` checks what is there."
+            )
+        after = changes(entry, self)
+        self.connection.execute(sa.insert(ENTRIES).values(**_columns(entry)))
+        self._last = position, entry.link
+        self._written |= {subject: (position, value) for subject, value in after.items()}
+        return entry
+
+    def write_totals(self) -> None:
+        """Store the running totals that this transaction changed, each once."""
+        if self._written:
+            self.connection.execute(
+                sa.insert(TOTALS),
+                [
+                    {"subject": subject, "position": position, "value": value}
+                    for subject, (position, value) in self._written.items()
+                ],
+            )
+
+    def _end(self) -> tuple[int, str]:
+        if self._last is None:
+            query = sa.select(ENTRIES.c.position, ENTRIES.c.link)
+            query = query.order_by(ENTRIES.c.position.desc()).limit(1)
+            found = self.connection.execute(query).first()
+            self._last = (found.position, found.link) if found else (0, START)
+        return self._last
+
+    def _number(self, kind: str, reservation: int | None) -> tuple[int, str]:
+        """Return number and predecessor of the next receipt of a reservation."""
+        if kind not in PUBLISHED:
+            return 0, START
+        # privacy: a reservation begins a chain of its own, so that the receipts of a release do
+        # not tell that an earlier attempt was stopped, as by a file that broke the schema.
+        if kind == "reserve":
+            return 1, START
+        query = sa.select(ENTRIES.c.number, ENTRIES.c.hash)
+        query = query.where(ENTRIES.c.reservation == reservation)
+        found = self.connection.execute(query.order_by(ENTRIES.c.number.desc()).limit(1)).first()
+        if found is None:
+            raise ValueError(f"Reservation {reservation} does not exist.")
+        return found.number + 1, found.hash
+
+    def _signed(self, entry: Entry) -> Entry:
+        keys = self.find(kinds=("key",))
+        if not keys and entry.kind != "key":
+            return entry
+        trusted = standing_keys([found.body for found in keys]) or {str(entry.about)}
+        if self._signer is None or self._signer.fingerprint not in trusted:
+            raise BadInput(
+                "This ledger takes signed entries only: set DP_RELEASE_SIGNING_KEY to the file of"
+                f" its key ({', '.join(sorted(trusted))})."
+            )
+        message = signed_message(entry.receipt.hash, entry.link)
+        signature = self._signer.sign(message)
+        return replace(entry, signer=self._signer.fingerprint, signature=signature)
+
+
+def standing_keys(bodies: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Return the fingerprints of the keys that may sign, after entries of kind `key`."""
+    standing: set[str] = set()
+    for body in bodies:
+        standing.add(str(body["fingerprint"]))
+        standing.discard(str(body["replaces"]))
+    return standing
+
+
+def now() -> str:
+    """Return the time in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+_BESIDE = ("position", "reservation", "about", "key", "recorded", "salt", "link")
+_SIGNED = ("signer", "signature")
+_RECEIPT = ("number", "kind", "account", "release", "at", "previous", "hash")
+
+
+def _columns(entry: Entry) -> dict[str, object]:
+    values: dict[str, object] = {name: getattr(entry, name) for name in (*_BESIDE, *_SIGNED)}
+    values |= {name: getattr(entry.receipt, name) for name in _RECEIPT}
+    return values | {"body": _text(entry.body)}
+
+
+def _entry(row: sa.RowMapping) -> Entry:
+    try:
+        receipt = {name: row[name] for name in _RECEIPT}
+        receipt["body"] = json.loads(row["body"], parse_constant=_refuse)
+        values = {name: row[name] for name in (*_BESIDE, *_SIGNED)}
+        return Entry.from_json({**values, "receipt": receipt})
+    except (TypeError, ValueError, RecursionError):
+        raise _changed(row) from None
+
+
+def _refuse(word: str) -> object:
+    raise ValueError(f"{word} is not plain JSON.")
+
+
+def _text(body: Mapping[str, object]) -> str:
+    return canonical_json(dict(body)).decode()
+
+
+def _changed(row: sa.RowMapping) -> LedgerCorrupt:
+    return LedgerCorrupt(f"Entry {row['position']} ({row['kind']}) was changed.")

@@ -1,0 +1,82 @@
+"""The ledger's tables, and what makes the database itself refuse to change a row."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+METADATA = sa.MetaData()
+
+ENTRIES = sa.Table(
+    "entries",
+    METADATA,
+    sa.Column("position", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("account", sa.Text, nullable=False),
+    sa.Column("release", sa.Text, nullable=False),
+    sa.Column("reservation", sa.BigInteger, nullable=True),
+    sa.Column("number", sa.BigInteger, nullable=False),
+    sa.Column("about", sa.Text, nullable=True),
+    sa.Column("key", sa.Text, nullable=True, unique=True),
+    # privacy: receipts are published, and how long a stage took is an answer about the data. They
+    # hold the day; the time of day stands beside it, for staff.
+    sa.Column("at", sa.Text, nullable=False),
+    sa.Column("recorded", sa.Text, nullable=False),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.Column("previous", sa.Text, nullable=False),
+    sa.Column("hash", sa.Text, nullable=False),
+    sa.Column("salt", sa.Text, nullable=False),
+    sa.Column("link", sa.Text, nullable=False, unique=True),
+    sa.Column("signer", sa.Text, nullable=True),
+    sa.Column("signature", sa.Text, nullable=True),
+    sa.Index("entries_of_account", "account", "kind", "position"),
+    sa.Index("entries_of_release", "release", "kind", "position"),
+    sa.Index("entries_of_reservation", "reservation", "kind", "about"),
+    sa.Index("receipts_of_reservation", "reservation", "number"),
+    sa.Index("entries_about", "about", "kind", "position"),
+    sa.Index("entries_of_kind", "kind", "position"),
+)
+
+# Running totals, so that a balance is one look-up however long the history; each can be computed
+# from the entries, and `verify` does.
+TOTALS = sa.Table(
+    "totals",
+    METADATA,
+    sa.Column("subject", sa.Text, primary_key=True),
+    sa.Column("position", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("value", sa.Text, nullable=False),
+    sa.Index("totals_by_position", "position"),
+)
+
+# Who works on a release now. Not part of the record: it says nothing about what was spent.
+LEASES = sa.Table(
+    "leases",
+    METADATA,
+    sa.Column("release", sa.Text, primary_key=True),
+    sa.Column("fence", sa.BigInteger, nullable=False),
+    sa.Column("holder", sa.Text, nullable=False),
+    sa.Column("expires", sa.BigInteger, nullable=False),
+)
+
+_APPEND_ONLY = (ENTRIES.name, TOTALS.name)
+
+
+def refusals(dialect: str) -> list[str]:
+    """Return statements that make the database refuse updates and deletes of the record."""
+    message = "the ledger is append-only"
+    if dialect == "sqlite":
+        return [
+            f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table}"
+            f" BEGIN SELECT RAISE(ABORT, '{message}'); END"
+            for table in _APPEND_ONLY
+            for verb in ("UPDATE", "DELETE")
+        ]
+    return [
+        "CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS"
+        f" $$ BEGIN RAISE EXCEPTION '{message}' USING ERRCODE = 'integrity_constraint_violation';"
+        " END $$",
+        *(
+            f"CREATE TRIGGER {table}_no_change BEFORE UPDATE OR DELETE OR TRUNCATE ON {table}"
+            " FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()"
+            for table in _APPEND_ONLY
+        ),
+    ]
