@@ -27,6 +27,7 @@ class ReleaseSpec:
         folder: Folder of the spec file.
         schema: Parsed schema.
         account: Ledger account that pays.
+        revises: Finished release of the same account that this one corrects, None for none.
         privacy: The guarantee asked for.
         method: Name of the preset.
         shares: Part of the budget of each paying stage; all stages named, summing to exactly 1.
@@ -45,6 +46,7 @@ class ReleaseSpec:
     folder: Path
     schema: Schema
     account: str
+    revises: str | None
     privacy: Privacy
     method: str
     shares: Mapping[Stage, Fraction]

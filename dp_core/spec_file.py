@@ -35,6 +35,7 @@ _KEYS = (
     "data",
     "schema",
     "account",
+    "revises",
     "privacy",
     "method",
     "total",
@@ -77,6 +78,7 @@ def load_spec(path: Path) -> ReleaseSpec:
     check_version(keys["version"], VERSION)
     release = _read_name(keys["release"], "release")
     account = _read_name(keys["account"], "account")
+    revises = _read_name(keys["revises"], "release") if "revises" in keys else None
     data = _read_path(keys["data"])
     privacy = _read_privacy(_section(keys, "privacy", root))
     method = _read_method(keys.get("method"))
@@ -109,6 +111,7 @@ def load_spec(path: Path) -> ReleaseSpec:
         folder=path.parent,
         schema=schema,
         account=account,
+        revises=revises,
         privacy=privacy,
         method=method,
         shares=shares,
@@ -345,6 +348,7 @@ def _document(spec: ReleaseSpec, selector: str, reconstructor: str) -> dict[str,
         "data": spec.data,
         "schema": {"title": spec.schema.title, "sha256": schema_hash(spec.schema)},
         "account": spec.account,
+        **({"revises": spec.revises} if spec.revises else {}),
         "privacy": {
             "epsilon": str(spec.privacy.epsilon),
             "delta": str(spec.privacy.delta),

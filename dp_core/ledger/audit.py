@@ -94,6 +94,7 @@ class _State:
 
     position: int = 0
     link: str = START
+    recorded: str = ""
     signer: str | None = None
     signed: int = 0
     keys: dict[str, str] = field(default_factory=dict)
@@ -121,6 +122,8 @@ class _State:
         number, previous = self._expected(entry)
         if (receipt.number, receipt.previous) != (number, previous):
             return "does not follow the receipt before it"
+        if entry.recorded < self.recorded:
+            return "is dated before the entry before it"
         if entry.recorded[:10] != receipt.at or entry.about != self._about(entry):
             return "was changed"
         if entry.key != self._key(entry):
@@ -182,6 +185,7 @@ class _State:
         after = changes(entry, self.book)
         self.book.add(entry, after)
         self.position, self.link, self.signer = entry.position, entry.link, entry.signer
+        self.recorded = entry.recorded
         self.signed += entry.signature is not None
         if entry.kind in PUBLISHED:
             self.last[entry.reservation or 0] = entry.receipt.number, entry.receipt.hash

@@ -319,6 +319,7 @@ def reserve(rows: Rows, plan: Plan) -> Reservation:
             "unit": "row",
             "plan": plan.hash,
             "sets": spec.sets,
+            **({"revises": spec.revises} if spec.revises else {}),
             "currency": {"kind": plan.currency.kind, "limit": str(plan.currency.limit)},
             "costs": {stage: str(cost) for stage, cost in plan.costs.items()},
         },

@@ -38,6 +38,7 @@ def check_reservation(rows: Rows, plan: Plan) -> None:
     if not accounts:
         raise BadInput(no_account(rows, plan.spec.account))
     today = datetime.date.fromisoformat(now()[:10])
+    _check_revised(rows, plan)
     for charter in accounts:
         _check_terms(charter, plan)
     for charter in accounts:
@@ -59,6 +60,18 @@ def no_account(rows: Rows, name: str) -> str:
         f"There is no account {name!r}.{hint} Open one with `dp-release ledger open {name}"
         " --epsilon E --delta D --by NAME --reason TEXT`."
     )
+
+
+def _check_revised(rows: Rows, plan: Plan) -> None:
+    revised = plan.spec.revises
+    if revised is None:
+        return
+    end = rows.latest(kinds=("settle",), release=revised, account=plan.spec.account)
+    if end is None or end.body["outcome"] != "finished":
+        raise BadInput(
+            f"revises: {revised!r} is no finished release of account {plan.spec.account!r};"
+            " `dp-release status` lists the releases."
+        )
 
 
 def _check_terms(charter: Charter, plan: Plan) -> None:

@@ -35,7 +35,9 @@ class Rows:
         self.connection = connection
         self._signer = signer
         self._written: dict[str, tuple[int, str]] = {}
-        self._last: tuple[int, str] | None = None
+        self._last: tuple[int, str, str] | None = None
+        self._keys: set[str] | None = None
+        self._promises: dict[int, Promise] = {}
 
     # -- finding entries
 
@@ -143,8 +145,12 @@ class Rows:
 
     def promise(self, reservation: int) -> Promise | None:
         """Return a reservation by its position, None if there is none."""
-        found = self.find(position=reservation, kinds=("reserve",))
-        return promise_of(found[0].position, found[0].receipt) if found else None
+        if reservation not in self._promises:
+            found = self.find(position=reservation, kinds=("reserve",))
+            if not found:
+                return None
+            self._promises[reservation] = promise_of(found[0].position, found[0].receipt)
+        return self._promises[reservation]
 
     def promises_of(self, accounts: Sequence[str]) -> Iterator[tuple[Promise, Receipt | None]]:
         """Yield the reservations of accounts, each with its settlement if it is over."""
@@ -200,11 +206,12 @@ class Rows:
             BadInput: if the ledger takes signed entries only and there is no key to sign.
             LedgerCorrupt: if the entry would break the ledger's rules.
         """
-        position, link = self._end()
+        position, link, latest = self._end()
         position += 1
         if kind == "reserve":
             reservation = position
-        recorded = now()
+        # privacy: a clock that was set back must not open an earlier period's allowance again.
+        recorded = max(now(), latest)
         number, previous = self._number(kind, reservation)
         receipt = make_receipt(
             number=number,
@@ -235,7 +242,9 @@ class Rows:
             )
         after = changes(entry, self)
         self.connection.execute(sa.insert(ENTRIES).values(**_columns(entry)))
-        self._last = position, entry.link
+        self._last = position, entry.link, recorded
+        if kind == "key":
+            self._keys = None
         self._written |= {subject: (position, value) for subject, value in after.items()}
         return entry
 
@@ -250,12 +259,13 @@ class Rows:
                 ],
             )
 
-    def _end(self) -> tuple[int, str]:
+    def _end(self) -> tuple[int, str, str]:
+        """Return position, link and time of the last entry."""
         if self._last is None:
-            query = sa.select(ENTRIES.c.position, ENTRIES.c.link)
+            query = sa.select(ENTRIES.c.position, ENTRIES.c.link, ENTRIES.c.recorded)
             query = query.order_by(ENTRIES.c.position.desc()).limit(1)
             found = self.connection.execute(query).first()
-            self._last = (found.position, found.link) if found else (0, START)
+            self._last = (found.position, found.link, found.recorded) if found else (0, START, "")
         return self._last
 
     def _number(self, kind: str, reservation: int | None) -> tuple[int, str]:
@@ -274,10 +284,11 @@ class Rows:
         return found.number + 1, found.hash
 
     def _signed(self, entry: Entry) -> Entry:
-        keys = self.find(kinds=("key",))
-        if not keys and entry.kind != "key":
+        if self._keys is None:
+            self._keys = standing_keys([found.body for found in self.find(kinds=("key",))])
+        if not self._keys and entry.kind != "key":
             return entry
-        trusted = standing_keys([found.body for found in keys]) or {str(entry.about)}
+        trusted = self._keys or {str(entry.about)}
         if self._signer is None or self._signer.fingerprint not in trusted:
             raise BadInput(
                 "This ledger takes signed entries only: set DP_RELEASE_SIGNING_KEY to the file of"
