@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, cast
 
+from dp_core.accounting.composition import Terms
 from dp_core.accounting.currency import Currency, Kind
 from dp_core.accounting.events import Event, event_from_json
 from dp_core.bundle.statement import STATEMENT
@@ -71,6 +72,8 @@ class Claims:
         sets: Number of synthetic sets.
         rows: Records of each.
         scores: Number of noisy scores that the selection released.
+        totals: Names and totals of the accounts that paid.
+        place: Link, public key and signature of the last receipt; None where it is not stated.
         program: Name and version of the program that made the release.
     """
 
@@ -92,6 +95,8 @@ class Claims:
     sets: int
     rows: tuple[int, ...]
     scores: int
+    totals: tuple[tuple[str, Terms], ...]
+    place: tuple[str, str | None, str | None] | None
     program: str
 
 
@@ -138,6 +143,8 @@ def read_claims(document: Mapping[str, Any]) -> Claims:
         sets=_whole(document["sets"]["m"]),
         rows=tuple(_whole(rows) for rows in document["sets"]["rows"]),
         scores=len(method["selection"].get("indif", {})),
+        totals=tuple(_total(total) for total in ledger["totals"]),
+        place=_place(ledger["place"]),
         program=f"dp_release {document['software'].get('dp_release', 'of unknown version')!s:.20}",
     )
 
@@ -152,6 +159,25 @@ def _charge(row: Receipt) -> Charge:
         batch=_text(row.body["batch"]),
         cost=exact_fraction(row.body["cost"]),
         event=event_from_json(event),
+    )
+
+
+def _total(values: Mapping[str, Any]) -> tuple[str, Terms]:
+    epsilon, delta, own_delta = (
+        exact_fraction(values[name]["exact"]) for name in ("epsilon", "delta", "own_delta")
+    )
+    terms = Terms(values["composition"], epsilon, delta, own_delta)
+    return _text(values["account"]), terms
+
+
+def _place(values: Mapping[str, Any] | None) -> tuple[str, str | None, str | None] | None:
+    if values is None:
+        return None
+    public, signature = values["public_key"], values["signature"]
+    return (
+        _text(values["link"]),
+        None if public is None else _text(public),
+        None if signature is None else _text(signature),
     )
 
 

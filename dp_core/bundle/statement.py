@@ -62,6 +62,44 @@ class Guarantee:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the last receipt stands in the ledger's chain.
+
+    Attributes:
+        link: Hash of its entry and of all entries before it; salted, so it tells nothing else.
+        public_key: Key of the ledger, 64 hex digits; None where it is not signed.
+        signature: By that key, of the last receipt's hash and the link; None as above.
+    """
+
+    link: str
+    public_key: str | None = None
+    signature: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Total:
+    """What an account that paid allows for everything ever released from it.
+
+    Attributes:
+        account: Name.
+        composition: How its releases add up.
+        epsilon, delta: Total when the release was settled.
+        own_delta: Part of delta for mechanisms that fail with a probability of their own.
+        opened: Day of opening.
+        changed: Days on which the total was raised or the composition changed, with what held
+            from then on.
+    """
+
+    account: str
+    composition: str
+    epsilon: Fraction
+    delta: Fraction
+    own_delta: Fraction
+    opened: datetime.date
+    changed: tuple[tuple[datetime.date, str, str, Fraction, Fraction], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
     """Everything the bundle is made from, all of it public.
 
@@ -86,6 +124,9 @@ class Published:
         records_public: Whether it is public (replace-one), and so exact.
         unit: Who is protected.
         tightest: Strongest guarantee known to hold; None: the one that the reserved total implies.
+        totals: Of the account that paid, and of those it stands within.
+        place: Of the last receipt in the ledger's chain.
+        revises: Release that this one corrects; its cost stays spent.
         software: Names and versions; empty: those in use.
         note: Public facts of the selection.
     """
@@ -110,6 +151,9 @@ class Published:
     records_public: bool = False
     unit: str = "row"
     tightest: Guarantee | None = None
+    totals: tuple[Total, ...] = ()
+    place: Place | None = None
+    revises: str | None = None
     software: Mapping[str, str] = field(default_factory=dict)
     note: Mapping[str, object] = field(default_factory=dict)
 
@@ -173,6 +217,7 @@ def statement(published: Published, files: Mapping[str, Mapping[str, object]]) -
             "name": published.release,
             "title": published.title,
             "created": timestamp(published.created),
+            "revises": published.revises,
         },
         "guarantee": {
             "neighbours": privacy.neighbours,
@@ -180,6 +225,7 @@ def statement(published: Published, files: Mapping[str, Mapping[str, object]]) -
             "enforced": _guarantee(published.enforced),
             "tightest": _guarantee(best),
             "in_words": in_words(best, privacy.neighbours, published.unit),
+            "over_all_releases": [over_all(total) for total in published.totals],
             "not_covered": list(NOT_COVERED),
         },
         "method": {
@@ -200,6 +246,8 @@ def statement(published: Published, files: Mapping[str, Mapping[str, object]]) -
             },
             "receipts": [receipt.to_json() for receipt in published.receipts],
             "head": published.head,
+            "place": _place(published.place),
+            "totals": [_total(total) for total in published.totals],
         },
         "sets": {
             "m": published.sets,
@@ -323,6 +371,50 @@ def software_versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             versions[name] = "unknown"
     return versions
+
+
+def over_all(total: Total) -> str:
+    """Return what a person is promised who is in several releases."""
+    sentence = (
+        f"Whoever is in several releases of account {total.account} is protected by their sum:"
+        f" epsilon at most {float(total.epsilon):.6g}, delta at most {float(total.delta):.3g}"
+    )
+    raised = [day for day, kind, *_ in total.changed if kind == "raise"]
+    if raised:
+        days = ", ".join(day.isoformat() for day in raised)
+        sentence += f", a total that was raised on {days} and may be raised again"
+    return sentence + "."
+
+
+def _total(total: Total) -> dict[str, object]:
+    return {
+        "account": total.account,
+        "composition": total.composition,
+        "epsilon": exact(total.epsilon),
+        "delta": exact(total.delta),
+        "own_delta": exact(total.own_delta),
+        "opened": total.opened.isoformat(),
+        "changed": [
+            {
+                "day": day.isoformat(),
+                "what": kind,
+                "composition": composition,
+                "epsilon": exact(epsilon),
+                "delta": exact(delta),
+            }
+            for day, kind, composition, epsilon, delta in total.changed
+        ],
+    }
+
+
+def _place(place: Place | None) -> dict[str, object] | None:
+    if place is None:
+        return None
+    return {
+        "link": place.link,
+        "public_key": place.public_key,
+        "signature": place.signature,
+    }
 
 
 def _guarantee(guarantee: Guarantee) -> dict[str, object]:

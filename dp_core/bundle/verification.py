@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -30,7 +30,9 @@ from dp_core.bundle.statement import (
 )
 from dp_core.canonical import digest
 from dp_core.errors import BadInput
+from dp_core.ledger.entries import signed_message
 from dp_core.ledger.receipts import first_bad_link, result_hash
+from dp_core.ledger.signing import fingerprint, is_signed
 from dp_core.marginals import Measurement
 from dp_core.names import table_step
 from dp_core.privacy import Neighbours
@@ -89,8 +91,12 @@ class Verification:
         }
 
 
-def verify(folder: Path) -> Verification:
+def verify(folder: Path, *, trusted: Collection[str] = ()) -> Verification:
     """Check a bundle and return every finding; nothing in it is trusted.
+
+    Args:
+        folder: The bundle.
+        trusted: Public keys of the ledger, known from elsewhere; one of them must have signed.
 
     Raises:
         BadInput: if it is not a folder with a statement in it.
@@ -113,6 +119,7 @@ def verify(folder: Path) -> Verification:
     if isinstance(claims, Check):
         return Verification(folder, (*checks, claims))
     checks.append(_guard("receipts", lambda: _receipts(claims)))
+    checks.append(_guard("ledger", lambda: _ledger(claims, trusted)))
     checks.append(_guard("guarantee", lambda: _guarantee(claims)))
     checks.append(_guard("charges", lambda: _charges(claims)))
     checks.append(_tables(folder, claims))
@@ -236,6 +243,28 @@ def _receipts(claims: Claims) -> str | tuple[str, ...]:
     if digest(claims.plan) != claims.reserve.body["plan"]:
         wrong.append("The plan is not the one that was reserved: its hash differs.")
     return tuple(wrong) or f"{len(claims.receipts)} receipts form one unbroken chain."
+
+
+def _ledger(claims: Claims, trusted: Collection[str]) -> str | tuple[str, ...]:
+    wrong: list[str] = []
+    if not claims.totals or claims.totals[0][0] != claims.account:
+        wrong.append("The total of the account that paid is not stated.")
+    for name, terms in claims.totals:
+        if not terms.promised(claims.currency, *claims.enforced).within(terms.limit):
+            wrong.append(f"The release costs more than account {name!r:.40} has in total.")
+    link, public, signature = claims.place or ("", None, None)
+    if public is not None and not is_signed(public, signed_message(claims.head, link), signature):
+        wrong.append("The last receipt has not the signature that is stated for it.")
+    if trusted and public not in trusted:
+        wrong.append("The last receipt is not signed by the key that was given.")
+    if wrong:
+        return tuple(wrong)
+    accounts = " and ".join(repr(name) for name, _ in claims.totals)
+    if public is None:
+        return f"The release is within the total of account {accounts}; the ledger signs nothing."
+    by = f"key {fingerprint(public)}"
+    known = "the key that was given" if trusted else f"{by}, which is to be compared elsewhere"
+    return f"The release is within the total of account {accounts}; signed by {known}."
 
 
 def _guarantee(claims: Claims) -> str | tuple[str, ...]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from dp_core.errors import LedgerCorrupt
 from dp_core.ledger.books import (
+    OF_ACCOUNT,
     Charter,
     Promise,
     broken_rule,
@@ -31,7 +32,6 @@ from dp_core.ledger.signing import fingerprint, is_signed, public_key_of
 Totals = Sequence[tuple[str, str]]
 """Subjects and values of the running totals that were stored together with an entry."""
 
-_OF_ACCOUNT = ("open", "raise", "restate", "close")
 _GARBAGE = (
     KeyError,
     TypeError,
@@ -242,7 +242,7 @@ class MemoryBook:
         """Take an entry in, with the totals that it changed."""
         receipt = entry.receipt
         self.totals |= after
-        if entry.kind in _OF_ACCOUNT:
+        if entry.kind in OF_ACCOUNT:
             self._terms.setdefault(receipt.account, []).append(receipt)
             self._charters[receipt.account] = charter_of(self._terms[receipt.account])
         if entry.kind == "open" and entry.about is not None:

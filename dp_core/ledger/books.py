@@ -23,6 +23,9 @@ from dp_core.periods import Calendar
 from dp_core.privacy import Neighbours
 from dp_core.standing import Standing, room
 
+OF_ACCOUNT = ("open", "raise", "restate", "close")
+"""Kinds that say what an account is."""
+
 
 @dataclass(frozen=True, slots=True)
 class Charter:

@@ -11,12 +11,13 @@ from contextlib import AbstractContextManager
 from fractions import Fraction
 
 from dp_core.accounting.composition import Composition, Terms
+from dp_core.bundle.statement import Place, Total
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt
 from dp_core.ledger.audit import Audit, Totals, audit
-from dp_core.ledger.books import lineage, use
+from dp_core.ledger.books import OF_ACCOUNT, charter_of, lineage, use
 from dp_core.ledger.entries import Entry
 from dp_core.ledger.receipts import PUBLISHED, Receipt
-from dp_core.ledger.signing import Signer
+from dp_core.ledger.signing import Signer, public_key_of
 from dp_core.periods import Calendar
 from dp_core.plan import Plan
 from dp_core.privacy import Neighbours
@@ -334,6 +335,30 @@ class Ledger:
             found = rows.find(reservation=reservation.position, kinds=PUBLISHED)
         return tuple(entry.receipt for entry in found)
 
+    def place(self, reservation: Reservation) -> Place:
+        """Return where the last receipt of a release stands in the chain.
+
+        Raises:
+            ValueError: if the release is not settled.
+        """
+        with self._database.reading() as rows:
+            end = _settlement(rows, reservation)
+            keys = [entry.body for entry in rows.find(kinds=("key",), about=end.signer or "")]
+        public = public_key_of(keys[-1]) if keys else None
+        return Place(link=end.link, public_key=public, signature=end.signature)
+
+    def totals(self, reservation: Reservation) -> tuple[Total, ...]:
+        """Return the totals of all accounts that pay for a release, as it was settled.
+
+        What was changed since is left out, so that a bundle written again is the same.
+        """
+        with self._database.reading() as rows:
+            end = _settlement(rows, reservation)
+            return tuple(
+                _total(rows, charter.name, end.position)
+                for charter in lineage(rows, reservation.account)
+            )
+
     # -- reading and checking
 
     def entries(self, **criteria: object) -> tuple[Entry, ...]:
@@ -415,6 +440,31 @@ class Ledger:
         if found.entries < total:
             raise LedgerCorrupt(f"Entry {found.entries + 1} of the ledger is missing.")
         return found
+
+
+def _settlement(rows: Rows, reservation: Reservation) -> Entry:
+    end = rows.latest(kinds=("settle",), reservation=reservation.position)
+    if end is None:
+        raise ValueError(f"Release {reservation.release!r} is not settled.")
+    return end
+
+
+def _total(rows: Rows, account: str, until: int) -> Total:
+    known = [entry for entry in rows.find(account=account, kinds=OF_ACCOUNT)]
+    charter = charter_of([entry.receipt for entry in known if entry.position < until])
+    terms = charter.terms
+    return Total(
+        account=account,
+        composition=terms.composition,
+        epsilon=terms.epsilon,
+        delta=terms.delta,
+        own_delta=terms.own_delta,
+        opened=charter.opened,
+        changed=tuple(
+            (day, kind, then.composition, then.epsilon, then.delta)
+            for day, kind, then in charter.changes
+        ),
+    )
 
 
 def _open_account(rows: Rows, name: str) -> Account:

@@ -13,13 +13,19 @@ import sqlalchemy as sa
 
 from dp_core.canonical import canonical_json
 from dp_core.errors import BadInput, LedgerCorrupt
-from dp_core.ledger.books import Charter, Promise, broken_rule, changes, charter_of, promise_of
+from dp_core.ledger.books import (
+    OF_ACCOUNT,
+    Charter,
+    Promise,
+    broken_rule,
+    changes,
+    charter_of,
+    promise_of,
+)
 from dp_core.ledger.entries import Entry, make_entry, signed_message, unique_key
 from dp_core.ledger.receipts import PUBLISHED, START, Receipt, make_receipt
 from dp_core.ledger.signing import Signer
 from tasks.stores.tables import ENTRIES, TOTALS
-
-_OF_ACCOUNT = ("open", "raise", "restate", "close")
 
 
 class Rows:
@@ -135,7 +141,7 @@ class Rows:
 
     def charter(self, account: str) -> Charter | None:
         """Return an account, None if there is none of that name."""
-        found = self.find(account=account, kinds=_OF_ACCOUNT)
+        found = self.find(account=account, kinds=OF_ACCOUNT)
         if not found:
             return None
         try:
