@@ -13,7 +13,7 @@ import sqlalchemy
 from dp_core.canonical import canonical_json
 from dp_core.errors import LedgerCorrupt
 from dp_core.ledger.signing import Signer, read_key
-from tasks.stores.artifacts import sync_folder, write_atomically
+from tasks.stores.artifacts import disk_errors, sync_folder, write_atomically
 from tasks.stores.ledger import Ledger
 
 KEY = "input.key"
@@ -62,7 +62,11 @@ def note_head(at: Path, ledger: Ledger) -> None:
     """Note in the home how far the ledger went, so that an older copy of it is recognised."""
     last = ledger.head()
     values = {"ledger": ledger.identity(), "position": last.position, "link": last.link}
-    write_atomically(at / HEAD, canonical_json(values))
+    # Several releases of a home may note at once.
+    temporary = at / f"{HEAD}.{os.getpid()}"
+    write_atomically(temporary, canonical_json(values))
+    with disk_errors(HEAD):
+        temporary.replace(at / HEAD)
 
 
 def _check_head(at: Path, ledger: Ledger) -> None:

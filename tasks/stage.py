@@ -57,6 +57,8 @@ def stage(name: str) -> Callable[[Work], Task[[Run], None]]:
 def _attempt(name: str, work: Work, run: Run) -> ReleaseError | None:
     """Do the work; return what went wrong as a new error that holds no data."""
     try:
+        # A holder that was taken over must not even look at the data again.
+        run.hold.require()
         with disk_errors(f"stage {name!r}"):
             run.folder.finish(name, work(run))
     except ReleaseError as error:

@@ -450,7 +450,7 @@ def broken_rule(entry: Entry, book: Book) -> str | None:
                 return "concerns an account that is not open"
             return _broken_by_terms(entry, charter, book)
         case "reserve":
-            return _broken_by_promise(promise_of(entry.position, receipt), book)
+            return _broken_by_promise(promise_of(entry.position, receipt), receipt, book)
         case "input" | "charge" | "attempt" | "commit" | "settle":
             return _broken_in_release(entry, book)
     return None
@@ -468,13 +468,18 @@ def _broken_by_terms(entry: Entry, charter: Charter, book: Book) -> str | None:
     return None if used.within(after.terms.limit) else "restates more than its account holds"
 
 
-def _broken_by_promise(promise: Promise, book: Book) -> str | None:
+def _broken_by_promise(promise: Promise, receipt: Receipt, book: Book) -> str | None:
     if book.is_used(promise.release):
         return "reserves under a name that is used"
+    if sum(promise.costs.values(), Fraction(0)) > promise.currency.limit:
+        return "sets aside more for its stages than it reserves"
     accounts = lineage(book, promise.account)
     if not accounts or any(charter.closed for charter in accounts):
         return "reserves from an account that is not open"
     for charter in accounts:
+        protects = receipt.body["neighbours"], receipt.body["unit"]
+        if protects != (charter.neighbours, charter.unit):
+            return f"protects otherwise than account {charter.name!r}"
         if charter.approved_only and not book.approved(promise.plan):
             return "reserves for a plan that was not approved"
         if not promised(charter, promise).within(room_on(book, charter, promise.day)):

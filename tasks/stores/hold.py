@@ -57,6 +57,11 @@ class Hold:
             leases.require(rows, self.lease)
             yield rows
 
+    def require(self) -> None:
+        """Raise StageFailed if another process took over."""
+        with self._database.reading() as rows:
+            leases.require(rows, self.lease)
+
     def reservation(self) -> Reservation | None:
         """Return the latest reservation, None if there never was one."""
         with self._database.reading() as rows:

@@ -73,8 +73,11 @@ class LedgerSession:
     ) -> tuple[tuple[Grant, NDArray[np.int64]], ...]:
         """Return the noisy results of steps that are drawn together; see `Session`."""
         path = self.folder / f"{batch}.noise"
+        # Looked for before the charges are: then a holder that took over meanwhile is not mistaken
+        # for a ledger that forgot.
+        there = path.exists()
         known = self.hold.charges(self.reservation, batch)
-        if not known and path.exists():
+        if not known and there:
             # privacy: to pay and draw once more would give two draws, of which one is on record.
             raise LedgerCorrupt(
                 f"The noisy result {path.name!r} of release {self.reservation.release!r} is there,"
