@@ -60,5 +60,5 @@ def test_the_ledger_s_table_is_the_one_in_the_code():
         return [[cell.strip() for cell in line.strip("|").split("|")][:3] for line in lines]
 
     assert session.__doc__ is not None
-    assert cases((DOCS / "design.md").read_text(encoding="utf-8")) == cases(session.__doc__)
+    assert cases((DOCS / "ledger.md").read_text(encoding="utf-8")) == cases(session.__doc__)
     assert len(cases(session.__doc__)) == 7
