@@ -35,12 +35,17 @@ def write_export(path: Path, entries: Iterable[Entry], *, count: int, head: str)
     first = {"format": FORMAT_NAME, "version": LEDGER_VERSION, "entries": count, "head": head}
     try:
         with path.open("xb") as file:
-            path.chmod(0o600)
-            file.write(canonical_json(first) + b"\n")
-            for entry in entries:
-                if entry.position > count:
-                    break
-                file.write(canonical_json(entry.to_json()) + b"\n")
+            try:
+                path.chmod(0o600)
+                file.write(canonical_json(first) + b"\n")
+                for entry in entries:
+                    if entry.position > count:
+                        break
+                    file.write(canonical_json(entry.to_json()) + b"\n")
+                file.flush()
+            except BaseException:
+                path.unlink()  # part of an export would look like a ledger that lost entries
+                raise
     except FileExistsError:
         raise BadInput(f"There is a file {path} already; name a new one.") from None
     except OSError as error:

@@ -13,6 +13,7 @@ import socket
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import psutil
@@ -133,6 +134,14 @@ def holder_of(rows: Rows, release: str) -> Holder | None:
         return None
     holder = Holder(**_holder(found.holder))
     return None if _is_gone(holder) else holder
+
+
+def ends(rows: Rows, release: str) -> str | None:
+    """Return when a lease ends if it is not renewed, UTC to the second; None if it is free."""
+    found = _find(rows, release)
+    if found is None or found.expires <= _clock(rows):
+        return None
+    return datetime.fromtimestamp(found.expires / 1000, UTC).isoformat(timespec="seconds")
 
 
 def _find(rows: Rows, release: str) -> Any:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from fractions import Fraction
 
-from dp_core.accounting.composition import Composition, Terms
+from dp_core.accounting.composition import Composition, Tally, Terms
+from dp_core.accounting.currency import Currency
 from dp_core.bundle.statement import Place, Total
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt
 from dp_core.ledger.audit import Audit, Totals, audit
@@ -21,6 +22,7 @@ from dp_core.ledger.signing import Signer, public_key_of
 from dp_core.periods import Calendar
 from dp_core.plan import Plan
 from dp_core.privacy import Neighbours
+from dp_core.standing import Standing
 from tasks.stores import leases
 from tasks.stores.accounts import Account, Used, read_account, read_uses
 from tasks.stores.database import Database
@@ -28,6 +30,7 @@ from tasks.stores.hold import Hold, held, is_sealed, reserve
 from tasks.stores.refusals import no_account, show
 from tasks.stores.reservations import Charge, Reservation, read_charges, read_reservation
 from tasks.stores.rows import Rows
+from tasks.stores.standings import read_standings, read_tallies
 
 _PAGE = 1000
 
@@ -223,6 +226,18 @@ class Ledger:
                 raise BadInput(no_account(rows, name))
             return tuple(read_account(rows, charter.name) for charter in found)
 
+    def standings(
+        self, name: str, composition: Composition | None = None
+    ) -> tuple[Standing, ...]:
+        """Return how an account and those it stands within stand today; see `read_standings`."""
+        with self._database.reading() as rows:
+            return read_standings(rows, name, composition)
+
+    def tallies(self, name: str) -> tuple[tuple[Currency, Tally], ...]:
+        """Return the currency and the charges of every release that an account pays for."""
+        with self._database.reading() as rows:
+            return read_tallies(rows, name)
+
     # -- plans
 
     def approve(self, plan: str, *, by: str, reason: str) -> None:
@@ -311,6 +326,11 @@ class Ledger:
         """Return the process that works on a release now, None if there is none."""
         with self._database.reading() as rows:
             return leases.holder_of(rows, release)
+
+    def lease_ends(self, release: str) -> str | None:
+        """Return when the lease of a release ends if it is not renewed, None if it is free."""
+        with self._database.reading() as rows:
+            return leases.ends(rows, release)
 
     def reservation(self, release: str) -> Reservation | None:
         """Return the latest reservation of a release, None if it never had one."""
