@@ -146,15 +146,16 @@ def home_key(home: Path, ledger: Ledger) -> bytes:
 def _write_once(path: Path, content: bytes) -> None:
     """Write a new file, whole or not at all; one that is there meanwhile is left alone."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    with contextlib.suppress(FileExistsError):
-        os.link(temporary, path)
-    temporary.unlink(missing_ok=True)
-    sync_folder(path.parent)
+    with disk_errors(path.name):
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileExistsError):
+            os.link(temporary, path)
+        temporary.unlink(missing_ok=True)
+        sync_folder(path.parent)
 
 
 def _url(at: Path) -> str:
