@@ -1,0 +1,348 @@
+"""Kills a release, lets it go on, and says whether anything was lost, repeated or left."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from tests.crashes.job import Place, recorded_points
+from tests.crashes.points import Point
+
+ROOT = Path(__file__).parents[2]
+LONGEST = 300.0
+"""Seconds after which a command is taken to hang, and killed."""
+
+
+class ForkServer:
+    """The process that has imported everything, and forks a child for each job."""
+
+    def __init__(self) -> None:
+        threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+        kept = {
+            name: value for name, value in os.environ.items() if not name.startswith("DP_RELEASE_")
+        }
+        self._process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-m", "tests.crashes.server"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            # A library's own threads would not be there in a child.
+            env={**kept, **threads, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"},
+        )
+        self._answer()
+
+    def __enter__(self) -> ForkServer:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(timeout=60)
+        self._process.stdout.close()
+
+    def ask(
+        self, do: str, place: Place, *, point: Point | None = None, delay: float | None = None
+    ) -> Ended:
+        """Do a job in a child of its own; kill it after a delay, if one is given."""
+        job = {
+            "do": do,
+            "folder": str(place.folder),
+            "url": place.url,
+            "point": None if point is None else astuple(point),
+            "delay": delay,
+        }
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(job) + "\n")
+        self._process.stdin.flush()
+        answer = self._answer()
+        said = answer["said"] or {}
+        return Ended(answer["died"], answer["seconds"], said.get("done"), said.get("failed"))
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"The fork server ended with {self._process.wait()}.")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+class CommandLine:
+    """Does jobs with the command line, each in an interpreter of its own under Prefect's engine."""
+
+    def __init__(self, server: ForkServer, prefect: Path) -> None:
+        """Prepare.
+
+        Args:
+            server: Looks at what is left.
+            prefect: Prefect's folder, shared by all jobs: to make its database takes seconds.
+        """
+        self._server = server
+        self._prefect = prefect
+
+    def ask(
+        self, do: str, place: Place, *, point: Point | None = None, delay: float | None = None
+    ) -> Ended:
+        """Do a job; kill it after a delay, if one is given."""
+        if do == "inspect":
+            return self._server.ask(do, place)
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PREFECT_", "DP_RELEASE_", "DO_NOT_TRACK", "GX_"))
+        }
+        words = [do, str(place.folder), place.url or ""]
+        if point is not None:
+            words.append(json.dumps(astuple(point)))
+        began = time.monotonic()
+        # A file and no pipe: a server that outlives a killed command would hold its end open.
+        with (place.folder / "said.txt").open("wb") as said:
+            process = subprocess.Popen(
+                [sys.executable, "-W", "ignore", "-m", "tests.crashes.command", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+                cwd=ROOT,
+                env={
+                    **kept,
+                    **place.environment(),
+                    "PREFECT_HOME": str(self._prefect),
+                    "PYTHONPATH": str(ROOT),
+                    "PYTHONWARNINGS": "ignore",
+                },
+            )
+        try:
+            code = process.wait(timeout=LONGEST if delay is None else delay)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            code = process.wait()
+        told = (place.folder / "said.txt").read_text()
+        failed = (told or f"The command ended with {code}.") if code > 0 else None
+        return Ended(-code if code < 0 else None, time.monotonic() - began, None, failed)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a child ended: by which signal, after how long, with what answer or traceback."""
+
+    signal: int | None
+    seconds: float
+    answer: Any
+    failed: str | None
+
+    @property
+    def killed(self) -> bool:
+        """Whether it was killed, and did not end by itself."""
+        return self.signal == signal.SIGKILL
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of one killed release.
+
+    Attributes:
+        killed: Where or when it was killed.
+        wrong: What is not as it must be; empty if all is well.
+        met: Whether the kill came while the release was under way.
+        drawn_again: Whether noise that had not reached its file was drawn again.
+    """
+
+    killed: str
+    wrong: list[str] = field(default_factory=list)
+    met: bool = True
+    drawn_again: bool = False
+
+    def __str__(self) -> str:
+        return "\n    ".join(
+            line for text in (self.killed, *self.wrong) for line in text.strip().splitlines()
+        )
+
+
+Url = Callable[[], str | None]
+"""Gives the URL of an empty ledger for the next release; None is the home's own SQLite file."""
+
+
+def in_the_home() -> None:
+    """Keep the ledger in the home."""
+
+
+class Matrix:
+    """Kills one release after another, each in a place of its own."""
+
+    def __init__(
+        self, server: ForkServer | CommandLine, folder: Path, url: Url = in_the_home
+    ) -> None:
+        self._server = server
+        self._folder = folder
+        self._url = url
+        self._count = 0
+
+    def points(self) -> list[Point]:
+        """Return every point of a release, in order, as two undisturbed runs both met it."""
+        first, second = self._record(), self._record()
+        both = set(second)
+        return [point for point in first if point in both]
+
+    def recoveries(self, points: Sequence[Point]) -> list[tuple[Point, Point]]:
+        """Return points that only a killed release meets as it goes on, each after its kill.
+
+        Args:
+            points: Of an undisturbed run; the first of every name is tried.
+        """
+        known = {point.name for point in points}
+        found: dict[str, tuple[Point, Point]] = {}
+        for kill in _firsts(points):
+            place = self._place()
+            self._server.ask("die", place, point=kill)
+            self._server.ask("record", place)
+            for met in recorded_points(place):
+                if met.name not in known:
+                    found.setdefault(met.name, (kill, met))
+            self._remove(place)
+        return list(found.values())
+
+    def duration(self) -> float:
+        """Return how long an undisturbed release takes, in seconds."""
+        place = self._place()
+        ended = self._server.ask("work", place)
+        assert ended.failed is None, ended.failed
+        self._remove(place)
+        return ended.seconds
+
+    def kill_at(self, point: Point, *, again: float | Point | None = None) -> Outcome:
+        """Kill a release at a point, let it go on, and look at what is left.
+
+        Args:
+            point: Where.
+            again: Where, or after how many seconds, the process that goes on is killed as well.
+        """
+        place = self._place()
+        outcome = Outcome(f"killed at {point}{_told(again)}")
+        first = self._server.ask("die", place, point=point)
+        if not first.killed:
+            outcome.met = False
+            outcome.wrong.append(first.failed or "the point was not met")
+        return self._go_on(place, outcome, again)
+
+    def kill_after(self, delay: float, *, again: float | None = None) -> Outcome:
+        """Kill a release at a time, let it go on, and look at what is left."""
+        place = self._place()
+        outcome = Outcome(f"killed{_told(delay)}{_told(again)}")
+        first = self._server.ask("work", place, delay=delay)
+        if not first.killed:
+            outcome.met = False
+            outcome.wrong += [first.failed] if first.failed else []
+        return self._go_on(place, outcome, again)
+
+    def _go_on(self, place: Place, outcome: Outcome, again: float | Point | None) -> Outcome:
+        kept = place.results()
+        if again is not None:
+            if isinstance(again, Point):
+                second = self._server.ask("die", place, point=again)
+                if not second.killed:
+                    outcome.wrong.append("the second point was not met")
+            else:
+                second = self._server.ask("work", place, delay=again)
+            outcome.wrong += _refused(second)
+            outcome.wrong += changed(kept, place)
+            # What had its name after the first kill and what got it before the second.
+            kept = {**place.results(), **kept}
+        last = self._server.ask("work", place)
+        outcome.wrong += _refused(last)
+        if last.signal is not None:
+            outcome.wrong.append(f"going on ended with signal {last.signal}")
+        outcome.wrong += changed(kept, place)
+        looked = self._server.ask("inspect", place)
+        if looked.answer is None:
+            outcome.wrong.append(looked.failed or f"looking ended with signal {looked.signal}")
+        else:
+            outcome.wrong += looked.answer["wrong"]
+            outcome.drawn_again = looked.answer["drawn_again"]
+        if not outcome.wrong:
+            self._remove(place)
+        else:
+            outcome.wrong.append(f"all of it is in {place.folder}")
+        return outcome
+
+    def _record(self) -> list[Point]:
+        place = self._place()
+        ended = self._server.ask("record", place)
+        assert ended.failed is None, ended.failed
+        looked = self._server.ask("inspect", place)
+        assert looked.failed is None, looked.failed
+        assert looked.answer["wrong"] == []
+        points = recorded_points(place)
+        self._remove(place)
+        return points
+
+    def _place(self) -> Place:
+        self._count += 1
+        return Place(self._folder / f"kill-{self._count:04d}", self._url()).prepare()
+
+    def _remove(self, place: Place) -> None:
+        shutil.rmtree(place.folder)
+
+
+def _refused(ended: Ended) -> list[str]:
+    """Return why going on failed; where nothing was left to do, it says so and that is right."""
+    if ended.failed is None or "is finished; its bundle is in" in ended.failed:
+        return []
+    return [ended.failed]
+
+
+def changed(kept: Mapping[str, bytes], place: Place) -> list[str]:
+    """Say which stored results are not as they were."""
+    now = place.results()
+    return [
+        f"the stored result {name} was {'changed' if name in now else 'lost'}"
+        for name, content in kept.items()
+        if now.get(name) != content
+    ]
+
+
+def _told(again: float | Point | None) -> str:
+    if again is None:
+        return ""
+    return f", then at {again}" if isinstance(again, Point) else f", after {again * 1000:.1f} ms"
+
+
+def _firsts(points: Sequence[Point]) -> list[Point]:
+    """Return the first point of every name."""
+    firsts: dict[str, Point] = {}
+    for point in points:
+        firsts.setdefault(point.name, point)
+    return list(firsts.values())
+
+
+def spread(points: Sequence[Point], number: int) -> list[Point]:
+    """Return so many points from all over a run: of each equal part of it the rarest name so far.
+
+    Args:
+        points: In the order in which they are met.
+        number: How many, at most all.
+    """
+    taken: Counter[str] = Counter()
+    chosen = []
+    for part in range(number):
+        first, last = (len(points) * edge // number for edge in (part, part + 1))
+        chosen.append(min(points[first:last], key=lambda point: taken[point.name]))
+        taken[chosen[-1].name] += 1
+    return chosen

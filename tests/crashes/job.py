@@ -1,0 +1,251 @@
+"""What one process does of a release: everything, from the account on, or as far as it lives."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from tests.crashes.points import Instrument, Point
+
+RELEASE = "town"
+SCHEMA = """\
+version: 1
+title: Town survey
+unit: row
+rows_about: 600
+missing_values: [""]
+columns:
+  age:     {type: integer, min: 0, max: 99, edges: [0, 15, 40, 100]}
+  sex:     {type: category, levels: [female, male]}
+  marital: {type: category, levels: [single, married, widowed]}
+impossible:
+  - {age: "<15", marital: [married, widowed]}
+"""
+SPEC = """\
+version: 1
+release: town
+data: town.csv
+schema: town.schema.yaml
+account: town
+privacy: {epsilon: 1, delta: 1e-6}
+method: privsyn
+total: {share: 0.05}
+synthesize: {sets: 2}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The folders of one release that is to be killed, and its ledger.
+
+    Attributes:
+        folder: Holds data, spec, home and bundle.
+        url: Of the ledger; None is the home's own SQLite file.
+    """
+
+    folder: Path
+    url: str | None = None
+
+    @property
+    def spec(self) -> Path:
+        return self.folder / "work" / "release.yaml"
+
+    @property
+    def out(self) -> Path:
+        return self.folder / "out" / "bundle"
+
+    @property
+    def home(self) -> Path:
+        return self.folder / "home"
+
+    @property
+    def run_folder(self) -> Path:
+        return self.home / "runs" / RELEASE
+
+    @property
+    def noisy(self) -> Path:
+        return self.run_folder / "public" / "noisy"
+
+    @property
+    def recorded(self) -> Path:
+        return self.folder / "points.json"
+
+    def prepare(self) -> Place:
+        """Write data, schema and spec; the tables depend on each other, so that all are chosen."""
+        work = self.folder / "work"
+        work.mkdir(parents=True)
+        self.out.parent.mkdir()
+        lines = ["age,sex,marital"]
+        for number in range(600):
+            age = (5, 25, 70)[number % 3]
+            marital = ("single", "married", "widowed")[number % 3]
+            lines.append(f"{age},{'female' if number % 3 else 'male'},{marital}")
+        (work / "town.csv").write_text("\n".join(lines) + "\n")
+        (work / "town.schema.yaml").write_text(SCHEMA)
+        self.spec.write_text(SPEC)
+        return self
+
+    def environment(self) -> dict[str, str]:
+        """Return what tells the program where this place is."""
+        named = {"DP_RELEASE_HOME": str(self.home)}
+        return named if self.url is None else named | {"DP_RELEASE_LEDGER": self.url}
+
+    def results(self) -> Mapping[str, bytes]:
+        """Return the noisy results that have their name."""
+        return {path.name: path.read_bytes() for path in self.noisy.glob("*.noise")}
+
+
+def leave_out_great_expectations() -> None:
+    """Our own counts stop a file as well, and it takes seconds to import."""
+    from tasks import expectations
+
+    class NoSuite:
+        rules = ()
+
+        def __init__(self, schema: object) -> None: ...
+
+        def judge(self, _profiles: object) -> set[object]:
+            return set()
+
+    expectations.Suite = NoSuite  # type: ignore[assignment,misc]
+
+
+def record(place: Place) -> None:
+    """Note every point that is met from here on."""
+    with contextlib.suppress(FileNotFoundError):
+        place.recorded.unlink()
+    # Opened beforehand, by its number: what notes the points is no point.
+    handle = os.open(place.recorded, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    write = os.write
+
+    def note(point: Point) -> None:
+        write(handle, (json.dumps(astuple(point)) + "\n").encode())
+
+    Instrument([place.folder], note).install()
+
+
+def die_at(place: Place, point: Point) -> None:
+    """Let this process be killed at a point."""
+
+    def die(met: Point) -> None:
+        if met == point:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    Instrument([place.folder], die).install()
+
+
+def recorded_points(place: Place) -> list[Point]:
+    """Return what `record` noted, in order."""
+    return [Point(*json.loads(line)) for line in place.recorded.read_text().splitlines()]
+
+
+def work(place: Place) -> None:
+    """Open the account if it is not there, and make the release, or go on with it.
+
+    As a person does who runs `ledger open`, `run`, and after a crash `resume`; where the crash came
+    before the run was known by its name, that person runs the spec again.
+    """
+    from flows.release import carry_out
+    from tasks.places import home
+    from tasks.stores.artifacts import RunFolder
+
+    spec, out = place.spec, place.out
+    folder = RunFolder(home(), RELEASE)
+    if folder.exists():
+        spec, out = folder.remembered()
+    else:
+        _open_account()
+    carry_out(spec, out, perform=lambda stage, run: stage.fn(run))
+
+
+def work_under_prefect(place: Place) -> None:
+    """Do the same with the command line, whose flow runs under Prefect's engine."""
+    from flows.cli import main
+    from tasks.places import home
+    from tasks.stores.artifacts import RunFolder
+
+    if RunFolder(home(), RELEASE).exists():
+        words = ["resume", RELEASE]
+    else:
+        _open_account()
+        words = ["run", str(place.spec), "--out", str(place.out)]
+    sys.argv = ["dp-release", *words]
+    main()
+
+
+def _open_account() -> None:
+    from dp_core.accounting.composition import Terms
+    from tasks.places import home, open_ledger
+
+    ledger = open_ledger(home())
+    if ledger.find_account(RELEASE) is not None:
+        return
+    ledger.open_account(
+        RELEASE,
+        terms=Terms("basic", Fraction(2), Fraction("1e-5")),
+        neighbours="add-remove",
+        by="officer",
+        reason="test",
+    )
+
+
+def inspect(place: Place) -> dict[str, Any]:
+    """Return what is wrong with a finished release: nothing, if all is well.
+
+    Raises:
+        ReleaseError: if the ledger does not verify or cannot be opened.
+    """
+    from dp_core.bundle.verification import verify
+    from dp_core.plan import make_plan
+    from dp_core.spec_file import load_spec
+    from tasks.places import home_key, open_ledger
+
+    wrong: list[str] = []
+    checks = verify(place.out).checks
+    wrong += [f"bundle: {check.sentence}" for check in checks if not check.passed]
+    ledger = open_ledger(place.home)
+    ledger.verify(home_key(place.home, ledger))
+    reservation = ledger.reservation(RELEASE)
+    assert reservation is not None
+    if reservation.outcome != "finished":
+        wrong.append(f"the reservation is {reservation.outcome}")
+    charges = ledger.charges(reservation)
+    if len({(charge.stage, charge.step) for charge in charges}) != len(charges):
+        wrong.append("a step is charged twice")
+    if not all(charge.result for charge in charges):
+        wrong.append("a charge is not committed")
+    plan = make_plan(load_spec(place.spec))
+    for stage, cost in plan.costs.items():
+        spent = sum((charge.cost for charge in charges if charge.stage == stage), Fraction(0))
+        if spent != cost:
+            wrong.append(f"stage {stage} spent {spent}, and its plan is {cost}")
+    if sum((charge.cost for charge in charges), Fraction(0)) != plan.currency.limit:
+        wrong.append("the total is not the plan's")
+    balance, privacy = ledger.account(RELEASE).balance, plan.spec.privacy
+    if (balance.spent.main, balance.spent.delta) != (privacy.epsilon, privacy.delta):
+        wrong.append(f"the account spent {balance.spent}")
+    if (balance.reserved.main, balance.reserved.delta) != (0, 0):
+        wrong.append(f"the account has {balance.reserved} reserved")
+    batches = {charge.batch for charge in charges}
+    if {path.name for path in place.noisy.iterdir()} != {f"{batch}.noise" for batch in batches}:
+        wrong.append(f"noisy results: {sorted(path.name for path in place.noisy.iterdir())}")
+    if (place.run_folder / "confidential").exists():
+        wrong.append("confidential files are left")
+    # In the home itself half-written notes and keys may stay: nothing ever reads them.
+    left = [path.name for path in place.out.parent.iterdir() if path != place.out]
+    left += [path.name for path in place.run_folder.rglob("*") if _is_temporary(path)]
+    if left:
+        wrong.append(f"files are left: {', '.join(sorted(left))}")
+    return {"wrong": wrong, "drawn_again": any(charge.attempts > 1 for charge in charges)}
+
+
+def _is_temporary(path: Path) -> bool:
+    return path.suffix in (".tmp", ".partial") or path.name.startswith(".")

@@ -1,0 +1,131 @@
+"""A release that is killed anywhere goes on: nothing is paid twice, or measured unpaid.
+
+In a few minutes: `DP_RELEASE_KILLS=all pytest tests/crashes` kills at every point, at 200 random
+times, and ten times under Prefect's engine; `python -m tests.crashes.matrix` prints the same.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.crashes.harness import CommandLine, ForkServer, Matrix, changed, spread
+from tests.crashes.job import Place
+from tests.crashes.matrix import (
+    kill_as_it_goes_on,
+    kill_at_points,
+    kill_at_random_times,
+    on_postgres,
+)
+from tests.crashes.points import Point
+from tests.postgres import PostgresServer
+
+ALL = os.environ.get("DP_RELEASE_KILLS") == "all"
+only_with_all = pytest.mark.skipif(not ALL, reason="long; set DP_RELEASE_KILLS=all")
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ForkServer]:
+    with ForkServer() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def points(server: ForkServer, tmp_path_factory: pytest.TempPathFactory) -> list[Point]:
+    return Matrix(server, tmp_path_factory.mktemp("points")).points()
+
+
+def assert_nothing_wrong(outcomes, number: int) -> None:
+    outcomes = list(outcomes)
+    assert sum(outcome.met for outcome in outcomes) == number
+    assert not [str(outcome) for outcome in outcomes if outcome.wrong]
+
+
+def test_a_release_has_at_least_forty_points_with_names_of_their_own(points):
+    names = {point.name for point in points}
+    assert len(names) >= 40, sorted(names)
+    # Of each kind there is one: the ledger's commits, torn and renamed results, locks, the bundle.
+    for told in ("commit, before", "commit, after", "write, amid", "fsync, after"):
+        assert any(name.endswith(told) for name in names), told
+    for module in ("tasks.stores.", "tasks.places.", "dp_core.code_store.", "dp_core.bundle."):
+        assert any(name.startswith(module) for name in names), module
+
+
+@pytest.mark.parametrize("number", [10, 40])
+def test_a_choice_of_points_is_from_all_over_the_run_and_each_has_a_name_of_its_own(points, number):
+    chosen = spread(points, number)
+    assert len({point.name for point in chosen}) == len(chosen) == number
+    places = [points.index(point) for point in chosen]
+    assert places == sorted(places)
+    assert places[0] < len(points) // number
+    assert places[-1] >= len(points) - len(points) // number - 1
+
+
+def test_a_release_that_is_killed_at_a_point_goes_on(server, tmp_path):
+    matrix = Matrix(server, tmp_path)
+    number = len(matrix.points()) if ALL else 40
+    assert_nothing_wrong(kill_at_points(matrix, None if ALL else number), number)
+
+
+@only_with_all
+def test_a_release_that_is_killed_as_it_goes_on_goes_on(server, tmp_path):
+    outcomes = list(kill_as_it_goes_on(Matrix(server, tmp_path)))
+    assert outcomes
+    assert_nothing_wrong(outcomes, len(outcomes))
+
+
+def test_a_draw_that_is_killed_twice_is_done_under_the_same_charge(server, points, tmp_path):
+    drawn = [point for point in points if ":posix_fallocate, after" in point.name]
+    assert len(drawn) >= 4  # of the total, the one-way tables, the selection and the others
+    outcome = Matrix(server, tmp_path).kill_at(drawn[0], again=drawn[0])
+    assert not outcome.wrong
+    assert outcome.drawn_again
+
+
+def test_a_release_that_is_killed_at_any_time_goes_on(server, tmp_path):
+    number = 200 if ALL else 5
+    assert_nothing_wrong(kill_at_random_times(Matrix(server, tmp_path), number), number)
+
+
+def test_a_release_on_postgresql_that_is_killed_goes_on(
+    server, tmp_path, postgres_server: PostgresServer
+):
+    matrix = Matrix(server, tmp_path, on_postgres(postgres_server))
+    number = len(matrix.points()) if ALL else 10
+    assert_nothing_wrong(kill_at_points(matrix, None if ALL else number), number)
+    assert_nothing_wrong(kill_at_random_times(matrix, 200 if ALL else 2), 200 if ALL else 2)
+
+
+@only_with_all
+def test_a_release_under_prefects_engine_that_is_killed_goes_on(server, tmp_path):
+    engine = Matrix(CommandLine(server, tmp_path / "prefect"), tmp_path / "engine")
+    assert_nothing_wrong(kill_at_points(engine, 10), 10)
+
+
+def test_a_point_that_is_not_met_is_no_kill(server, tmp_path):
+    outcome = Matrix(server, tmp_path).kill_at(Point("tasks.publish.publish", "no", "before", ""))
+    assert not outcome.met
+    assert outcome.wrong[0] == "the point was not met"
+
+
+def test_what_a_crash_must_not_leave_is_seen(server, tmp_path):
+    place = Place(tmp_path / "one").prepare()
+    # An instrumented release is the same release.
+    assert server.ask("record", place).failed is None
+    assert server.ask("inspect", place).answer == {"wrong": [], "drawn_again": False}
+
+    kept = place.results()
+    name = min(kept)
+    (place.noisy / name).write_bytes(kept[name][:-1])
+    (place.noisy / f"{name}.tmp").touch()
+    (place.out.parent / ".left").touch()
+    (place.run_folder / "confidential").mkdir()
+    wrong = server.ask("inspect", place).answer["wrong"]
+    assert wrong[1:] == ["confidential files are left", f"files are left: .left, {name}.tmp"]
+    assert wrong[0].startswith("noisy results: ")
+    assert changed(kept, place) == [f"the stored result {name} was changed"]
+    (place.noisy / name).unlink()
+    assert changed(kept, place) == [f"the stored result {name} was lost"]
