@@ -113,6 +113,7 @@ class LedgerSession:
         _draw_and_store(path, grants, attempt, self.hold.lease.fence, draw)
         values = _read(path, grants)
         if values is None:
+            self.hold.require()
             raise StageFailed(
                 f"The noisy result {path.name!r} of release {self.reservation.release!r} was not"
                 " what was stored; see whether another program writes to the run's folder, then"
@@ -131,6 +132,8 @@ class LedgerSession:
                 f" {self.reservation.release!r} is missing or was changed. It is never drawn again:"
                 " restore it from a backup and resume, or abandon the release."
             )
+        # What an earlier holder that was killed late left: a second draw, which nobody reads.
+        _erase_temporaries(path)
         return stored
 
 
@@ -160,8 +163,9 @@ def _draw_and_store(
             file.write(prefix + payload + checksum)
             file.flush()
             os.fsync(file.fileno())
-        # privacy: where another holder stored first, its result is the one, and this is erased.
-        with contextlib.suppress(FileExistsError):
+        # privacy: where another holder stored first, its result is the one, and this is erased;
+        # where another took over, it has erased this one already.
+        with contextlib.suppress(FileExistsError, FileNotFoundError):
             os.link(temporary, path)
         temporary.unlink(missing_ok=True)
         sync_folder(path.parent)

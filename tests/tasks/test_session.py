@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import sqlite3
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -9,14 +11,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dp_core.accounting.composition import Terms
 from dp_core.errors import LedgerCorrupt, StageFailed
+from dp_core.ledger.receipts import PUBLISHED
 from dp_core.ledger.session import Step
 from tasks.stores import session as session_module
-from tasks.stores.ledger import MOST_ATTEMPTS, Ledger
+from tasks.stores.hold import MOST_ATTEMPTS, Hold
+from tasks.stores.ledger import Ledger
 from tasks.stores.session import LedgerSession
 from tests.specs import plan_of
 
 BATCH = "one_way-0"
+KEY = b"k" * 32
 
 
 class Crash(BaseException):
@@ -26,13 +32,14 @@ class Crash(BaseException):
 class Noise:
     """A draw that never gives the same twice and remembers how often it was asked."""
 
-    def __init__(self):
+    def __init__(self, start=0):
+        self.start = start
         self.drawn = []
 
     def __call__(self, grants):
         self.drawn.append(
             [
-                np.full(grant.step.shape, 1000 * len(self.drawn) + grant.number, dtype=np.int64)
+                np.full(grant.step.shape, self.start + 1000 * len(self.drawn) + grant.number)
                 for grant in grants
             ]
         )
@@ -44,15 +51,18 @@ def ledger(tmp_path):
     ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
     ledger.open_account(
         "town",
-        epsilon=Fraction(2),
-        delta=Fraction(0),
+        terms=Terms("basic", Fraction(2), Fraction(0)),
         neighbours="add-remove",
-        unit="row",
-        composition="basic",
         by="officer",
         reason="test",
     )
     return ledger
+
+
+@pytest.fixture
+def hold(ledger):
+    with ledger.hold("first", "this home") as hold:
+        yield hold
 
 
 @pytest.fixture
@@ -61,8 +71,24 @@ def plan(tmp_path):
 
 
 @pytest.fixture
-def session(ledger, plan, tmp_path):
-    return LedgerSession(ledger, ledger.reserve(plan, sets=1), "add-remove", tmp_path / "noisy")
+def session(hold, plan, tmp_path):
+    reservation = hold.reserve(plan)
+    hold.bind_input(reservation, "the hash of the input", KEY)
+    return LedgerSession(hold, reservation, "add-remove", tmp_path / "noisy")
+
+
+@pytest.fixture
+def take_over(ledger, session, tmp_path):
+    """Begin a session of another holder, who takes the one before it for dead."""
+
+    @contextlib.contextmanager
+    def another():
+        with contextlib.closing(sqlite3.connect(tmp_path / "ledger.db")) as database, database:
+            database.execute("UPDATE leases SET expires = 0")
+        with ledger.hold("first", "this home") as hold:
+            yield replace(session, hold=hold)
+
+    return another
 
 
 @pytest.fixture
@@ -90,7 +116,12 @@ def same(results, drawn):
 
 
 def charged(session):
-    return sum(charge.cost for charge in session.ledger.charges(session.reservation))
+    return sum(charge.cost for charge in session.hold.charges(session.reservation))
+
+
+def kinds(ledger):
+    """What the release could publish, in order."""
+    return [entry.kind for entry in ledger.entries(release="first", kinds=PUBLISHED)]
 
 
 def stored(session):
@@ -98,61 +129,58 @@ def stored(session):
 
 
 def attempts(session):
-    return session.ledger.charges(session.reservation, BATCH)[0].attempts
+    return session.hold.charges(session.reservation, BATCH)[0].attempts
 
 
 # -- the rows of the protocol's table
 
 
-def test_not_charged_it_is_charged_drawn_stored_and_committed(session, steps):
+def test_not_charged_it_is_charged_drawn_stored_and_committed(ledger, session, steps):
     noise = Noise()
     results = session.perform(BATCH, steps, noise)
     assert same(results, noise.drawn[0])
     assert charged(session) == session.reservation.costs["one_way"]
-    kinds = [row.kind for row in session.ledger.rows(release="first")]
-    assert kinds == ["reserve"] + ["charge"] * len(steps) + ["commit"]
+    assert kinds(ledger) == ["reserve"] + ["charge"] * len(steps) + ["commit"]
     assert [grant.number for grant, _ in results] == [
-        charge.number for charge in session.ledger.charges(session.reservation)
+        charge.number for charge in session.hold.charges(session.reservation)
     ]
     assert os.listdir(session.folder) == [f"{BATCH}.noise"]
     assert session.folder.stat().st_mode & 0o777 == 0o700
 
 
-def test_charged_without_a_result_it_is_drawn_under_the_same_charge(session, steps):
-    session.ledger.charge(session.reservation, BATCH, steps)
+def test_charged_without_a_result_it_is_drawn_under_the_same_charge(ledger, session, steps):
+    session.hold.charge(session.reservation, BATCH, steps)
     noise = Noise()
     assert same(session.perform(BATCH, steps, noise), noise.drawn[0])
-    kinds = [row.kind for row in session.ledger.rows(release="first")]
-    assert kinds == ["reserve"] + ["charge"] * len(steps) + ["commit"]
+    assert kinds(ledger) == ["reserve"] + ["charge"] * len(steps) + ["commit"]
     assert attempts(session) == 2
     assert charged(session) == session.reservation.costs["one_way"]
 
 
 def test_a_result_that_was_stored_and_not_committed_is_committed_and_not_drawn(
-    session, steps, monkeypatch
+    ledger, session, steps, monkeypatch
 ):
     noise = Noise()
     with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "commit", _crash)
+        patch.setattr(Hold, "commit", _crash)
         with pytest.raises(Crash):
             session.perform(BATCH, steps, noise)
     content = stored(session).read_bytes()
     assert same(session.perform(BATCH, steps, noise), noise.drawn[0])
     assert len(noise.drawn) == 1
     assert stored(session).read_bytes() == content
-    kinds = [row.kind for row in session.ledger.rows(release="first")]
-    assert kinds == ["reserve"] + ["charge"] * len(steps) + ["commit"]
+    assert kinds(ledger) == ["reserve"] + ["charge"] * len(steps) + ["commit"]
 
 
-def test_a_committed_result_is_read_back_and_costs_nothing(session, steps):
+def test_a_committed_result_is_read_back_and_costs_nothing(ledger, session, steps):
     noise = Noise()
     first = session.perform(BATCH, steps, noise)
-    before = session.ledger.verify()
+    before = ledger.verify()
     again = session.perform(BATCH, steps, noise)
     assert same(again, noise.drawn[0])
     assert [grant for grant, _ in again] == [grant for grant, _ in first]
     assert len(noise.drawn) == 1
-    assert session.ledger.verify() == before
+    assert ledger.verify() == before
 
 
 @pytest.mark.parametrize("place", [0, 9, 40, -33, -1])
@@ -204,7 +232,8 @@ def test_another_complete_result_than_the_committed_one_is_refused(session, step
     noise = Noise()
     results = session.perform(BATCH, steps, noise)
     grants = [grant for grant, _ in results]
-    session_module._draw_and_store(stored(session), grants, 2, noise)
+    stored(session).unlink()
+    session_module._draw_and_store(stored(session), grants, 2, 1, noise)
     assert session_module._read(stored(session), grants) is not None
     with pytest.raises(StageFailed, match="never drawn again"):
         session.perform(BATCH, steps, Noise())
@@ -233,24 +262,25 @@ def crash_after(patch, owner, name):
 
 POINTS = [
     # where, whether a charge stands, whether a complete result is on disk
-    (crash_before, Ledger, "charge", False, False),
-    (crash_after, Ledger, "charge", True, False),
+    (crash_before, Hold, "charge", False, False),
+    (crash_after, Hold, "charge", True, False),
     (crash_before, os, "posix_fallocate", True, False),
     (crash_after, os, "posix_fallocate", True, False),
     (crash_before, os, "fsync", True, False),
-    (crash_before, Path, "replace", True, False),
-    (crash_after, Path, "replace", True, True),
+    (crash_before, os, "link", True, False),
+    (crash_after, os, "link", True, True),
+    (crash_after, Path, "unlink", True, True),
     (crash_before, session_module, "sync_folder", True, True),
     (crash_after, session_module, "sync_folder", True, True),
-    (crash_before, Ledger, "commit", True, True),
-    (crash_after, Ledger, "commit", True, True),
+    (crash_before, Hold, "commit", True, True),
+    (crash_after, Hold, "commit", True, True),
     (crash_after, session_module, "_read", True, True),
 ]
 
 
 @pytest.mark.parametrize(("crash", "owner", "name", "paid", "complete"), POINTS)
 def test_after_a_crash_between_any_two_steps_the_rest_is_done_once(
-    session, steps, monkeypatch, crash, owner, name, paid, complete
+    ledger, session, steps, monkeypatch, crash, owner, name, paid, complete
 ):
     noise = Noise()
     with monkeypatch.context() as patch:
@@ -268,13 +298,12 @@ def test_after_a_crash_between_any_two_steps_the_rest_is_done_once(
     assert len(noise.drawn) == (1 if complete else before + 1)
     assert content is None or stored(session).read_bytes() == content
     assert charged(session) == session.reservation.costs["one_way"]
-    kinds = [row.kind for row in session.ledger.rows(release="first")]
-    assert kinds.count("charge") == len(steps)
-    assert kinds.count("commit") == 1
+    assert kinds(ledger).count("charge") == len(steps)
+    assert kinds(ledger).count("commit") == 1
     assert attempts(session) == (2 if paid and not complete else 1)
     assert os.listdir(session.folder) == [f"{BATCH}.noise"]
     assert same(session.perform(BATCH, steps, noise), noise.drawn[-1])
-    session.ledger.verify()
+    ledger.verify()
 
 
 def test_a_crash_inside_the_draw_costs_nothing_more(session, steps):
@@ -314,20 +343,41 @@ def test_a_whole_release_with_a_crash_in_every_stage_spends_exactly_its_plan(
     assert len(noise.drawn) == 2
 
 
-def test_what_an_interrupted_write_left_is_erased_before_anything_is_drawn_again(session, steps):
-    session.ledger.charge(session.reservation, BATCH, steps)
+@pytest.mark.parametrize("fence", [1, 7])
+def test_what_an_interrupted_write_left_is_erased_before_anything_is_drawn_again(
+    session, steps, fence
+):
+    """Be it this holder's or an earlier one's."""
+    session.hold.charge(session.reservation, BATCH, steps)
     session.folder.mkdir()
-    temporary = session.folder / f"{BATCH}.noise.tmp"
-    temporary.write_bytes(b"half a result")
+    left = session.folder / f"{BATCH}.noise.{fence}.tmp"
+    left.write_bytes(b"half a result")
+    of_another_batch = session.folder / f"{BATCH}0.noise.{fence}.tmp"
+    of_another_batch.write_bytes(b"being drawn")
     seen = []
 
     def draw(grants):
-        seen.append(b"half a result" in temporary.read_bytes())
+        seen.append(left.exists() and b"half a result" in left.read_bytes())
         return Noise()(grants)
 
     session.perform(BATCH, steps, draw)
     assert seen == [False]
-    assert not temporary.exists()
+    assert not left.exists()
+    assert of_another_batch.read_bytes() == b"being drawn"
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_what_a_late_holder_left_beside_a_stored_result_is_erased(
+    session, steps, monkeypatch, committed
+):
+    noise = Noise()
+    with monkeypatch.context() as patch:
+        crash_after(patch, Hold, "commit") if committed else crash_before(patch, Hold, "commit")
+        with pytest.raises(Crash):
+            session.perform(BATCH, steps, noise)
+    (session.folder / f"{BATCH}.noise.7.tmp").write_bytes(b"a second draw, cut short")
+    assert same(session.perform(BATCH, steps, noise), noise.drawn[0])
+    assert os.listdir(session.folder) == [f"{BATCH}.noise"]
 
 
 @pytest.mark.parametrize("cut", [5, 100, 39])
@@ -336,7 +386,7 @@ def test_a_torn_result_may_have_been_read_and_is_never_drawn_again(
 ):
     noise = Noise()
     with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "commit", _crash)
+        patch.setattr(Hold, "commit", _crash)
         with pytest.raises(Crash):
             session.perform(BATCH, steps, noise)
     whole = stored(session).read_bytes()
@@ -357,7 +407,7 @@ def test_a_result_that_cannot_be_read_now_is_kept_and_not_drawn_again(session, s
 
     noise = Noise()
     with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "commit", _crash)
+        patch.setattr(Hold, "commit", _crash)
         with pytest.raises(Crash):
             session.perform(BATCH, steps, noise)
     with monkeypatch.context() as patch:
@@ -369,27 +419,27 @@ def test_a_result_that_cannot_be_read_now_is_kept_and_not_drawn_again(session, s
 
 
 def test_the_result_of_another_charge_is_not_taken_for_this_one(session, steps):
-    session.ledger.charge(session.reservation, BATCH, steps)
-    charges = session.ledger.charges(session.reservation)
+    session.hold.charge(session.reservation, BATCH, steps)
+    charges = session.hold.charges(session.reservation)
     strangers = [
         session_module.Grant(charge.number + 100, step)
         for charge, step in zip(charges, steps, strict=True)
     ]
     theirs, ours = Noise(), Noise()
-    session_module._draw_and_store(stored(session), strangers, 1, theirs)
+    session_module._draw_and_store(stored(session), strangers, 1, 1, theirs)
     with pytest.raises(StageFailed, match="or another's"):
         session.perform(BATCH, steps, ours)
     assert ours.drawn == []
 
 
 def test_the_result_of_another_shape_is_not_taken_for_this_one(session, steps):
-    session.ledger.charge(session.reservation, BATCH, steps)
-    charges = session.ledger.charges(session.reservation)
+    session.hold.charge(session.reservation, BATCH, steps)
+    charges = session.hold.charges(session.reservation)
     others = [
         session_module.Grant(charge.number, replace(step, shape=(*step.shape, 1)))
         for charge, step in zip(charges, steps, strict=True)
     ]
-    session_module._draw_and_store(stored(session), others, 1, Noise())
+    session_module._draw_and_store(stored(session), others, 1, 1, Noise())
     ours = Noise()
     with pytest.raises(StageFailed, match="or another's"):
         session.perform(BATCH, steps, ours)
@@ -436,6 +486,108 @@ def test_space_is_allocated_for_exactly_what_will_be_written(session, steps, mon
     )
     session.perform(BATCH, steps, Noise())
     assert asked == [(0, stored(session).stat().st_size)]
+
+
+# -- two holders, of whom the first was taken for dead
+
+
+def assert_one_result(ledger, session, steps, take_over, values):
+    """One result is stored, it is the committed one, and whoever comes next reads it."""
+    assert os.listdir(session.folder) == [f"{BATCH}.noise"]
+    assert kinds(ledger) == ["reserve"] + ["charge"] * len(steps) + ["commit"]
+    with take_over() as other:
+        assert same(other.perform(BATCH, steps, None), values)
+    ledger.verify()
+
+
+def test_a_holder_that_was_taken_over_is_refused_and_its_late_result_erased_unread(
+    ledger, session, steps, take_over
+):
+    """It slept during its draw, and another drew, stored and committed meanwhile."""
+    ours, theirs = Noise(), Noise(start=500)
+
+    def slow(grants):
+        with take_over() as other:
+            other.perform(BATCH, steps, theirs)
+        return ours(grants)
+
+    with pytest.raises(StageFailed, match="Another process took over release 'first'"):
+        session.perform(BATCH, steps, slow)
+    assert (len(ours.drawn), len(theirs.drawn)) == (1, 1)
+    with pytest.raises(StageFailed, match="Another process took over release 'first'"):
+        session.perform("measure-0", [replace(steps[0], stage="measure")], ours)
+    assert len(ours.drawn) == 1
+    assert_one_result(ledger, session, steps, take_over, theirs.drawn[0])
+
+
+def test_a_result_that_the_next_holder_erased_before_it_was_stored_is_not_stored(
+    ledger, session, steps, take_over
+):
+    """It slept during its draw, and the next holder died before it drew again."""
+    ours, theirs = Noise(), Noise(start=500)
+
+    def dies(_grants):
+        raise Crash
+
+    def slow(grants):
+        with take_over() as other, pytest.raises(Crash):
+            other.perform(BATCH, steps, dies)
+        return ours(grants)
+
+    with pytest.raises(StageFailed, match="Another process took over release 'first'"):
+        session.perform(BATCH, steps, slow)
+    assert len(ours.drawn) == 1
+    assert not stored(session).exists()
+    with take_over() as other:
+        assert same(other.perform(BATCH, steps, theirs), theirs.drawn[0])
+    assert_one_result(ledger, session, steps, take_over, theirs.drawn[0])
+
+
+def test_a_holder_that_was_taken_over_before_its_draw_gives_way_to_the_stored_result(
+    ledger, session, steps, take_over, monkeypatch
+):
+    """It slept after its charge; its own draw finds the name taken (FileExistsError)."""
+    ours, theirs = Noise(), Noise(start=500)
+    charge = Hold.charge
+
+    def slow(*args):
+        charges = charge(*args)
+        monkeypatch.setattr(Hold, "charge", charge)
+        with take_over() as other:
+            other.perform(BATCH, steps, theirs)
+        return charges
+
+    monkeypatch.setattr(Hold, "charge", slow)
+    with pytest.raises(StageFailed, match="Another process took over release 'first'"):
+        session.perform(BATCH, steps, ours)
+    assert (len(ours.drawn), len(theirs.drawn)) == (1, 1)
+    assert_one_result(ledger, session, steps, take_over, theirs.drawn[0])
+
+
+def test_the_first_result_that_was_stored_is_the_one_even_if_it_is_the_late_holders(
+    ledger, session, steps, take_over
+):
+    """It slept after its charge and stored while the next holder was drawing."""
+    ours, theirs = Noise(), Noise(start=500)
+    charges = session.hold.charge(session.reservation, BATCH, steps)
+    grants = [
+        session_module.Grant(charge.number, step)
+        for charge, step in zip(charges, steps, strict=True)
+    ]
+
+    def draw(other_grants):
+        values = theirs(other_grants)
+        fence = session.hold.lease.fence
+        session_module._draw_and_store(stored(session), grants, 1, fence, ours)
+        return values
+
+    with take_over() as other:
+        results = other.perform(BATCH, steps, draw)
+    assert (len(ours.drawn), len(theirs.drawn)) == (1, 1)
+    assert same(results, ours.drawn[0])
+    with pytest.raises(StageFailed, match="Another process took over release 'first'"):
+        session.hold.commit(session.reservation, BATCH, "0" * 64)
+    assert_one_result(ledger, session, steps, take_over, ours.drawn[0])
 
 
 class Watched(np.ndarray):
