@@ -8,6 +8,8 @@ of the interpreter lock while they count.
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -16,9 +18,15 @@ from urllib.parse import urlsplit
 from dp_core.errors import BadInput, StageFailed
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Client, Future
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+PATIENCE = 60.0
+"""Seconds that a count waits for a cluster without workers: whoever watches over a worker needs a
+few to start another."""
+LOOK = 5.0
+"""Seconds between looks whether there are workers."""
+ONCE = "Then resume the release: what it has paid for is not paid for again."
 
 
 def threads() -> int:
@@ -29,8 +37,12 @@ def threads() -> int:
 
 
 def workers(client: Client | None) -> int:
-    """Return how many tasks run at a time."""
-    return threads() if client is None else max(sum(client.nthreads().values()), 1)
+    """Return how many tasks run at a time.
+
+    Raises:
+        StageFailed: if the cluster's scheduler does not answer any more.
+    """
+    return threads() if client is None else max(_threads_there(client), 1)
 
 
 def compute(node: Any, client: Client | None) -> Any:
@@ -39,10 +51,64 @@ def compute(node: Any, client: Client | None) -> Any:
     Args:
         node: The node.
         client: Of a cluster whose workers see the run's folder; None: threads of this process.
+
+    Raises:
+        StageFailed: if the cluster lost its scheduler, all its workers, or a worker with every
+            attempt. The loss of some workers is not seen: what they had done is done again.
     """
     if client is None:
         return node.compute(scheduler="threads", num_workers=threads())
-    return client.compute(node).result()
+    from concurrent.futures import CancelledError
+
+    from distributed import KilledWorker
+
+    try:
+        future = client.compute(node)
+        _wait(future, client)
+        return future.result()
+    except KilledWorker as error:
+        raise StageFailed(
+            "Every Dask worker that was given a part of a count died, perhaps for want of memory;"
+            f" mend the workers or leave out `--dask`. {ONCE}",
+            internal=str(error),
+        ) from None
+    except CancelledError as error:  # what Dask makes of every future when it loses the scheduler
+        raise _scheduler_lost(error) from None
+
+
+def _wait(future: Future[Any], client: Client) -> None:
+    """Wait until a future is done or failed, as long as somebody may be working on it.
+
+    Dask itself would wait for a worker without end.
+    """
+    done = threading.Event()
+    future.add_done_callback(lambda _: done.set())
+    alone_since = None
+    while not done.wait(LOOK):
+        if _threads_there(client):
+            alone_since = None
+            continue
+        alone_since = alone_since or time.monotonic()
+        if time.monotonic() - alone_since >= PATIENCE:
+            raise StageFailed(
+                f"The Dask cluster has had no worker for {PATIENCE:.0f} seconds, in the middle of a"
+                f" count; start workers or leave out `--dask`. {ONCE}"
+            )
+
+
+def _threads_there(client: Client) -> int:
+    try:
+        return sum(client.nthreads().values())
+    except OSError as error:
+        raise _scheduler_lost(error) from None
+
+
+def _scheduler_lost(error: Exception) -> StageFailed:
+    return StageFailed(
+        "The Dask scheduler was lost in the middle of a count; start it again or leave out"
+        f" `--dask`. {ONCE}",
+        internal=str(error),
+    )
 
 
 @contextmanager

@@ -91,6 +91,9 @@ def test_a_running_cluster_gives_the_same_counts(tmp_path):
             self.value = pickle.loads(pickle.dumps(node)).compute(scheduler="sync")
             return self
 
+        def add_done_callback(self, call):
+            call(self)
+
         def result(self):
             return self.value
 

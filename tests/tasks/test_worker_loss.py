@@ -1,0 +1,296 @@
+"""Dask repeats what a lost worker had finished; counts may be repeated, a draw may not.
+
+The workers are real processes on this machine, killed while they count.
+"""
+
+import logging
+import os
+import signal
+import time
+from collections import Counter
+from contextlib import contextmanager
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dp_core.accounting.currency import Currency
+from dp_core.code_store import CodeStore, StoreWriter
+from dp_core.curator import Curator
+from dp_core.domain import Domain
+from dp_core.errors import StageFailed
+from dp_core.ledger.session import MemorySession
+from dp_core.noise import gaussian, laplace
+from tasks import cluster as cluster_module
+from tasks.cluster import dask_client
+from tasks.dask_counter import DaskCounter
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+
+DOMAIN = Domain(("a", "b", "c"), (3, 7, 20))
+CLIQUES = [(), ("a",), ("c", "b"), ("a", "b")]
+CHUNKS = 8
+SECONDS = 60
+
+
+@pytest.fixture
+def store(tmp_path):
+    rng = np.random.default_rng(7)
+    with StoreWriter(tmp_path / "codes", DOMAIN, chunk_rows=100) as writer:
+        writer.append([rng.integers(0, size, 100 * CHUNKS - 30) for size in DOMAIN.sizes])
+    store = CodeStore(tmp_path / "codes", DOMAIN)
+    assert store.chunks == CHUNKS
+    return store
+
+
+@contextmanager
+def local_cluster(folder, workers):
+    from distributed import LocalCluster
+
+    with LocalCluster(
+        n_workers=workers,
+        threads_per_worker=1,
+        processes=True,
+        host="127.0.0.1",
+        dashboard_address=None,
+        local_directory=str(folder / "dask"),
+        silence_logs=logging.CRITICAL,
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def trapped(tmp_path):
+    """Return a context manager: a client whose workers stop at their n-th chunk, and the trap."""
+
+    @contextmanager
+    def make(workers, *, at):
+        from tests.tasks.worker_trap import Trap
+
+        folder = tmp_path / "trap"
+        folder.mkdir()
+        with (
+            local_cluster(tmp_path, workers) as cluster,
+            dask_client(cluster.scheduler_address) as client,
+        ):
+            client.register_plugin(Trap(folder, at=at))
+            yield Killer(cluster, client, folder)
+
+    return make
+
+
+class Killer:
+    """Kills workers that the trap holds."""
+
+    def __init__(self, cluster, client, folder):
+        self.cluster, self.client, self.folder = cluster, client, folder
+        self.killed = []
+
+    def held(self, workers):
+        """Return the processes of all workers, once each is held in mid-count."""
+        return [int(path.name.split("-")[1]) for path in self._wait_for("held-*", workers)]
+
+    def begun(self):
+        """Return how often each chunk was begun."""
+        return Counter(int(path.read_text()) for path in self.folder.glob("begun-*"))
+
+    def begun_by(self, pid):
+        return {int(path.read_text()) for path in self.folder.glob(f"begun-{pid}-*")}
+
+    def kill(self, pid):
+        os.kill(pid, signal.SIGKILL)
+        self.killed.append(pid)
+
+    def go(self):
+        (self.folder / "go").touch()
+
+    def no_more_workers(self):
+        """Let nobody start a worker for one that dies."""
+        for nanny in self.cluster.workers.values():
+            nanny.auto_restart = False
+
+    def _wait_for(self, pattern, number):
+        deadline = time.monotonic() + SECONDS
+        while len(found := list(self.folder.glob(pattern))) < number:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        return found
+
+
+@contextmanager
+def meanwhile(work):
+    """Do something in a thread while the block waits for its counts; its failure is ours."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(work)
+        yield
+        done.result(SECONDS)
+
+
+@contextmanager
+def drawn_and_stored(monkeypatch, stored=None):
+    """Record every draw and its noise by step; with `stored` noise, add that and draw none."""
+    drawn = {}
+    with monkeypatch.context() as patch:
+        for module in (laplace, gaussian):
+
+            def perturb(exact, grant, original=module.perturb):
+                name = grant.step.name
+                assert name not in drawn, "drawn twice"
+                noisy = original(exact, grant) if stored is None else exact + stored[name]
+                drawn[name] = noisy - exact
+                return noisy
+
+            patch.setattr(module, "perturb", perturb)
+        yield drawn
+
+
+def measured(store, client):
+    """Return the noisy tables of a curator over a store, and its session."""
+    session = MemorySession(Currency("pure", Fraction(4)), "add-remove")
+    curator = Curator(DOMAIN, DaskCounter(store, DOMAIN, client), session)
+    found = curator.measure("measure", CLIQUES, [Fraction(1)] * len(CLIQUES))
+    return [measurement.values for measurement in found], session
+
+
+def same(left, right):
+    return all(map(np.array_equal, left, right))
+
+
+@pytest.mark.parametrize(("workers", "at"), [(1, 5), (2, 2)])
+def test_a_lost_worker_changes_no_count(store, trapped, workers, at):
+    undisturbed = DaskCounter(store, DOMAIN).count(CLIQUES)
+    with trapped(workers, at=at) as killer:
+
+        def kill():
+            killer.kill(killer.held(workers)[0])
+            killer.go()
+
+        with meanwhile(kill):
+            counts = DaskCounter(store, DOMAIN, killer.client).count(CLIQUES)
+        again = {chunk for chunk, times in killer.begun().items() if times > 1}
+        assert set(killer.begun()) == set(range(CHUNKS))
+        if workers == 1:
+            # Nobody else had them: everything it had begun was begun again, also what was finished.
+            assert again == killer.begun_by(killer.killed[0])
+            assert len(again) == at
+        else:
+            assert again
+    for clique in CLIQUES:
+        assert np.array_equal(counts[clique].counts, undisturbed[clique].counts)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_worker_lost_in_mid_count_changes_no_released_value_and_draws_nothing_twice(
+    store, trapped, monkeypatch, workers
+):
+    from tests.tasks.worker_trap import imported
+
+    with drawn_and_stored(monkeypatch) as stored:
+        undisturbed, session = measured(store, None)
+    assert len(stored) == len(CLIQUES)
+    with trapped(workers, at=2) as killer:
+
+        def kill():
+            killer.kill(killer.held(workers)[0])
+            killer.go()
+
+        with meanwhile(kill), drawn_and_stored(monkeypatch, stored) as drawn:
+            values, disturbed_session = measured(store, killer.client)
+        assert max(killer.begun().values()) > 1
+        assert set(killer.client.run(imported).values()) == {()}
+    assert same(values, undisturbed)
+    assert drawn.keys() == stored.keys()
+    assert disturbed_session.charges == session.charges
+
+
+def test_real_noise_is_drawn_once_however_often_counts_are_repeated(store, trapped, monkeypatch):
+    exact = DaskCounter(store, DOMAIN).count(CLIQUES)
+    with trapped(2, at=2) as killer:
+
+        def kill():
+            first, second = killer.held(2)
+            killer.kill(first)
+            killer.kill(second)
+            killer.go()
+
+        with meanwhile(kill), drawn_and_stored(monkeypatch) as drawn:
+            values, session = measured(store, killer.client)
+        assert max(killer.begun().values()) > 1
+    assert len(drawn) == len(CLIQUES) == len(session.charges)
+    noise = [drawn[grant.step.name] for grant in session.charges]
+    assert same(values, [exact[c].counts + n for c, n in zip(CLIQUES, noise, strict=True)])
+
+
+def test_a_cluster_that_loses_all_workers_ends_the_count_with_one_sentence(
+    store, trapped, monkeypatch
+):
+    monkeypatch.setattr(cluster_module, "PATIENCE", 0.5)
+    monkeypatch.setattr(cluster_module, "LOOK", 0.1)
+    with trapped(2, at=1) as killer:
+
+        def kill():
+            killer.no_more_workers()
+            for pid in killer.held(2):
+                killer.kill(pid)
+
+        with (
+            meanwhile(kill),
+            drawn_and_stored(monkeypatch) as drawn,
+            pytest.raises(StageFailed, match="no worker for .* resume the release") as raised,
+        ):
+            measured(store, killer.client)
+    assert raised.value.__suppress_context__ or raised.value.__context__ is None
+    assert drawn == {}
+
+
+def test_a_cluster_that_is_without_workers_for_a_moment_goes_on(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster_module, "LOOK", 0.05)
+    with (
+        local_cluster(tmp_path, 0) as cluster,
+        dask_client(cluster.scheduler_address) as client,
+    ):
+
+        def help_comes():
+            time.sleep(0.3)
+            cluster.scale(1)
+
+        with meanwhile(help_comes):
+            counts = DaskCounter(store, DOMAIN, client).count(CLIQUES)
+    assert counts[()].counts == store.rows
+
+
+def test_a_part_that_kills_every_worker_ends_the_count_with_one_sentence(store, tmp_path):
+    import dask
+
+    # Dask gives up a task when this many workers more than none died of it.
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        local_cluster(tmp_path, 1) as cluster,
+        dask_client(cluster.scheduler_address) as client,
+    ):
+        from tests.tasks.worker_trap import Trap
+
+        folder = tmp_path / "trap"
+        folder.mkdir()
+        client.register_plugin(Trap(folder, at=1))
+        killer = Killer(cluster, client, folder)
+
+        def kill():
+            killer.kill(killer.held(1)[0])
+            killer.go()
+
+        with meanwhile(kill), pytest.raises(StageFailed, match="Every Dask worker .* died"):
+            DaskCounter(store, DOMAIN, client).count(CLIQUES)
+
+
+def test_a_lost_scheduler_ends_the_count_with_one_sentence(store, trapped):
+    with trapped(1, at=1) as killer:
+
+        def end():
+            killer.held(1)
+            killer.cluster.close()
+
+        with meanwhile(end), pytest.raises(StageFailed, match="scheduler was lost"):
+            DaskCounter(store, DOMAIN, killer.client).count(CLIQUES)
