@@ -14,14 +14,14 @@ import pytest
 from dp_core.accounting.currency import Currency, Kind, largest_limit
 from dp_core.accounting.events import GaussianEvent, LaplaceEvent
 from dp_core.bundle.checks import tally_sets
-from dp_core.bundle.statement import Published
+from dp_core.bundle.statement import Place, Published, Total
 from dp_core.bundle.synthetic_file import write_synthetic
 from dp_core.bundle.writer import write_bundle
 from dp_core.canonical import digest
 from dp_core.codec import decode
 from dp_core.dataset import Dataset
 from dp_core.domain import Clique
-from dp_core.ledger.receipts import START, Row, make_row, result_hash
+from dp_core.ledger.receipts import START, Receipt, make_receipt, result_hash
 from dp_core.marginals import Measurement
 from dp_core.names import table_step
 from dp_core.privacy import Privacy
@@ -78,25 +78,22 @@ def make_schema() -> Schema:
 
 @dataclass
 class Chain:
-    """Rows of one release, linked as the ledger links them."""
+    """Receipts of one release, linked as the ledger links them."""
 
-    rows: list[Row]
-    number: int = 4
+    receipts: list[Receipt]
 
-    def add(self, kind: str, body: dict[str, object]) -> Row:
-        row = make_row(
-            number=self.number,
+    def add(self, kind: str, body: dict[str, object]) -> Receipt:
+        receipt = make_receipt(
+            number=len(self.receipts) + 1,
             kind=kind,
             account=ACCOUNT,
             release=RELEASE,
-            at="2026-11-20T12:00:00+00:00",
+            at="2026-11-20",
             body=body,
-            previous="f" * 64,
-            previous_in_release=self.rows[-1].hash if self.rows else START,
+            previous=self.receipts[-1].hash if self.receipts else START,
         )
-        self.number += 1
-        self.rows.append(row)
-        return row
+        self.receipts.append(receipt)
+        return receipt
 
 
 def make_published(
@@ -128,7 +125,7 @@ def make_published(
         "costs": {stage: str(cost) for stage, cost in costs.items()},
     }
     chain = Chain([])
-    reserve = chain.add(
+    chain.add(
         "reserve",
         {
             "epsilon": str(privacy.epsilon),
@@ -164,10 +161,9 @@ def make_published(
                 values = event.to_json()
                 if sensitivity != 1:
                     values["l1_sensitivity" if pure else "l2_sensitivity_squared"] = sensitivity
-                row = chain.add(
+                receipt = chain.add(
                     "charge",
                     {
-                        "reservation": reserve.number,
                         "batch": batch,
                         "stage": stage,
                         "step": table_step(clique, replicate),
@@ -186,18 +182,23 @@ def make_published(
                         scale=scale,
                         stage=stage,
                         replicate=replicate,
-                        grant=row.number,
+                        grant=receipt.number,
                     )
                 )
             drawn = [(table.grant, table.values) for table in measurements[-len(cliques) :]]
             chain.add(
                 "commit",
-                {"reservation": reserve.number, "batch": batch, "result": result_hash(drawn)},
+                {"batch": batch, "result": result_hash(drawn)},
             )
-    spent = sum(Fraction(str(r.body["cost"])) for r in chain.rows if r.kind == "charge")
-    chain.add(
-        "settle",
-        {"reservation": reserve.number, "outcome": "finished", "spent": str(spent)},
+    spent = sum(Fraction(str(r.body["cost"])) for r in chain.receipts if r.kind == "charge")
+    chain.add("settle", {"outcome": "finished", "spent": str(spent), "seen": True})
+    total = Total(
+        account=ACCOUNT,
+        composition="basic",
+        epsilon=Fraction(2),
+        delta=Fraction(1, 10**6),
+        own_delta=Fraction(0),
+        opened=datetime.date(2026, 1, 7),
     )
     published = Published(
         release=RELEASE,
@@ -210,7 +211,9 @@ def make_published(
         schema=schema,
         ledger="6d3c5c1e",
         account=ACCOUNT,
-        receipts=tuple(chain.rows),
+        receipts=tuple(chain.receipts),
+        totals=(total,),
+        place=Place(link="c" * 64),
         measurements=tuple(measurements),
         sets=sets,
         rows=rows,

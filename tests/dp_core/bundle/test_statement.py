@@ -53,7 +53,7 @@ def test_what_is_not_covered_is_said(document):
     assert document["guarantee"]["not_covered"] == list(NOT_COVERED)
     for word in (
         "exists",
-        "stopped before",
+        "can be stopped",
         "draws",
         "publish it or withdraw it",
         "several releases",

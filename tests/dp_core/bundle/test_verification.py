@@ -17,7 +17,7 @@ from dp_core.bundle.statement import file_record, render
 from dp_core.bundle.verification import Verification, verify
 from dp_core.canonical import digest
 from dp_core.errors import BadInput
-from dp_core.ledger.receipts import START, make_row
+from dp_core.ledger.receipts import START, make_receipt
 
 
 @pytest.fixture
@@ -45,14 +45,14 @@ def statement_of(folder: Path) -> dict:
 
 
 def relink(document: dict) -> None:
-    """Hash changed receipts again, as someone would who forges the ledger's rows."""
-    last, rows = START, []
-    for receipt in document["ledger"]["receipts"]:
-        fields = {name: value for name, value in receipt.items() if name != "hash"}
-        row = make_row(**{**fields, "previous_in_release": last})
-        rows.append(row.to_json())
-        last = row.hash
-    document["ledger"]["receipts"] = rows
+    """Hash changed receipts again, as someone would who forges the ledger's entries."""
+    last, receipts = START, []
+    for values in document["ledger"]["receipts"]:
+        fields = {name: value for name, value in values.items() if name != "hash"}
+        receipt = make_receipt(**{**fields, "previous": last})
+        receipts.append(receipt.to_json())
+        last = receipt.hash
+    document["ledger"]["receipts"] = receipts
     document["ledger"]["head"] = last
 
 
@@ -68,6 +68,7 @@ def test_a_bundle_as_it_was_written_passes_every_check(make, tmp_path, mode, pur
         "statement",
         "files",
         "receipts",
+        "ledger",
         "guarantee",
         "charges",
         "tables",
@@ -150,8 +151,8 @@ def test_a_place_without_a_statement_is_refused(tmp_path):
         b"[" * 100_000,
         b"9" * 10_000,
         b'{"format": 3}',
-        b'{"format": {"name": "dp-release bundle", "version": 1}}',
-        b'{"format": {"name": "dp-release bundle", "version": 1}, "sha256": NaN}',
+        b'{"format": {"name": "dp-release bundle", "version": 2}}',
+        b'{"format": {"name": "dp-release bundle", "version": 2}, "sha256": NaN}',
     ],
 )
 def test_a_statement_that_is_garbage_fails_by_name(broken, content):
@@ -162,7 +163,7 @@ def test_a_statement_that_is_garbage_fails_by_name(broken, content):
 
 def test_a_newer_format_asks_for_a_newer_program(broken):
     document = statement_of(broken)
-    document["format"]["version"] = 2
+    document["format"]["version"] = 3
     reseal(broken, document)
 
     assert "newer dp-release" in failed(verify(broken))["statement"]
@@ -170,10 +171,10 @@ def test_a_newer_format_asks_for_a_newer_program(broken):
 
 def test_a_changed_receipt_breaks_the_chain(broken):
     document = statement_of(broken)
-    document["ledger"]["receipts"][2]["at"] = "2026-11-21T12:00:00+00:00"
+    document["ledger"]["receipts"][2]["at"] = "2026-11-21"
     reseal(broken, document)
 
-    assert failed(verify(broken))["receipts"].startswith("Receipt 6 (charge) was changed")
+    assert failed(verify(broken))["receipts"].startswith("Receipt 3 (charge) was changed")
 
 
 def test_a_receipt_left_out_breaks_the_chain(broken):
@@ -237,7 +238,7 @@ def test_neighbours_other_than_reserved_show(broken):
 
 
 def test_a_sensitivity_too_small_for_the_neighbours_shows(broken):
-    """The rows themselves forged: replace-one with the sensitivities of add-remove."""
+    """The receipts themselves forged: replace-one with the sensitivities of add-remove."""
     document = statement_of(broken)
     document["guarantee"]["neighbours"] = "replace-one"
     document["ledger"]["receipts"][0]["body"]["neighbours"] = "replace-one"
@@ -281,13 +282,43 @@ def test_charges_beyond_the_reservation_show(broken):
     assert "add up to more" in found
 
 
-def test_a_charge_against_another_reservation_shows(broken):
+def test_a_charge_of_another_reservation_shows(broken):
+    """Each reservation counts its receipts 1, 2, 3, ...; one of another has no place in it."""
     document = statement_of(broken)
-    document["ledger"]["receipts"][1]["body"]["reservation"] = 1
+    receipts = document["ledger"]["receipts"]
+    stranger = make_receipt(
+        number=2,
+        kind="charge",
+        account=receipts[0]["account"],
+        release=receipts[0]["release"],
+        at="2026-11-19",
+        body=receipts[1]["body"],
+        previous="a" * 64,
+    )
+    receipts[1] = stranger.to_json()
+    reseal(broken, document)
+
+    assert failed(verify(broken))["receipts"].startswith("Receipt 2 (charge) does not follow")
+
+
+@pytest.mark.parametrize("number", [1, 3, 12, -2])
+def test_a_number_that_is_not_the_next_shows_even_where_the_hashes_fit(broken, number):
+    document = statement_of(broken)
+    document["ledger"]["receipts"][1]["number"] = number
     relink(document)
     reseal(broken, document)
 
-    assert "another reservation" in failed(verify(broken))["charges"]
+    assert f"Receipt {number} (charge) does not follow" in failed(verify(broken))["receipts"]
+
+
+def test_receipts_that_are_numbered_on_after_one_was_left_out_show(broken):
+    """The plan's last tables with their commit: the rest, hashed again, is a chain with a gap."""
+    document = statement_of(broken)
+    del document["ledger"]["receipts"][6:9]
+    relink(document)
+    reseal(broken, document)
+
+    assert "Receipt 10 (settle) does not follow" in failed(verify(broken))["receipts"]
 
 
 def test_an_event_the_currency_cannot_pay_shows(broken):
@@ -351,8 +382,8 @@ def change_tables(folder: Path, column: str, change: object) -> None:
 @pytest.mark.parametrize(
     ("column", "change", "words"),
     [
-        ("grant", lambda grants: np.where(grants == 6, 5, grants), "used twice"),
-        ("grant", lambda grants: np.where(grants == 6, 999, grants), "names no receipt"),
+        ("grant", lambda grants: np.where(grants == 3, 2, grants), "used twice"),
+        ("grant", lambda grants: np.where(grants == 3, 999, grants), "names no receipt"),
         ("scale", lambda scales: np.nextafter(scales, 0), "other noise"),
         ("replicate", lambda numbers: numbers + 3, "does not exist"),
         ("count", lambda counts: counts + (counts == counts.max()), "not those that were commit"),
@@ -370,10 +401,10 @@ def test_a_table_that_was_paid_for_and_held_back_shows(broken):
     document = statement_of(broken)
     path = broken / "marginals.parquet"
     rows = pq.read_table(path)
-    pq.write_table(rows.filter(pa.compute.not_equal(rows.column("grant"), 6)), path)
+    pq.write_table(rows.filter(pa.compute.not_equal(rows.column("grant"), 3)), path)
     reseal(broken, document)
 
-    assert "Receipt 6 paid for a table that is not in" in failed(verify(broken))["tables"]
+    assert "Receipt 3 paid for a table that is not in" in failed(verify(broken))["tables"]
 
 
 def test_sets_that_are_not_as_described_show(broken):
