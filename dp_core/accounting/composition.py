@@ -323,7 +323,7 @@ def largest_epsilon(
         return Fraction(0)
     if terms.is_basic:
         # What is asked is what is promised, so there is nothing to search.
-        epsilon = _six_digits(left.main)
+        epsilon = six_digits(left.main)
         return epsilon if fits(epsilon) else Fraction(0)
     for power in range(LARGEST_EPSILON, SMALLEST_EPSILON - 1, -1):
         if fits(Fraction(10) ** power):
@@ -366,6 +366,7 @@ def _rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     return zcdp_limit(epsilon, delta)
 
 
-def _six_digits(value: Fraction) -> Fraction:
+def six_digits(value: Fraction) -> Fraction:
+    """Return a value rounded down to 6 digits, so that what fits still fits when it is shown."""
     down = Context(prec=6, rounding=ROUND_FLOOR)
     return Fraction(down.divide(Decimal(value.numerator), Decimal(value.denominator)))

@@ -33,7 +33,7 @@ Totals = Sequence[tuple[str, str]]
 """Subjects and values of the running totals that were stored together with an entry."""
 
 _GARBAGE = (
-    KeyError,
+    LookupError,
     TypeError,
     ValueError,
     AttributeError,
@@ -79,8 +79,7 @@ def audit(
     """
     state = _State()
     for entry, totals in entries:
-        state.check(entry)
-        state.count(entry, totals)
+        state.take(entry, totals)
         if inspect is not None:
             inspect(entry)
     state.finish(trusted)
@@ -96,18 +95,21 @@ class _State:
     link: str = START
     recorded: str = ""
     signer: str | None = None
+    """Public key that signed the last entry."""
     signed: int = 0
     keys: dict[str, str] = field(default_factory=dict)
     book: MemoryBook = field(default_factory=lambda: MemoryBook())
     last: dict[int, tuple[int, str]] = field(default_factory=dict)
     stored: dict[str, str] | None = None
 
-    def check(self, entry: Entry) -> None:
-        """Raise unless the entry is whole and in its place."""
+    def take(self, entry: Entry, totals: Totals | None) -> None:
+        """Take an entry into account; raise unless it is whole, in its place, with its totals."""
         if entry.position != self.position + 1:
             raise LedgerCorrupt(f"Entry {self.position + 1} of the ledger is missing.")
         try:
             fault = self._fault(entry)
+            if fault is None:
+                self._count(entry, totals)
         except _GARBAGE:
             fault = "was changed"
         if fault is not None:
@@ -119,6 +121,8 @@ class _State:
             return "was changed"
         if entry.link != entry_link(entry, self.link):
             return f"was changed, or does not follow entry {self.position}"
+        if (entry.kind == "ledger") != (entry.position == 1):
+            return "is not what a ledger begins with"
         number, previous = self._expected(entry)
         if (receipt.number, receipt.previous) != (number, previous):
             return "does not follow the receipt before it"
@@ -151,7 +155,8 @@ class _State:
             case "charge" | "attempt" | "commit":
                 return body["batch"]
             case "key":
-                return fingerprint(public_key_of(body))
+                named = fingerprint(public_key_of(body))
+                return named if body["fingerprint"] == named else None
             case "input":
                 return entry.about
         return None
@@ -170,8 +175,11 @@ class _State:
         public = None
         if entry.kind == "key":
             public = public_key_of(entry.body)
+            if entry.body["replaces"] is not None and entry.body["replaces"] not in self.keys:
+                return "replaces a key that is not known"
         if not self.keys and public is None:
-            return None if entry.signature is None else "is signed by a key that is not known"
+            signed = entry.signer is not None or entry.signature is not None
+            return "is signed by a key that is not known" if signed else None
         standing = self.keys or {fingerprint(public or ""): public or ""}
         key = standing.get(entry.signer or "")
         if key is None:
@@ -180,11 +188,12 @@ class _State:
             return "has a signature that is not that of its key"
         return None
 
-    def count(self, entry: Entry, totals: Totals | None) -> None:
+    def _count(self, entry: Entry, totals: Totals | None) -> None:
         """Take an entry that is in order into account, and compare the totals stored with it."""
         after = changes(entry, self.book)
         self.book.add(entry, after)
-        self.position, self.link, self.signer = entry.position, entry.link, entry.signer
+        self.position, self.link = entry.position, entry.link
+        self.signer = self.keys.get(entry.signer or "")
         self.recorded = entry.recorded
         self.signed += entry.signature is not None
         if entry.kind in PUBLISHED:
@@ -193,13 +202,15 @@ class _State:
                 del self.last[entry.reservation or 0]
         if entry.kind == "key":
             public = public_key_of(entry.body)
+            self.signer = self.signer or public
             self.keys[fingerprint(public)] = public
             self.keys.pop(str(entry.body["replaces"]), None)
         if totals is None:
             return
         self.stored = {} if self.stored is None else self.stored
         for subject, value in totals:
-            if self.book.total(subject) != value:
+            # Beside another entry than the one that made it, it would be taken for a later state.
+            if after.get(subject) != value:
                 raise LedgerCorrupt(
                     f"The running total of {subject!r} at entry {entry.position} ({entry.kind})"
                     " was changed."
@@ -214,7 +225,7 @@ class _State:
             for subject, value in self.book.totals.items():
                 if self.stored.get(subject) != value:
                     raise LedgerCorrupt(f"The running total of {subject!r} is missing or old.")
-        if trusted and self.keys.get(self.signer or "") not in trusted:
+        if trusted and self.signer not in trusted:
             raise LedgerCorrupt(
                 f"The last entry ({self.position}) is not signed by the key that was given."
             )

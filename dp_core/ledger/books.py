@@ -440,6 +440,8 @@ def broken_rule(entry: Entry, book: Book) -> str | None:
     """
     receipt = entry.receipt
     match entry.kind:
+        case "ledger" | "key" | "approve" | "withdraw":
+            return None
         case "open":
             within = receipt.body["within"]
             if within is not None and book.charter(str(within)) is None:
@@ -453,6 +455,8 @@ def broken_rule(entry: Entry, book: Book) -> str | None:
             return _broken_by_promise(promise_of(entry.position, receipt), receipt, book)
         case "input" | "charge" | "attempt" | "commit" | "settle":
             return _broken_in_release(entry, book)
+        case _:
+            return "is of a kind that this version does not know"
     return None
 
 
@@ -461,11 +465,24 @@ def _broken_by_terms(entry: Entry, charter: Charter, book: Book) -> str | None:
         return None
     after = _amended(charter, entry.receipt)
     if entry.kind == "raise":
-        grows = charter.terms.limit.within(after.terms.limit)
-        return None if grows else "lowers the total of its account"
+        if not charter.terms.limit.within(after.terms.limit):
+            return "lowers the total of its account"
+        grows = is_raised(charter.calendar, after.calendar)
+        return None if grows else "changes the calendar of its account otherwise than up"
     state = json.loads(_restate(entry, book)[account_total(charter.name)])
     used = Amount.from_json(state[0]) + Amount.from_json(state[1])
     return None if used.within(after.terms.limit) else "restates more than its account holds"
+
+
+def is_raised(before: Calendar | None, after: Calendar | None) -> bool:
+    """Return whether a calendar allows no less than before, in the same periods.
+
+    What a period used is counted by its number, so the same number must stay the same period.
+    """
+    if before is None or after is None:
+        return before is after
+    same = replace(after, epsilon=before.epsilon, delta=before.delta) == before
+    return same and after.epsilon >= before.epsilon and after.delta >= before.delta
 
 
 def _broken_by_promise(promise: Promise, receipt: Receipt, book: Book) -> str | None:

@@ -69,8 +69,12 @@ def read_export(path: Path) -> Iterator[tuple[Entry, None]]:
                 yield entry, None
     except OSError as error:
         raise BadInput(f"The export {path} cannot be read ({error.strerror}).") from None
-    if position != header["entries"]:
+    if position < header["entries"]:
         raise LedgerCorrupt(f"Entry {position + 1} of the export is missing.")
+    if position > header["entries"]:
+        raise LedgerCorrupt(
+            f"Entry {header['entries'] + 1} of the export is more than its first line tells of."
+        )
     if link != header["head"]:
         raise LedgerCorrupt(f"Entry {position} of the export is not the one its first line names.")
 
@@ -78,17 +82,23 @@ def read_export(path: Path) -> Iterator[tuple[Entry, None]]:
 def _header(path: Path, line: bytes) -> dict[str, Any]:
     try:
         header = json.loads(line)
-        if header["format"] != FORMAT_NAME or not isinstance(header["entries"], int):
+        if header["format"] != FORMAT_NAME:
             raise ValueError
+        version = header["version"]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise BadInput(
             f"{path} is no export of a ledger; `dp-release ledger export FILE` makes one."
         ) from None
-    if header["version"] != LEDGER_VERSION:
+    if version != LEDGER_VERSION:
         raise BadInput(
-            f"{path} has ledger format {header['version']!r:.20}, and this program knows"
+            f"{path} has ledger format {version!r:.20}, and this program knows"
             f" {LEDGER_VERSION}; check it with a newer dp-release."
         )
+    whole = {"format": str, "version": int, "entries": int, "head": str}
+    if {name: type(value) for name, value in header.items()} != whole or (
+        canonical_json(header) + b"\n" != line
+    ):
+        raise LedgerCorrupt("The first line of the export was changed.")
     return dict(header)
 
 

@@ -107,7 +107,7 @@ def read_public(path: Path) -> str:
         BadInput: if there is none in it.
     """
     try:
-        text = path.read_text(errors="replace").strip()
+        text = path.read_text(errors="replace").strip().lower()
     except OSError as error:
         raise BadInput(f"The public key {path} cannot be read ({error.strerror}).") from None
     if not _is_public(text):
@@ -124,10 +124,11 @@ def is_signed(public: str, message: bytes, signature: str | None) -> bool:
 
     try:
         key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
-        key.verify(bytes.fromhex(signature or ""), message)
+        content = bytes.fromhex(signature or "")
+        key.verify(content, message)
     except (InvalidSignature, ValueError):
         return False
-    return True
+    return content.hex() == signature  # in one spelling only, so that no character can change
 
 
 def public_key_of(body: Mapping[str, object]) -> str:

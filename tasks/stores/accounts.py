@@ -20,7 +20,7 @@ from dp_core.ledger.books import (
     used_in_period,
 )
 from tasks.stores.refusals import no_account
-from tasks.stores.rows import Rows, now
+from tasks.stores.rows import Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def read_account(rows: Rows, name: str) -> Account:
     accounts = lineage(rows, name)
     if not accounts:
         raise BadInput(no_account(rows, name))
-    charter, today = accounts[0], datetime.date.fromisoformat(now()[:10])
+    charter, today = accounts[0], rows.today()
     left = room_on(rows, charter, today)
     for above in accounts[1:]:
         if above.terms.composition == charter.terms.composition:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sqlite3
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dp_core.errors import BadInput, ReleaseError, StageFailed
+from dp_core.errors import BadInput, LedgerCorrupt, ReleaseError, StageFailed
 from dp_core.ledger.entries import LEDGER_VERSION
 from dp_core.ledger.signing import Signer
 from tasks.stores.rows import Rows
@@ -34,6 +35,16 @@ _POSTGRES_WRITER = (
     "SET LOCAL idle_in_transaction_session_timeout = '60s'",
     f"SELECT pg_advisory_xact_lock({_LOCK})",
 )
+
+
+_TABLES = {"entries", "totals", "leases"}
+
+_DAMAGE = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+"""What SQLite answers to correct statements only where the file is not what was written."""
+
+
+class Damaged(LedgerCorrupt):
+    """The database cannot read what it once wrote."""
 
 
 class _Undone(Exception):
@@ -62,6 +73,8 @@ class Database:
         except ReleaseError:
             raise
         except sa.exc.SQLAlchemyError as error:
+            if _is_damaged(error) and _was_ledger(self._engine):
+                raise Damaged(_damaged(url)) from None
             raise StageFailed(_unopened(url, error)) from None
 
     @property
@@ -109,6 +122,8 @@ class Database:
                 "The ledger already holds this entry: another process works on the same release."
             ) from None
         except sa.exc.SQLAlchemyError as error:
+            if _is_damaged(error):
+                raise Damaged(_damaged(self.url)) from None
             if _is_full(error):
                 raise StageFailed(
                     f"The disk is full: the ledger at {_shown(self.url)} did not take the entry."
@@ -121,28 +136,45 @@ class Database:
 
     def _prepare(self) -> None:
         with self._engine.connect() as connection:
-            known = sa.inspect(connection).get_table_names()
-            if "alembic_version" in known:
-                found = connection.exec_driver_sql("SELECT version_num FROM alembic_version")
-                version = found.scalar()
-                if version == SCHEMA_VERSION and "entries" in known:
-                    return
-                if version is not None and version > SCHEMA_VERSION:
-                    raise BadInput(
-                        f"The ledger at {_shown(self.url)} was made by a newer version of"
-                        " dp-release; update this one."
-                    )
-            elif "entries" in known:
-                raise BadInput(
-                    f"The ledger at {_shown(self.url)} has the format of a version before the first"
-                    " release of dp-release, which this one does not read: keep it as it is, and"
-                    " set DP_RELEASE_HOME to another folder. What it spent still counts."
-                )
+            if _is_current(connection, self.url):
+                return
         with self.writing() as rows:
             _migrate(rows.connection)
             if rows.last() is None:
                 body = {"version": LEDGER_VERSION, "id": str(uuid.uuid4())}
                 rows.append("ledger", body=body)
+
+
+def _is_current(connection: sa.Connection, url: str) -> bool:
+    """Return whether a database is a ledger of this version, False if it is to become one."""
+    inspector = sa.inspect(connection)
+    known = set(inspector.get_table_names())
+    version = None
+    if "alembic_version" in known:
+        version = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
+    elif "entries" in known and any(
+        column["name"] == "previous_in_release" for column in inspector.get_columns("entries")
+    ):
+        raise BadInput(
+            f"The ledger at {_shown(url)} has the format of a version before the first release of"
+            " dp-release, which this one does not read: keep it as it is, and set DP_RELEASE_HOME"
+            " to another folder. What it spent still counts."
+        )
+    if version == SCHEMA_VERSION and known >= _TABLES:
+        return True
+    if isinstance(version, str) and version.isdecimal() and version > SCHEMA_VERSION:
+        raise BadInput(
+            f"The ledger at {_shown(url)} was made by a newer version of dp-release; update this"
+            " one."
+        )
+    if known & _TABLES:
+        # Making the tables that are missing would begin a second ledger beside the first.
+        raise Damaged(_damaged(url))
+    if version is not None:
+        raise BadInput(
+            f"The database at {_shown(url)} is another program's; give the ledger one of its own."
+        )
+    return False
 
 
 def _engine(url: str) -> sa.Engine:
@@ -216,10 +248,37 @@ def _unopened(url: str, error: sa.exc.SQLAlchemyError) -> str:
     )
 
 
+def _is_damaged(error: sa.exc.SQLAlchemyError) -> bool:
+    cause = getattr(error, "orig", None)
+    if isinstance(cause, sqlite3.Error):
+        code = getattr(cause, "sqlite_errorcode", None)
+        if code is None:  # raised by the driver itself
+            return "Could not decode" in str(cause)
+        return code & 0xFF in _DAMAGE
+    return getattr(cause, "sqlstate", None) in ("XX001", "XX002")
+
+
+def _was_ledger(engine: sa.Engine) -> bool:
+    """Return whether a database that cannot be read was a ledger: SQLite's schema comes first."""
+    if engine.dialect.name != "sqlite":
+        return True
+    with contextlib.suppress(OSError), open(str(engine.url.database), "rb") as file:
+        return b"CREATE TABLE entries" in file.read(1 << 20)
+    return False
+
+
+def _damaged(url: str) -> str:
+    return (
+        f"The database of the ledger at {_shown(url)} is damaged and cannot be read whole;"
+        " `dp-release ledger verify` names the first entry. Keep it, and restore a copy."
+    )
+
+
 def _is_full(error: sa.exc.SQLAlchemyError) -> bool:
     state = getattr(getattr(error, "orig", None), "sqlstate", None)
     return state == "53100" or "disk is full" in str(error)
 
 
 def _shown(url: str) -> str:
-    return sa.make_url(url).render_as_string(hide_password=True)
+    secret = ("password", "sslpassword")
+    return sa.make_url(url).difference_update_query(secret).render_as_string(hide_password=True)

@@ -209,6 +209,8 @@ class Hold:
         with self._writing() as rows:
             require_open(rows, reservation)
             charges = read_charges(rows, reservation, batch)
+            if not charges:
+                raise ValueError(f"{batch!r} was not charged.")
             if any(charge.result for charge in charges):
                 raise StageFailed(f"The result of {batch!r} is committed; it is not drawn again.")
             attempts = max(charge.attempts for charge in charges)
@@ -264,8 +266,12 @@ class Hold:
             require_open(rows, reservation)
             if outcome == "returned" and is_charged(rows, reservation):
                 raise ValueError("A reservation that was charged is not returned.")
-            results = use(rows, reservation.position).results
-            _settle(rows, reservation, outcome, seen=stored or results > 0)
+            used = use(rows, reservation.position)
+            mine = rows.latest(kinds=("input",), reservation=reservation.position)
+            # privacy: what another home stored, uncommitted, cannot be seen from this one.
+            elsewhere = mine is not None and mine.body["home"] != self.lease.holder.home
+            seen = stored or used.results > 0 or (elsewhere and used.tally.charges > 0)
+            _settle(rows, reservation, outcome, seen=seen)
             settled = read_reservation(rows, reservation.release)
         assert settled is not None
         return settled

@@ -37,7 +37,7 @@ class Holder:
         boot: What tells one start of that machine from another.
         space: What process numbers there are relative to, as in a container.
         process: Its number.
-        started: When it started, seconds since 1970; numbers are used again.
+        started: When it started, seconds; numbers are used again.
         home: Identifier of its home.
         since: When it took the lease, for people.
     """
@@ -73,7 +73,7 @@ def this_process(home: str) -> Holder:
         boot=_boot(),
         space=_space(),
         process=os.getpid(),
-        started=psutil.Process().create_time(),
+        started=_started(os.getpid()),
         home=home,
         since=now(),
     )
@@ -174,13 +174,24 @@ def _is_gone(holder: Holder) -> bool:
     try:
         process = psutil.Process(holder.process)
         return (
-            abs(process.create_time() - holder.started) > 1
+            abs(_started(holder.process) - holder.started) > 1
             or process.status() == psutil.STATUS_ZOMBIE
         )
     except psutil.NoSuchProcess:
         return True
     except psutil.Error:
         return False
+
+
+def _started(process: int) -> float:
+    """Return when a process started, in seconds since the machine did where that is known.
+
+    Not by the clock: it may be set while the process runs, which would then look like another.
+    """
+    with suppress(OSError, ValueError, IndexError), open(f"/proc/{process}/stat", "rb") as file:
+        ticks = int(file.read().rpartition(b")")[2].split()[19])
+        return ticks / os.sysconf("SC_CLK_TCK")
+    return psutil.Process(process).create_time()
 
 
 def _boot() -> str:

@@ -7,7 +7,8 @@ persons do: open, raise, restate, close, approve. Each is one entry with a name 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from fractions import Fraction
 
 from dp_core.accounting.composition import Composition, Tally, Terms
@@ -15,7 +16,7 @@ from dp_core.accounting.currency import Currency
 from dp_core.bundle.statement import Place, Total
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt
 from dp_core.ledger.audit import Audit, Totals, audit
-from dp_core.ledger.books import OF_ACCOUNT, charter_of, lineage, use
+from dp_core.ledger.books import OF_ACCOUNT, charter_of, is_raised, lineage, use
 from dp_core.ledger.entries import Entry
 from dp_core.ledger.receipts import PUBLISHED, Receipt
 from dp_core.ledger.signing import Signer, public_key_of
@@ -25,11 +26,11 @@ from dp_core.privacy import Neighbours
 from dp_core.standing import Standing
 from tasks.stores import leases
 from tasks.stores.accounts import Account, Used, read_account, read_uses
-from tasks.stores.database import Database
+from tasks.stores.database import Damaged, Database
 from tasks.stores.hold import Hold, held, is_sealed, reserve
 from tasks.stores.refusals import no_account, show
 from tasks.stores.reservations import Charge, Reservation, read_charges, read_reservation
-from tasks.stores.rows import Rows
+from tasks.stores.rows import Rows, standing_keys
 from tasks.stores.standings import read_standings, read_tallies
 
 _PAGE = 1000
@@ -128,14 +129,24 @@ class Ledger:
             terms = account.terms
             epsilon = terms.epsilon if epsilon is None else epsilon
             delta = terms.delta if delta is None else delta
-            if (epsilon, delta) == (terms.epsilon, terms.delta) and calendar is None:
+            before = account.charter.calendar
+            after = before if calendar is None else calendar
+            if (epsilon, delta, after) == (terms.epsilon, terms.delta, before):
                 raise BadInput(f"Account {name!r} has that total already; nothing was raised.")
             if epsilon < terms.epsilon or delta < terms.delta:
                 raise BadInput(
                     f"The total of account {name!r} is epsilon {show(terms.epsilon)}, delta"
                     f" {show(terms.delta)}, and can only be raised."
                 )
-            after = calendar or account.charter.calendar
+            if not is_raised(before, after):
+                raise BadInput(
+                    f"The calendar of account {name!r} keeps its periods, and their allowance can"
+                    " only be raised; an account opened without a calendar gets none."
+                )
+            try:
+                replace(terms, epsilon=epsilon, delta=delta)
+            except ValueError as error:
+                raise BadInput(f"Account {name!r} cannot be raised: {error}") from None
             rows.append(
                 "raise",
                 account=name,
@@ -226,9 +237,7 @@ class Ledger:
                 raise BadInput(no_account(rows, name))
             return tuple(read_account(rows, charter.name) for charter in found)
 
-    def standings(
-        self, name: str, composition: Composition | None = None
-    ) -> tuple[Standing, ...]:
+    def standings(self, name: str, composition: Composition | None = None) -> tuple[Standing, ...]:
         """Return how an account and those it stands within stand today; see `read_standings`."""
         with self._database.reading() as rows:
             return read_standings(rows, name, composition)
@@ -287,7 +296,15 @@ class Ledger:
         """
         database = self._database
         with database.reading() as rows:
-            first = not rows.find(kinds=("key",), last=1)
+            known = [entry.body for entry in rows.find(kinds=("key",))]
+        first = not known
+        if any(body["fingerprint"] == signer.fingerprint for body in known):
+            raise BadInput(f"The ledger knows key {signer.fingerprint} already; make a new one.")
+        if replaces is not None and replaces not in standing_keys(known):
+            raise BadInput(
+                f"Key {replaces} does not sign this ledger, so nothing can replace it;"
+                f" these do: {', '.join(sorted(standing_keys(known))) or 'none'}."
+            )
         if first:
             database = Database(database.url, signer)
         with database.writing() as rows:
@@ -419,14 +436,32 @@ class Ledger:
         Raises:
             LedgerCorrupt: if an entry is not stored as it would have been written.
         """
-        after = 0
+        after, size = 0, _PAGE
         while True:
-            with self._database.reading() as rows:
-                page = rows.page(after, _PAGE)
+            try:
+                with self._database.reading() as rows:
+                    page = rows.page(after, size)
+            except LedgerCorrupt as found:
+                # An entry before it may be wrong too, so those before it are given first.
+                if size > 1:
+                    size = 1
+                    continue
+                if isinstance(found, Damaged):
+                    raise Damaged(self._unreadable(after + 1)) from None
+                raise
             if not page:
                 return
             yield from page
             after = page[-1][0].position
+
+    def _unreadable(self, position: int) -> str:
+        try:
+            with self._database.reading() as rows:
+                rows.find(position=position)
+            what = f"The running totals at entry {position} of the ledger"
+        except LedgerCorrupt:
+            what = f"Entry {position} of the ledger"
+        return f"{what} cannot be read: the database is damaged. Keep it, and restore a copy."
 
     def verify(
         self,
@@ -445,7 +480,9 @@ class Ledger:
         Raises:
             LedgerCorrupt: naming the first entry that does not fit.
         """
-        total = self.head().position
+        total = 0
+        with suppress(Damaged):  # the walk finds out where
+            total = self.head().position
 
         def inspect(entry: Entry) -> None:
             if entry.kind == "input" and key is not None and not is_sealed(entry, key):
@@ -454,11 +491,13 @@ class Ledger:
                     " sealed under this home's key."
                 )
             if progress is not None and entry.position % _PAGE == 0:
-                progress(min(1.0, entry.position / total))
+                progress(min(1.0, entry.position / max(total, 1)))
 
         found = audit(self.all_entries(), trusted=trusted, inspect=inspect)
         if found.entries < total:
             raise LedgerCorrupt(f"Entry {found.entries + 1} of the ledger is missing.")
+        with self._database.reading() as rows:
+            rows.check_file()
         return found
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from dp_core.accounting.composition import NOTHING, Amount, largest_epsilon, most_sets
+from dp_core.accounting.composition import NOTHING, largest_epsilon, most_sets, six_digits
 from dp_core.accounting.currency import Currency
 from dp_core.errors import BadInput, BudgetRefused, nearest
 from dp_core.ledger.books import (
@@ -22,7 +21,7 @@ from dp_core.ledger.books import (
 )
 from dp_core.ledger.entries import Entry
 from dp_core.plan import Plan, make_plan
-from tasks.stores.rows import Rows, now
+from tasks.stores.rows import Rows
 
 _MOST_USERS = 5
 
@@ -37,7 +36,6 @@ def check_reservation(rows: Rows, plan: Plan) -> None:
     accounts = lineage(rows, plan.spec.account)
     if not accounts:
         raise BadInput(no_account(rows, plan.spec.account))
-    today = datetime.date.fromisoformat(now()[:10])
     _check_revised(rows, plan)
     for charter in accounts:
         _check_terms(charter, plan)
@@ -49,7 +47,7 @@ def check_reservation(rows: Rows, plan: Plan) -> None:
                 f" ledger approve {plan.hash} --by NAME --reason TEXT`."
             )
     for charter in accounts:
-        _check_room(rows, charter, plan, today)
+        _check_room(rows, charter, plan, accounts)
 
 
 def no_account(rows: Rows, name: str) -> str:
@@ -86,8 +84,8 @@ def _check_terms(charter: Charter, plan: Plan) -> None:
         )
 
 
-def _check_room(rows: Rows, charter: Charter, plan: Plan, today: datetime.date) -> None:
-    privacy, terms = plan.spec.privacy, charter.terms
+def _check_room(rows: Rows, charter: Charter, plan: Plan, accounts: Sequence[Charter]) -> None:
+    privacy, terms, today = plan.spec.privacy, charter.terms, rows.today()
     asked = terms.promised(plan.currency, privacy.epsilon, privacy.delta)
     left = room_on(rows, charter, today)
     if asked.within(left):
@@ -109,7 +107,7 @@ def _check_room(rows: Rows, charter: Charter, plan: Plan, today: datetime.date) 
     of = "" if by_period else f" of {whole}"
     raise BudgetRefused(
         f"Release {plan.spec.release!r} asks for {word} {wants}, but {where} has {has} left{of}."
-        f" {_users(rows, charter)}{_advice(charter, plan, left, word)}"
+        f" {_users(rows, charter)}{_advice(rows, accounts, plan)}"
     )
 
 
@@ -148,18 +146,24 @@ def _recent(rows: Rows, accounts: list[str]) -> list[Entry]:
     return sorted(entries, key=lambda entry: entry.position, reverse=True)
 
 
-def _advice(charter: Charter, plan: Plan, left: Amount, word: str) -> str:
+def _advice(rows: Rows, accounts: Sequence[Charter], plan: Plan) -> str:
+    """Return what would fit in all accounts that pay, not only in the one that refused."""
     privacy, spec = plan.spec.privacy, plan.spec
-    if word == "delta":
-        if left.delta > 0:
-            return f" The largest privacy.delta that still fits is {show(left.delta)}."
+    rooms = [(charter.terms, room_on(rows, charter, rows.today())) for charter in accounts]
+    deltas = [left.delta for terms, left in rooms if terms.is_basic]
+    if deltas and privacy.delta > min(deltas):
+        if min(deltas) > 0:
+            return f" The largest privacy.delta that still fits is {show(six_digits(min(deltas)))}."
         return " Set privacy.delta to 0, or name another account."
-    largest = largest_epsilon(charter.terms, left, privacy.delta, _currency_of(plan))
+    currency = _currency_of(plan)
+    largest = min(largest_epsilon(terms, left, privacy.delta, currency) for terms, left in rooms)
     if largest <= 0:
         return " Nothing is left to spend."
     advice = f" The largest privacy.epsilon that still fits is {show(largest)}"
     if spec.mode == "split" and spec.sets > 1:
-        sets = most_sets(charter.terms, left, plan.currency, privacy.delta, spec.sets)
+        sets = min(
+            most_sets(terms, left, plan.currency, privacy.delta, spec.sets) for terms, left in rooms
+        )
         if sets:
             advice += f"; with it, synthesize.sets: {sets} keeps each set's noise as planned"
     return advice + "."

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -117,16 +117,36 @@ class Rows:
             entries.append(entry)
         if not entries:
             return []
-        totals: dict[int, list[tuple[str, str]]] = {entry.position: [] for entry in entries}
-        between = TOTALS.c.position.between(entries[0].position, entries[-1].position)
-        for total in self.connection.execute(sa.select(TOTALS).where(between)):
-            totals.setdefault(total.position, []).append((total.subject, total.value))
-        return [(entry, totals.get(entry.position, [])) for entry in entries]
+        totals: dict[object, list[tuple[str, str]]] = {entry.position: [] for entry in entries}
+        here = sa.and_(TOTALS.c.position > after, TOTALS.c.position <= entries[-1].position)
+        for total in self.connection.execute(sa.select(TOTALS).where(here)):
+            types = [type(value) for value in (total.position, total.subject, total.value)]
+            if total.position not in totals or types != [int, str, str]:
+                raise _stray(total.subject)
+            totals[total.position].append((total.subject, total.value))
+        return [(entry, totals[entry.position]) for entry in entries]
 
-    def count_totals(self) -> int:
-        """Return how many running totals were ever written."""
-        found = self.connection.execute(sa.select(sa.func.count()).select_from(TOTALS)).scalar()
-        return int(found or 0)
+    def check_file(self) -> None:
+        """Check what reading every entry in order does not see.
+
+        Raises:
+            LedgerCorrupt: if a running total stands beside no entry, where it would be taken for
+                the latest; or if the file is damaged (SQLite), as in an index by which balances are
+                looked up.
+        """
+        last = sa.select(sa.func.max(ENTRIES.c.position)).scalar_subquery()
+        place = TOTALS.c.position
+        query = sa.select(TOTALS.c.subject).where((place < 1) | (place > last) | place.is_(None))
+        found = self.connection.execute(query.limit(1)).first()
+        if found is not None:
+            raise _stray(found.subject)
+        if self.connection.dialect.name == "sqlite":
+            answer = self.connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
+            if answer != "ok":
+                raise LedgerCorrupt(
+                    "Every entry of the ledger is in order, but its file is damaged beside them"
+                    f" ({answer!s:.80}); restore a copy of the file."
+                )
 
     # -- the book that the rules are asked about
 
@@ -254,6 +274,10 @@ class Rows:
         self._written |= {subject: (position, value) for subject, value in after.items()}
         return entry
 
+    def today(self) -> date:
+        """Return the day that the next entry will have: never before that of the last."""
+        return date.fromisoformat(max(now(), self._end()[2])[:10])
+
     def write_totals(self) -> None:
         """Store the running totals that this transaction changed, each once."""
         if self._written:
@@ -346,6 +370,10 @@ def _refuse(word: str) -> object:
 
 def _text(body: Mapping[str, object]) -> str:
     return canonical_json(dict(body)).decode()
+
+
+def _stray(subject: object) -> LedgerCorrupt:
+    return LedgerCorrupt(f"A running total of {subject!r:.80} stands beside no entry of its own.")
 
 
 def _changed(row: sa.RowMapping) -> LedgerCorrupt:

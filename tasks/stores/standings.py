@@ -13,7 +13,7 @@ from dp_core.ledger.books import Balance, Charter, lineage, standing, use
 from dp_core.standing import Standing
 from tasks.stores.accounts import Account, read_uses
 from tasks.stores.refusals import no_account
-from tasks.stores.rows import Rows, now
+from tasks.stores.rows import Rows
 
 
 def read_standings(
@@ -33,7 +33,7 @@ def read_standings(
     accounts = lineage(rows, name)
     if not accounts:
         raise BadInput(no_account(rows, name))
-    today = datetime.date.fromisoformat(now()[:10])
+    today = rows.today()
     return tuple(
         standing(rows, charter, today)
         if composition in (None, charter.terms.composition)

@@ -6,10 +6,13 @@ import sqlalchemy as sa
 
 METADATA = sa.MetaData()
 
+# In SQLite the table itself is then sorted by position, so reading it in order needs no index.
+POSITION = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
 ENTRIES = sa.Table(
     "entries",
     METADATA,
-    sa.Column("position", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("position", POSITION, primary_key=True, autoincrement=False),
     sa.Column("kind", sa.Text, nullable=False),
     sa.Column("account", sa.Text, nullable=False),
     sa.Column("release", sa.Text, nullable=False),
@@ -59,6 +62,11 @@ LEASES = sa.Table(
 
 _APPEND_ONLY = (ENTRIES.name, TOTALS.name)
 
+_TAKEN = {
+    ENTRIES.name: "position = NEW.position OR link = NEW.link OR key = NEW.key",
+    TOTALS.name: "subject = NEW.subject AND position = NEW.position",
+}
+
 
 def refusals(dialect: str) -> list[str]:
     """Return statements that make the database refuse updates and deletes of the record."""
@@ -69,6 +77,12 @@ def refusals(dialect: str) -> list[str]:
             f" BEGIN SELECT RAISE(ABORT, '{message}'); END"
             for table in _APPEND_ONLY
             for verb in ("UPDATE", "DELETE")
+        ] + [
+            # INSERT OR REPLACE removes the row that is in its way without any DELETE trigger.
+            f"CREATE TRIGGER {table}_no_replace BEFORE INSERT ON {table}"
+            f" WHEN EXISTS (SELECT 1 FROM {table} WHERE {_TAKEN[table]})"
+            f" BEGIN SELECT RAISE(ABORT, '{message}'); END"
+            for table in _APPEND_ONLY
         ]
     return [
         "CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS"

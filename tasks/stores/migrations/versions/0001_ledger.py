@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from tasks.stores.tables import refusals
+from tasks.stores.tables import POSITION, refusals
 
 revision = "0001"
 down_revision = None
@@ -17,7 +17,7 @@ def upgrade() -> None:
     """Make the tables, and let the database refuse to change the record."""
     op.create_table(
         "entries",
-        sa.Column("position", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column("position", POSITION, primary_key=True, autoincrement=False),
         sa.Column("kind", sa.Text, nullable=False),
         sa.Column("account", sa.Text, nullable=False),
         sa.Column("release", sa.Text, nullable=False),

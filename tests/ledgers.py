@@ -1,0 +1,151 @@
+"""What the tests of the ledger share: accounts, plans' steps, whole stages spent at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import date
+from fractions import Fraction
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from dp_core.accounting.composition import Terms
+from dp_core.ledger.session import Step
+from dp_core.periods import Calendar
+from dp_core.plan import Plan
+from dp_core.privacy import Stage
+from tasks.stores import rows
+from tasks.stores.accounts import Account
+from tasks.stores.hold import Hold
+from tasks.stores.ledger import Ledger
+from tasks.stores.reservations import Reservation
+from tests.specs import FIXED
+
+KEY = b"k" * 32
+HOME = "this home"
+GAUSSIAN = FIXED + "measure: {noise: gaussian}\n"
+LAPLACE = FIXED + "measure: {noise: laplace}\n"
+CURVE = "{epsilon: 1, delta: 1e-6}"
+
+
+def basic(epsilon: str = "2", delta: str = "1e-5") -> Terms:
+    """Return terms under which epsilons and deltas are summed."""
+    return Terms("basic", Fraction(epsilon), Fraction(delta))
+
+
+def zcdp(epsilon: str = "2", delta: str = "1e-5", own_delta: str = "0") -> Terms:
+    """Return terms under which rho is summed."""
+    return Terms("zcdp", Fraction(epsilon), Fraction(delta), Fraction(own_delta))
+
+
+def monthly(epsilon: str, delta: str = "1e-5", *, carry_over: bool = False) -> Calendar:
+    """Return an allowance per month, from November 2026 on."""
+    start = date(2026, 11, 20)
+    return Calendar("month", Fraction(epsilon), Fraction(delta), carry_over, start)
+
+
+def open_town(
+    ledger: Ledger,
+    name: str = "town",
+    terms: Terms | None = None,
+    *,
+    neighbours: Any = "add-remove",
+    **more: Any,
+) -> Account:
+    """Open an account; by default of epsilon 2 and delta 1e-5."""
+    return ledger.open_account(
+        name,
+        terms=terms or basic(),
+        neighbours=neighbours,
+        by="officer",
+        reason="test",
+        **more,
+    )
+
+
+def on(monkeypatch: pytest.MonkeyPatch, day: str, clock: str = "12:00:00") -> None:
+    """Set the ledger's clock."""
+    monkeypatch.setattr(rows, "now", lambda: f"{day}T{clock}+00:00")
+
+
+def steps_of(plan: Plan, stage: str) -> list[Step]:
+    """Return the steps that a stage of the plan charges, one per table."""
+    steps = []
+    for table in plan.tables:
+        if table.stage == stage:
+            event = plan.currency.noise_event(table.cost, l1=1, l2_squared=1)
+            steps.append(Step(stage, " x ".join(table.clique), table.cost, event, (table.cells,)))
+    return steps
+
+
+def step(reservation: Reservation, stage: Stage, name: str, cost: Fraction) -> Step:
+    """Return a step of two cells."""
+    event = reservation.currency.noise_event(cost, l1=1, l2_squared=1)
+    return Step(stage, name, cost, event, (2,))
+
+
+def begin(hold: Hold, plan: Plan) -> Reservation:
+    """Reserve, and bind the release to an input of its own."""
+    reservation = hold.reserve(plan)
+    hold.bind_input(reservation, f"input of {plan.spec.release}", KEY)
+    return reservation
+
+
+def measure(hold: Hold, plan: Plan, stages: Sequence[str] = ("one_way", "measure")) -> Reservation:
+    """Begin, and charge and commit whole stages."""
+    reservation = begin(hold, plan)
+    for stage in stages:
+        hold.charge(reservation, f"{stage}-0", steps_of(plan, stage))
+        hold.commit(reservation, f"{stage}-0", "0" * 64)
+    return reservation
+
+
+def spend(
+    ledger: Ledger,
+    plan: Plan,
+    outcome: str | None = "finished",
+    stages: Sequence[str] = ("one_way", "measure"),
+) -> Reservation:
+    """Let a release happen: whole stages, and its end where an outcome is given."""
+    with ledger.hold(plan.spec.release, HOME) as hold:
+        reservation = measure(hold, plan, stages)
+        return reservation if outcome is None else hold.settle(reservation, outcome)
+
+
+def reserve(ledger: Ledger, plan: Plan) -> Reservation:
+    """Reserve for a release, and let it rest."""
+    with ledger.hold(plan.spec.release, HOME) as hold:
+        return hold.reserve(plan)
+
+
+@contextmanager
+def owner(url: str) -> Iterator[sa.Connection]:
+    """Give what only the database's owner has: a connection without the ledger's triggers."""
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        sqlite = engine.dialect.name == "sqlite"
+        with connection.begin():
+            if sqlite:
+                found = connection.exec_driver_sql(
+                    "SELECT sql FROM sqlite_master WHERE type='trigger'"
+                )
+                kept = [sql for (sql,) in found]
+                for sql in kept:
+                    connection.exec_driver_sql(f"DROP TRIGGER {sql.split()[2]}")
+            else:
+                kept = []
+                connection.exec_driver_sql("SET LOCAL session_replication_role = replica")
+            yield connection
+            for sql in kept:
+                connection.exec_driver_sql(sql)
+
+
+def set_lease(url: str, **values: object) -> None:
+    """Change the leases, as time or another process does."""
+    from tasks.stores.tables import LEASES
+
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    with engine.begin() as connection:
+        connection.execute(sa.update(LEASES).values(**values))

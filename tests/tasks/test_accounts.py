@@ -1,0 +1,519 @@
+from __future__ import annotations
+
+from datetime import date
+from fractions import Fraction
+
+import pytest
+
+from dp_core.accounting.composition import NOTHING, Amount, Terms
+from dp_core.accounting.curves import zcdp_epsilon
+from dp_core.errors import BadInput, BudgetRefused
+from dp_core.ledger.books import used_in_period
+from dp_core.periods import Calendar
+from tasks.stores.ledger import Ledger
+from tests.ledgers import (
+    CURVE,
+    GAUSSIAN,
+    HOME,
+    LAPLACE,
+    basic,
+    begin,
+    measure,
+    monthly,
+    on,
+    open_town,
+    reserve,
+    spend,
+    steps_of,
+    zcdp,
+)
+from tests.specs import plan_of
+
+WHO = {"by": "officer", "reason": "test"}
+
+
+@pytest.fixture
+def ledger(ledger_url):
+    return Ledger(ledger_url)
+
+
+@pytest.fixture
+def town(ledger):
+    open_town(ledger)
+    return ledger
+
+
+def amount(main, delta="0"):
+    return Amount(Fraction(main), Fraction(delta))
+
+
+def pure(folder, epsilon, release="first", account="town"):
+    """Return the plan of a release in pure epsilon."""
+    return plan_of(
+        folder, LAPLACE, privacy=f"{{epsilon: {epsilon}}}", release=release, account=account
+    )
+
+
+# -- opening
+
+
+def test_an_account_keeps_its_terms_and_begins_whole(ledger, ledger_url):
+    account = open_town(ledger)
+    assert account.terms == basic()
+    assert account.balance.used == NOTHING
+    assert account.left == account.total_left == amount(2, "1e-5")
+    charter = account.charter
+    assert (charter.neighbours, charter.unit, charter.within) == ("add-remove", "row", None)
+    assert (charter.owner, charter.approved_only, charter.closed) == ("officer", False, False)
+    assert account.holds(amount("0.3")) == 6
+    assert account.holds(amount("0.3", "4e-6")) == 2
+    assert account.holds(amount(3)) == 0
+    assert ledger.accounts() == (account,)
+    assert Ledger(ledger_url).account("town") == account
+
+
+def test_a_zcdp_account_converts_its_rho_to_no_more_than_its_epsilon(ledger):
+    account = open_town(ledger, terms=zcdp(own_delta="1e-6"))
+    assert account.terms == zcdp(own_delta="1e-6")
+    assert account.left.delta == Fraction("1e-6")
+    rho = account.left.main
+    shown = Fraction("2.000000001")  # epsilons are rounded up when shown
+    assert zcdp_epsilon(rho, Fraction("9e-6")) <= shown
+    assert zcdp_epsilon(rho * Fraction("1.000001"), Fraction("9e-6")) > shown
+
+
+def test_all_that_an_opening_fixes_is_read_back(ledger):
+    open_town(ledger, "country", neighbours="replace-one")
+    calendar = monthly("1/3", carry_over=True)
+    account = open_town(
+        ledger,
+        neighbours="replace-one",
+        calendar=calendar,
+        within="country",
+        approved_only=True,
+        owner="owner",
+    )
+    charter = account.charter
+    assert charter.calendar == calendar
+    assert (charter.within, charter.approved_only, charter.owner) == ("country", True, "owner")
+    assert [above.name for above in ledger.lineage("town")] == ["town", "country"]
+
+
+def test_an_account_is_opened_and_closed_once(town, tmp_path):
+    with pytest.raises(BadInput, match="open already"):
+        open_town(town)
+    town.close_account("town", **WHO)
+    with pytest.raises(BadInput, match="closed already"):
+        town.close_account("town", **WHO)
+    with pytest.raises(BudgetRefused, match="closed"):
+        reserve(town, plan_of(tmp_path))
+    for change in (
+        lambda: town.raise_account("town", epsilon=Fraction(3), **WHO),
+        lambda: town.restate_account("town", composition="zcdp", own_delta=Fraction(0), **WHO),
+        lambda: open_town(town, "village", within="town"),
+    ):
+        with pytest.raises(BadInput, match="is closed"):
+            change()
+
+
+def test_a_release_that_is_under_way_ends_also_after_its_account_was_closed(town, tmp_path):
+    plan = pure(tmp_path, 1)
+    with town.hold("first", HOME) as hold:
+        reservation = begin(hold, plan)
+        town.close_account("town", **WHO)
+        hold.charge(reservation, "one_way-0", steps_of(plan, "one_way"))
+        hold.settle(reservation, "abandoned")
+    assert town.account("town").balance.spent == amount(plan.costs["one_way"])
+    town.verify()
+
+
+def test_an_unknown_account_names_the_nearest(town, tmp_path):
+    with pytest.raises(BadInput, match="Did you mean 'town'"):
+        reserve(town, plan_of(tmp_path, account="twon"))
+    for change in (
+        lambda: town.account("twon"),
+        lambda: town.lineage("twon"),
+        lambda: town.close_account("twon", **WHO),
+        lambda: town.raise_account("twon", epsilon=Fraction(3), **WHO),
+        lambda: open_town(town, "village", within="twon"),
+    ):
+        with pytest.raises(BadInput, match="no account 'twon'"):
+            change()
+    assert town.find_account("twon") is None
+
+
+def test_without_any_account_the_sentence_says_so(ledger, tmp_path):
+    with pytest.raises(BadInput, match="None is open yet"):
+        reserve(ledger, plan_of(tmp_path))
+
+
+# -- raising
+
+
+def test_a_total_is_raised_and_never_lowered(town, ledger_url):
+    before = town.verify()
+    for change in ({"epsilon": Fraction("1.9")}, {"delta": Fraction("9e-6")}):
+        with pytest.raises(BadInput, match="can only be raised"):
+            town.raise_account("town", **change, **WHO)
+    with pytest.raises(BadInput, match="nothing was raised"):
+        town.raise_account("town", epsilon=Fraction(2), **WHO)
+    with pytest.raises(BadInput, match="cannot be raised"):
+        town.raise_account("town", delta=Fraction(1), **WHO)
+    assert town.verify() == before
+    account = town.raise_account("town", epsilon=Fraction(5, 2), **WHO)
+    assert account.left == amount("2.5", "1e-5")
+    account = town.raise_account("town", delta=Fraction("2e-5"), **WHO)
+    assert account.left == amount("2.5", "2e-5")
+    kinds = [(kind, terms.epsilon, terms.delta) for _, kind, terms in account.charter.changes]
+    first, second = Fraction("1e-5"), Fraction("2e-5")
+    assert kinds == [("raise", Fraction("2.5"), first), ("raise", Fraction("2.5"), second)]
+    assert Ledger(ledger_url).account("town") == account
+    town.verify()
+
+
+def test_a_raised_total_is_there_for_the_next_release(town, tmp_path):
+    spend(town, pure(tmp_path, 2))
+    with pytest.raises(BudgetRefused):
+        reserve(town, pure(tmp_path, 1, "second"))
+    town.raise_account("town", epsilon=Fraction(3), **WHO)
+    reserve(town, pure(tmp_path, 1, "second"))
+    assert town.account("town").left.main == 0
+    town.verify()
+
+
+def test_the_allowance_of_a_calendar_is_raised_and_nothing_else_of_it(ledger, monkeypatch):
+    on(monkeypatch, "2026-11-20")
+    open_town(ledger, calendar=monthly("1/2", "1e-6"))
+    start = date(2026, 11, 20)
+    for wrong in (
+        monthly("0.4", "1e-6"),
+        monthly("1/2", "1e-7"),
+        monthly("1", "1e-6", carry_over=True),
+        Calendar("year", Fraction(1), Fraction("1e-6"), False, start),
+        Calendar("month", Fraction(1), Fraction("1e-6"), False, date(2026, 10, 1)),
+    ):
+        with pytest.raises(BadInput, match="keeps its periods"):
+            ledger.raise_account("town", calendar=wrong, **WHO)
+    with pytest.raises(BadInput, match="nothing was raised"):
+        ledger.raise_account("town", calendar=monthly("1/2", "1e-6"), **WHO)
+    assert ledger.account("town").left == amount("1/2", "1e-6")
+    account = ledger.raise_account("town", calendar=monthly("1", "2e-6"), **WHO)
+    assert account.left == amount(1, "2e-6")
+    assert account.terms == basic()
+    ledger.raise_account("town", epsilon=Fraction(3), **WHO)
+    assert ledger.account("town").charter.calendar == monthly("1", "2e-6")
+    ledger.verify()
+
+
+def test_an_account_without_a_calendar_gets_none_later(town):
+    """What was reserved before it came is in no period, and would be given back into one."""
+    with pytest.raises(BadInput, match="without a calendar gets none"):
+        town.raise_account("town", calendar=monthly("1"), **WHO)
+
+
+# -- restating
+
+
+def history(ledger, folder):
+    """Spend in each way: finished, abandoned, returned, and one that is under way."""
+    spend(ledger, pure(folder, "0.3"))
+    spend(ledger, pure(folder, "0.2", "second"), "abandoned", ("one_way",))
+    with ledger.hold("third", HOME) as hold:
+        hold.settle(hold.reserve(pure(folder, "0.25", "third")), "returned")
+    spend(ledger, plan_of(folder, GAUSSIAN, privacy=CURVE, release="fourth"))
+    spend(ledger, pure(folder, "0.1", "fifth"), None, ("one_way",))
+
+
+def test_restating_carries_the_whole_history_there_and_back(town, tmp_path):
+    history(town, tmp_path)
+    before = town.account("town")
+    uses = town.uses("town")
+    account = town.restate_account("town", composition="zcdp", own_delta=Fraction(0), **WHO)
+    assert account.terms == zcdp()
+    assert account.balance.reserved == amount(Fraction(1, 200))
+    # Each event of a pure release has rho at most epsilon^2 / 2, and a Gaussian one its own.
+    in_rho = town.uses("town")
+    assert [used.release for used in in_rho] == [used.release for used in uses]
+    assert [used.release for used in in_rho if used.amount == NOTHING] == ["third"]
+    assert sum(used.amount.main for used in in_rho) == account.balance.used.main
+    finished = next(used for used in in_rho if used.release == "first")
+    assert 0 < finished.amount.main < Fraction("0.3") ** 2 / 2
+    town.verify()
+    again = town.restate_account("town", composition="basic", own_delta=Fraction(0), **WHO)
+    assert again.balance == before.balance
+    assert again.left == before.left
+    assert town.uses("town") == uses
+    assert [kind for _, kind, _ in again.charter.changes] == ["restate", "restate"]
+    town.verify()
+
+
+def test_a_release_that_began_before_a_restatement_settles_after_it(town, tmp_path):
+    plan = pure(tmp_path, "0.4")
+    with town.hold("first", HOME) as hold:
+        reservation = measure(hold, plan, ("one_way",))
+        town.restate_account("town", composition="zcdp", own_delta=Fraction(0), **WHO)
+        assert town.account("town").balance.reserved == amount("0.08")
+        hold.settle(reservation, "abandoned")
+    account = town.account("town")
+    assert account.balance.reserved == NOTHING
+    assert 0 < account.balance.spent.main < Fraction("0.08")
+    town.verify()
+
+
+def test_a_history_that_does_not_fit_the_new_terms_is_refused(ledger, tmp_path):
+    """Many small releases fit in rho and not in epsilon."""
+    open_town(ledger, terms=zcdp("1"))
+    for number in range(21):
+        reserve(ledger, pure(tmp_path, "0.05", f"r{number}"))
+    before = ledger.verify()
+    with pytest.raises(BudgetRefused, match="keeps its terms"):
+        ledger.restate_account("town", composition="basic", own_delta=Fraction(0), **WHO)
+    assert ledger.verify() == before
+    assert ledger.account("town").terms.composition == "zcdp"
+
+
+def test_restating_needs_terms_that_can_be_and_are_others(town):
+    for composition, own_delta, sentence in (
+        ("basic", "0", "has these terms already"),
+        ("basic", "1e-6", "cannot be restated"),
+        ("zcdp", "1e-5", "cannot be restated"),
+    ):
+        with pytest.raises(BadInput, match=sentence):
+            town.restate_account(
+                "town", composition=composition, own_delta=Fraction(own_delta), **WHO
+            )
+
+
+def test_restating_counts_the_releases_of_accounts_within_and_the_periods(
+    ledger, tmp_path, monkeypatch
+):
+    on(monkeypatch, "2026-11-20")
+    open_town(ledger, "country", calendar=monthly("1"))
+    open_town(ledger, "county", within="country")
+    open_town(ledger, within="county")
+    spend(ledger, pure(tmp_path, "0.25"))
+    reserve(ledger, pure(tmp_path, "0.25", "second"))
+    on(monkeypatch, "2026-12-01")
+    spend(ledger, pure(tmp_path, "0.5", "third", "county"))
+    before = ledger.account("country")
+    rho = ledger.restate_account("country", composition="zcdp", own_delta=Fraction(0), **WHO)
+    uses = ledger.uses("country")
+    assert [used.release for used in uses] == ["first", "second", "third"]
+    assert sum(used.amount.main for used in uses) == rho.balance.used.main
+    assert ledger.account("town").terms == basic()
+    with ledger._database.reading() as rows:
+        november, december = (used_in_period(rows, "country", index) for index in (0, 1))
+    assert november == uses[0].amount + uses[1].amount
+    assert december == uses[2].amount
+    ledger.verify()
+    again = ledger.restate_account("country", composition="basic", own_delta=Fraction(0), **WHO)
+    assert again.balance == before.balance == ledger.account("country").balance
+    assert again.left == before.left
+    ledger.verify()
+
+
+# -- an account within another
+
+
+def test_a_release_counts_in_every_account_above(ledger, tmp_path):
+    open_town(ledger, "country")
+    open_town(ledger, "county", zcdp(), within="country")
+    open_town(ledger, within="county")
+    plan = pure(tmp_path, "0.4")
+    reserve(ledger, plan)
+    assert ledger.account("town").balance.reserved == amount("0.4")
+    assert ledger.account("county").balance.reserved == amount("0.08")
+    assert ledger.account("country").balance.reserved == amount("0.4")
+    spend(ledger, plan, "abandoned", ("one_way",))
+    spent = amount(plan.costs["one_way"])
+    assert ledger.account("town").balance.spent == ledger.account("country").balance.spent == spent
+    assert 0 < ledger.account("county").balance.spent.main < spent.main**2 / 2
+    assert ledger.account("county").balance.reserved == NOTHING
+    assert [used.account for used in ledger.uses("country")] == ["town"]
+    ledger.verify()
+
+
+def test_a_full_account_above_refuses_and_is_named(ledger, tmp_path):
+    open_town(ledger, "country", basic("1"))
+    open_town(ledger, within="country")
+    open_town(ledger, "village", within="country")
+    spend(ledger, pure(tmp_path, "0.75"))
+    assert ledger.account("village").left == amount("0.25", "1e-5")
+    assert ledger.account("village").total_left == amount(2, "1e-5")
+    before = ledger.verify()
+    with pytest.raises(BudgetRefused) as refused:
+        reserve(ledger, pure(tmp_path, "0.5", "second", "village"))
+    message = refused.value.message
+    assert "account 'country' (above 'village') has 0.25 left of 1" in message
+    assert "Used by: first (0.75" in message
+    assert "The largest privacy.epsilon that still fits is 0.25." in message
+    assert ledger.verify() == before
+    reserve(ledger, pure(tmp_path, "0.25", "second", "village"))
+    ledger.verify()
+
+
+def test_a_closed_account_above_takes_no_more_releases(ledger, tmp_path):
+    open_town(ledger, "country")
+    open_town(ledger, within="country")
+    ledger.close_account("country", **WHO)
+    with pytest.raises(BudgetRefused, match="'country' is closed"):
+        reserve(ledger, pure(tmp_path, "0.5"))
+
+
+def test_an_account_protects_as_the_one_above_it(ledger):
+    open_town(ledger, "country", neighbours="replace-one")
+    with pytest.raises(BadInput, match="under replace-one"):
+        open_town(ledger, within="country")
+    with pytest.raises(BadInput, match="does the same"):
+        open_town(ledger, within="country", neighbours="replace-one", unit="household")
+
+
+# -- budgets by the calendar
+
+
+def test_without_carry_over_each_period_has_its_own_allowance(ledger, tmp_path, monkeypatch):
+    on(monkeypatch, "2026-11-20")
+    open_town(ledger, calendar=monthly("1/2"))
+    reserve(ledger, pure(tmp_path, "0.25"))
+    with pytest.raises(BudgetRefused) as refused:
+        reserve(ledger, pure(tmp_path, "0.5", "second"))
+    message = refused.value.message
+    assert "account 'town' in 2026-11 has 0.25 left." in message
+    assert "first (0.25 on 2026-11-20, unfinished)" in message
+    assert "The largest privacy.epsilon that still fits is 0.25." in message
+    on(monkeypatch, "2026-12-01")
+    assert ledger.account("town").left.main == Fraction(1, 2)
+    reserve(ledger, pure(tmp_path, "0.5", "second"))
+    on(monkeypatch, "2027-02-28")
+    assert ledger.account("town").left.main == Fraction(1, 2)
+    for number in (3, 4):
+        on(monkeypatch, f"2027-0{number}-10")
+        reserve(ledger, pure(tmp_path, "0.5", f"r{number}"))
+    on(monkeypatch, "2027-05-10")
+    with pytest.raises(BudgetRefused, match=r"account 'town' has 0\.25 left of 2"):
+        reserve(ledger, pure(tmp_path, "0.5", "last"))
+    ledger.verify()
+
+
+def test_with_carry_over_what_a_period_left_stays(ledger, tmp_path, monkeypatch):
+    on(monkeypatch, "2026-11-20")
+    open_town(ledger, calendar=monthly("1/2", carry_over=True))
+    reserve(ledger, pure(tmp_path, "0.25"))
+    on(monkeypatch, "2027-01-01")
+    assert ledger.account("town").left.main == Fraction("1.25")
+    reserve(ledger, pure(tmp_path, "1.25", "second"))
+    with pytest.raises(BudgetRefused, match=r"in 2027-01 has 0 left\."):
+        reserve(ledger, pure(tmp_path, "0.1", "third"))
+    on(monkeypatch, "2027-02-01")
+    reserve(ledger, pure(tmp_path, "0.5", "third"))
+    on(monkeypatch, "2029-02-01")
+    assert ledger.account("town").left.main == 0
+    ledger.verify()
+
+
+@pytest.mark.parametrize("terms", [basic(), zcdp()], ids=["basic", "zcdp"])
+def test_what_settling_gives_back_goes_to_the_period_that_paid(
+    ledger, tmp_path, monkeypatch, terms
+):
+    on(monkeypatch, "2026-11-30", "23:59:59")
+    open_town(ledger, terms=terms, calendar=monthly("1", "0"))
+    whole = ledger.account("town").left
+    plan = pure(tmp_path, "0.2")
+    with ledger.hold("first", HOME) as hold:
+        reservation = measure(hold, plan, ("one_way",))
+        on(monkeypatch, "2026-12-01", "00:00:00")
+        assert ledger.account("town").left == whole
+        hold.settle(reservation, "abandoned")
+    assert ledger.account("town").left == whole
+    with ledger._database.reading() as rows:
+        paid, other = (used_in_period(rows, "town", index) for index in (0, 1))
+    assert paid == ledger.account("town").balance.spent
+    assert paid.main > 0
+    assert other == NOTHING
+    ledger.verify()
+
+
+def test_a_clock_that_goes_back_opens_no_earlier_period(ledger, tmp_path, monkeypatch):
+    on(monkeypatch, "2026-11-20")
+    open_town(ledger, calendar=monthly("1/2"))
+    on(monkeypatch, "2026-12-20")
+    reserve(ledger, pure(tmp_path, "0.5"))
+    on(monkeypatch, "2026-11-21")
+    assert ledger.account("town").left.main == 0
+    with pytest.raises(BudgetRefused, match="in 2026-12 has 0 left"):
+        reserve(ledger, pure(tmp_path, "0.5", "second"))
+    ledger.close_account("town", **WHO)
+    assert ledger.head().receipt.at == "2026-12-20"
+    ledger.verify()
+
+
+def test_the_calendar_of_an_account_above_refuses_and_names_the_period(
+    ledger, tmp_path, monkeypatch
+):
+    on(monkeypatch, "2026-11-20")
+    open_town(ledger, "country", calendar=monthly("1/2"))
+    open_town(ledger, within="country")
+    reserve(ledger, pure(tmp_path, "0.5"))
+    with pytest.raises(BudgetRefused, match=r"'country' \(above 'town'\) in 2026-11 has 0 left"):
+        reserve(ledger, pure(tmp_path, "0.1", "second"))
+    on(monkeypatch, "2026-12-20")
+    reserve(ledger, pure(tmp_path, "0.1", "second"))
+
+
+# -- approved plans
+
+
+def test_a_plan_waits_for_its_approval_and_then_runs(ledger, tmp_path):
+    open_town(ledger, approved_only=True, owner="Owner Name")
+    plan = plan_of(tmp_path)
+    for attempt in (ledger.check, lambda plan: reserve(ledger, plan)):
+        with pytest.raises(BudgetRefused, match=f"{plan.hash}.* waits for Owner Name"):
+            attempt(plan)
+    ledger.approve(plan.hash, **WHO)
+    approval = ledger.approval(plan.hash)
+    assert (approval.body["by"], approval.body["plan"]) == ("officer", plan.hash)
+    with pytest.raises(BadInput, match="approved already"):
+        ledger.approve(plan.hash, **WHO)
+    reserve(ledger, plan)
+    with pytest.raises(BudgetRefused, match="waits for"):
+        reserve(ledger, plan_of(tmp_path, privacy="{epsilon: 0.5}", release="second"))
+    ledger.verify()
+
+
+def test_a_withdrawn_plan_does_not_run_but_what_is_reserved_stays(ledger, tmp_path):
+    open_town(ledger, approved_only=True)
+    plan, second = plan_of(tmp_path), plan_of(tmp_path, release="second")
+    with pytest.raises(BadInput, match="not approved"):
+        ledger.withdraw(plan.hash, **WHO)
+    for approved in (plan, second):
+        ledger.approve(approved.hash, **WHO)
+    reservation = reserve(ledger, plan)
+    for withdrawn in (plan, second):
+        ledger.withdraw(withdrawn.hash, **WHO)
+        assert ledger.approval(withdrawn.hash) is None
+    assert reserve(ledger, plan) == reservation
+    with pytest.raises(BudgetRefused, match="waits for"):
+        reserve(ledger, second)
+    ledger.approve(second.hash, **WHO)
+    reserve(ledger, second)
+    ledger.verify()
+
+
+def test_an_account_above_can_demand_the_approval(ledger, tmp_path):
+    open_town(ledger, "country", approved_only=True, owner="Owner Name")
+    open_town(ledger, within="country")
+    plan = plan_of(tmp_path)
+    with pytest.raises(BudgetRefused, match=r"'country' runs approved plans only.*Owner Name"):
+        reserve(ledger, plan)
+    ledger.approve(plan.hash, **WHO)
+    reserve(ledger, plan)
+
+
+def test_terms_that_no_account_can_have_are_no_terms():
+    for wrong in (
+        lambda: Terms("zcdp", Fraction(1), Fraction(0)),
+        lambda: Terms("basic", Fraction(0), Fraction(0)),
+        lambda: Terms("basic", Fraction(1), Fraction(1)),
+    ):
+        with pytest.raises(ValueError, match="account"):
+            wrong()
