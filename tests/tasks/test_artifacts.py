@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -86,45 +84,6 @@ def test_removing_what_is_confidential_leaves_the_rest(folder):
     folder.clear()
     assert not folder.internal.exists()
     assert not folder.public.exists()
-
-
-HOLDER = """
-import sys
-from pathlib import Path
-from tasks.stores.artifacts import RunFolder
-with RunFolder(Path(sys.argv[1]), "first").held():
-    sys.stdout.write("held\\n")
-    sys.stdout.flush()
-    sys.stdin.read()
-"""
-
-
-def test_a_run_is_held_by_one_process_and_let_go_when_it_dies(folder, tmp_path):
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(tmp_path / "home")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        cwd=Path(__file__).parents[2],
-    )
-    try:
-        assert holder.stdout.readline() == b"held\n"
-        with pytest.raises(StageFailed, match="Another process is working on release 'first'"):
-            folder.held().__enter__()
-        # Another release is another lock.
-        with RunFolder(tmp_path / "home", "second").held():
-            pass
-    finally:
-        holder.kill()
-        holder.communicate()
-    with folder.held():
-        pass
-
-
-def test_a_run_is_held_once_within_a_process_too(folder):
-    with folder.held(), pytest.raises(StageFailed, match="Another process"), folder.held():
-        pass
-    with folder.held():
-        pass
 
 
 def test_a_file_is_whole_or_what_it_was_before(tmp_path, monkeypatch):

@@ -1,10 +1,19 @@
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 
+from dp_core.accounting.composition import Terms
 from dp_core.errors import LedgerCorrupt
-from tasks.places import assert_not_lost, home_key, ledger_exists, note_head, open_ledger
-from tests.tasks.test_ledger import open_town
+from tasks.places import (
+    assert_not_lost,
+    home_id,
+    home_key,
+    ledger_exists,
+    note_head,
+    open_ledger,
+)
 
 
 class Sealed:
@@ -12,6 +21,16 @@ class Sealed:
 
     def knows_inputs(self):
         return True
+
+
+def open_town(ledger):
+    ledger.open_account(
+        "town",
+        terms=Terms("basic", Fraction(2), Fraction(0)),
+        neighbours="add-remove",
+        by="officer",
+        reason="test",
+    )
 
 
 def test_a_home_begins_with_a_ledger_and_a_key_that_nobody_else_may_read(home):
@@ -54,7 +73,7 @@ def test_a_ledger_older_than_the_home_has_seen_is_refused(home):
     backup = (home / "ledger.db").read_bytes()
     note_head(home, ledger)
     open_town(ledger)
-    open_ledger(home)  # longer than noted: rows were added since
+    open_ledger(home)  # longer than noted: entries were added since
 
     note_head(home, ledger)
     (home / "ledger.db").write_bytes(backup)
@@ -62,6 +81,22 @@ def test_a_ledger_older_than_the_home_has_seen_is_refused(home):
         open_ledger(home)
     (home / "ledger.head").unlink()
     open_ledger(home)
+
+
+def test_the_note_of_the_head_is_one_file_however_often_it_is_written(home):
+    ledger = open_ledger(home)
+    note_head(home, ledger)
+    open_town(ledger)
+    note_head(home, ledger)
+    assert [path.name for path in home.glob("ledger.head*")] == ["ledger.head"]
+    assert (home / "ledger.head").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_home_has_one_identifier_for_good_and_another_home_another(home, tmp_path):
+    first = home_id(home)
+    assert home_id(home) == first != home_id(tmp_path / "other")
+    assert (home / "home.id").stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in home.iterdir()] == ["home.id"]
 
 
 def test_a_damaged_note_of_the_head_is_one_sentence(home):
@@ -74,7 +109,7 @@ def test_a_damaged_note_of_the_head_is_one_sentence(home):
 def test_the_note_of_one_ledger_says_nothing_about_another(home, tmp_path, monkeypatch):
     note_head(home, open_ledger(home))
     monkeypatch.setenv("DP_RELEASE_LEDGER", f"sqlite:///{tmp_path / 'other.db'}")
-    assert open_ledger(home).head().number == 1
+    assert open_ledger(home).head().position == 1
 
 
 def test_a_ledger_named_by_its_url_is_not_replaced_either(home, tmp_path, monkeypatch):

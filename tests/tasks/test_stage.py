@@ -15,10 +15,22 @@ CANARY = "salary-of-row-4711"
 
 
 @dataclass
+class FakeHold:
+    """A release's hold, which another process may have taken over."""
+
+    lost: bool = False
+
+    def require(self):
+        if self.lost:
+            raise StageFailed("Another process took over.")
+
+
+@dataclass
 class FakeRun:
     """What a stage needs of a run."""
 
     folder: RunFolder
+    hold: FakeHold = field(default_factory=FakeHold)
     spec: object = field(default_factory=lambda: SimpleNamespace(release="first"))
     shown: list[tuple[str, float]] = field(default_factory=list)
 
@@ -136,6 +148,21 @@ def test_a_finished_stage_is_marked_with_its_facts_and_then_skipped(run):
     assert work.fn(run) is None
     assert len(calls) == 1
     assert work.name == "basics"
+
+
+def test_a_holder_that_was_taken_over_does_not_even_begin_the_work(run):
+    calls = []
+
+    @stage("count")
+    def work(run):
+        calls.append(run)
+
+    run.hold.lost = True
+    with pytest.raises(StageFailed, match="Another process took over"):
+        work.fn(run)
+    assert calls == []
+    assert run.folder.done("count") is None
+    assert run.shown == [("count", 0.0)]
 
 
 def test_a_stage_that_leaves_nothing_is_finished_too(run):
