@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import time
-import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
-from dp_core.errors import ReleaseError, StageFailed
+from dp_core.errors import ReleaseError
 from tasks.places import home, open_ledger
 
 
@@ -28,6 +27,7 @@ def make(
     """Run the release flow with progress on the terminal."""
     from flows.opening import check_opening
     from flows.orphans import end_orphans, mark
+    from flows.outside import stopped_outside
     from flows.settings import prepare
 
     started = time.monotonic()
@@ -51,19 +51,9 @@ def make(
                     _show_detail(spec)
                 raise
             except Exception as error:
-                raise _stopped_outside(made, error) from None
+                # Prefect or its server; what the flow itself does is caught within it.
+                raise stopped_outside(made, error) from None
     return made_facts(home(), open_ledger(), spec, out, seconds=time.monotonic() - started)
-
-
-def _stopped_outside(release: str, error: Exception) -> StageFailed:
-    """Return the sentence about a failure of what is around the stages: Prefect and its server."""
-    from tasks.stores.artifacts import RunFolder
-
-    file = RunFolder(home(), release).keep_detail(traceback.format_exc())
-    return StageFailed(
-        f"The release stopped outside its stages ({type(error).__name__}); the detail is in {file}."
-        f" Nothing is lost: `dp-release resume {release}` goes on."
-    )
 
 
 def _show_detail(spec: Path) -> None:

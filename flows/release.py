@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prefect import Task, flow
 
 from dp_core.errors import BadInput, ReleaseError, SchemaViolation, StageFailed
+from dp_core.spec_file import load_spec
 from flows.artifacts import ReleaseArtifacts
 from flows.opening import check_opening, is_publishing
+from flows.outside import without_data
 from tasks.check_quality import check_quality
 from tasks.cluster import dask_client
 from tasks.count_marginals import count_marginals
@@ -86,13 +89,17 @@ def release(spec: str, out: str, dask: str | None = None, keep_confidential: boo
         keep_confidential: Keep codes and counts when the release is done.
     """
     artifacts = ReleaseArtifacts(STAGE_NAMES)
-    carry_out(
+    work = partial(
+        carry_out,
         Path(spec),
         Path(out),
         dask=dask,
         keep_confidential=keep_confidential,
         perform=artifacts.perform,
     )
+    failure = without_data(load_spec(Path(spec)).release, work)
+    if failure is not None:
+        raise failure
 
 
 Perform = Callable[[Task[[Run], None], Run], None]

@@ -1,0 +1,47 @@
+"""What stops a flow outside its stages leaves it as a sentence, without data."""
+
+import pytest
+
+from dp_core.errors import BadInput, StageFailed
+from flows.outside import without_data
+
+CANARY = "zqxcanary"
+
+
+def test_work_that_is_done_has_no_failure(home):
+    done = []
+    assert without_data("town", lambda: done.append(1)) is None
+    assert done == [1]
+    assert not (home / "runs").exists()
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_failure_is_made_anew_and_its_detail_is_for_staff(home, own):
+    def broken():
+        try:
+            raise KeyError(CANARY)
+        except KeyError as cause:
+            if own:
+                raise BadInput("A sentence.", internal=CANARY) from cause
+            raise ValueError(CANARY) from cause
+
+    failure = without_data("town", broken)
+
+    assert type(failure) is (BadInput if own else StageFailed)
+    assert failure.internal is None
+    assert (failure.__cause__, failure.__context__, failure.__traceback__) == (None, None, None)
+    assert CANARY not in repr(failure)
+    assert CANARY in (home / "runs/town/internal/failure.txt").read_text()
+    if own:
+        assert failure.message == "A sentence."
+    else:
+        assert "stopped outside its stages (ValueError)" in failure.message
+
+
+def test_an_interruption_goes_through(home):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        without_data("town", interrupted)
+    assert not (home / "runs").exists()
