@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import traceback
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 from dp_core.code_store import CodeStore
 from dp_core.counting import MOST_CELLS, Axes, TablePlan, count_tables, plan_tables
 from dp_core.domain import Clique, Domain
+from dp_core.errors import ReleaseError
 from dp_core.marginals import Marginal
 from tasks.cluster import compute, workers
 
@@ -108,14 +111,19 @@ class DaskCounter:
             return _count_serially(self._store, plan)
         from dask import delayed
 
-        leaf = delayed(_count_chunk, pure=False, traverse=False)
-        join = delayed(_add, pure=False, traverse=False)
+        count, add = (
+            (_count_chunk, _add) if self._client is None else (_count_remotely, _add_remotely)
+        )
+        leaf = delayed(count, pure=False, traverse=False)
+        join = delayed(add, pure=False, traverse=False)
         nodes: list[Any] = [leaf(self._store, chunk, plan) for chunk in range(self._store.chunks)]
         while len(nodes) > 1:
             pairs = [join(*nodes[place : place + 2]) for place in range(0, len(nodes) - 1, 2)]
             nodes = pairs + nodes[2 * len(pairs) :]
-        counts: Counts = compute(nodes[0], self._client)
-        return counts
+        found: Counts | Failure = compute(nodes[0], self._client)
+        if isinstance(found, Failure):
+            raise RuntimeError(f"A worker of the cluster failed.\n{found.detail}")
+        return found
 
     def _keep(self, known: Mapping[Axes, NDArray[np.int64]]) -> None:
         for axes, counts in known.items():
@@ -134,6 +142,41 @@ def _count_chunk(store: CodeStore, chunk: int, plan: TablePlan) -> Counts:
 def _add(first: Counts, second: Counts) -> Counts:
     # A new list: on a cluster an argument may be used again when a task is repeated.
     return [one + other for one, other in zip(first, second, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What went wrong on a worker of a cluster. Confidential.
+
+    Attributes:
+        detail: Its traceback, which may quote what it was about.
+
+    Privacy:
+        It is returned, never raised: a worker writes what is raised into its log, and the
+        scheduler shows it to whoever asks.
+    """
+
+    detail: str = field(repr=False)
+
+
+def _count_remotely(store: CodeStore, chunk: int, plan: TablePlan) -> Counts | Failure:
+    try:
+        return _count_chunk(store, chunk, plan)
+    except ReleaseError as error:
+        failure = type(error)(error.message)
+    except Exception:
+        return Failure(traceback.format_exc())
+    # Here nothing is being handled that would be pickled along.
+    raise failure
+
+
+def _add_remotely(first: Counts | Failure, second: Counts | Failure) -> Counts | Failure:
+    for part in (first, second):
+        if isinstance(part, Failure):
+            return part
+    assert isinstance(first, list)
+    assert isinstance(second, list)
+    return _add(first, second)
 
 
 def _count_serially(store: CodeStore, plan: TablePlan) -> Counts:
