@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from pathlib import Path
 
 QUIET = {
@@ -28,7 +29,13 @@ DEFAULTS = {
 
 
 def prepare(home: Path, *, verbose: bool = False) -> None:
-    """Set the environment; what an operator set for the second group is kept."""
+    """Set the environment; what an operator set for the second group is kept.
+
+    Privacy:
+        A crash of a library must not write this process's memory, which holds rows and exact
+        counts, into the working folder.
+    """
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     os.environ.update(QUIET)
     for name, value in DEFAULTS.items():
         os.environ.setdefault(name, value)
