@@ -1,0 +1,166 @@
+"""A script: command lines of `dp-release` in one process, with values of the file where it hurts.
+
+Started by `test_leak_fence.py` in a process of its own, with a file of jobs. A job is a command
+line and the stage in which it is to fail; the functions below then raise errors that hold the
+values, in the same place where an error of the data would come from: in a thread that reads a
+batch, in a task of Dask, within Great Expectations, between the charge and the draw.
+
+Several command lines in one process share one server of Prefect, which takes most of the time.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+PLACES = {
+    # Within which stage, and under which name, what the stage calls fails.
+    "identify": "dp_core.source.keyed_digest",
+    "validate": "dp_core.profiles.Profiler.add",  # in a thread
+    "expectations": "pandas.Series.isin",  # within Great Expectations, which catches it
+    "discretize": "dp_core.codec.Encoder.encode",  # in a thread
+    "count": "tasks.dask_counter._count_chunk",  # in a task of Dask
+    "basics": "dp_core.curator._add_noise",  # charged, not drawn
+    "select": "dp_core.scores.InDif.compute",
+    "measure": "dp_core.bundle.marginals_file.write_marginals",
+    "reconstruct": "tasks.reconstruct._write_tables",
+    "synthesize": "dp_core.codec.decode",  # in a thread
+    "check": "dp_core.bundle.checks.utility",
+    "publish": "dp_core.bundle.writer.write_bundle",
+    "outside": "flows.release.forget_lost",  # in the flow, but in no stage
+    "interrupted": "tasks.reconstruct._write_tables",
+}
+STAGES = {"expectations": "validate", "outside": None, "interrupted": "reconstruct"}
+"""The stage at work there, where the place's name does not tell."""
+
+
+class BadRow(ValueError):
+    """An error as libraries raise them: the row is its argument, its attribute and its text."""
+
+    def __init__(self, row: dict[str, str]) -> None:
+        super().__init__(f"cannot handle {row}", row)
+        self.row = row
+
+    def __reduce__(self) -> tuple[type[BadRow], tuple[dict[str, str]]]:
+        return BadRow, (self.row,)
+
+
+def fail(row: dict[str, str], *, interrupted: bool) -> None:
+    """Raise an error that holds the row, out of another that holds it too."""
+    texts = list(row.values())
+    try:
+        try:
+            raise KeyError(*texts)
+        except KeyError as missing:
+            missing.add_note(f"while reading {texts}")
+            raise BadRow(row) from missing
+    except BadRow as error:
+        error.add_note(f"in row {row}")
+        if interrupted:
+            raise KeyboardInterrupt from error
+        raise
+
+
+class Sabotage:
+    """Lets the functions of PLACES fail, each while its own job is done."""
+
+    def __init__(self, row: dict[str, str]) -> None:
+        self.row = row
+        self.job: str | None = None
+        self.stage: str | None = None
+        self.fired = False
+
+    def install(self) -> None:
+        from tasks import stage
+
+        attempt = stage._attempt
+
+        def following(name: str, work: Any, run: Any) -> Any:
+            self.stage = name
+            try:
+                return attempt(name, work, run)
+            finally:
+                self.stage = None
+
+        stage._attempt = following
+        for path in dict.fromkeys(PLACES.values()):
+            owner, name = _owner(path)
+            setattr(owner, name, self._failing(path, getattr(owner, name)))
+
+    def _failing(self, path: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        def broken(*arguments: Any, **options: Any) -> Any:
+            job = self.job
+            if job and PLACES[job] == path and STAGES.get(job, job) == self.stage:
+                self.fired = True
+                fail(self.row, interrupted=job == "interrupted")
+            return work(*arguments, **options)
+
+        return broken
+
+
+def _owner(path: str) -> tuple[Any, str]:
+    above, _, name = path.rpartition(".")
+    try:
+        return importlib.import_module(above), name
+    except ModuleNotFoundError:
+        module, _, owner = above.rpartition(".")
+        return getattr(importlib.import_module(module), owner), name
+
+
+def leak(text: str, rows: int) -> None:
+    """Put a text and a number wherever Prefect keeps things, so that a search must find them."""
+    from prefect import flow, get_run_logger, task
+    from prefect.artifacts import create_markdown_artifact
+
+    @task(persist_result=True)
+    def keep(told: str) -> dict[str, object]:
+        create_markdown_artifact(f"artifact {told}", key="leak")
+        return {"result": [told], "rows": rows}
+
+    @task
+    def broken(told: str) -> None:
+        raise ValueError(told)
+
+    @flow
+    def leaking(told: str) -> None:
+        get_run_logger().info("log %s, %d rows", told, rows)
+        keep(told)
+        broken(told)
+
+    try:
+        leaking(text)
+    except ValueError:
+        return
+
+
+def main() -> None:
+    """Do the jobs of a file, and write each one's exit code into another."""
+    orders = json.loads(Path(sys.argv[1]).read_text())
+    from flows.settings import prepare
+
+    # As the command does, before Prefect is imported.
+    prepare(Path(os.environ["DP_RELEASE_HOME"]), verbose=True)
+    from flows.cli import main as command
+
+    sabotage = Sabotage(orders["row"])
+    sabotage.install()
+    ended = []
+    for job in orders["jobs"]:
+        sabotage.job, sabotage.fired = job["fails"], False
+        sys.argv = ["dp-release", *job["words"]]
+        try:
+            command()
+        except SystemExit as end:
+            ended.append({"code": end.code, "fired": sabotage.fired})
+        sys.stdout.flush()
+    leak(orders["leak"], orders["leaked_rows"])
+    Path(orders["ended"]).write_text(json.dumps(ended))
+
+
+if __name__ == "__main__":
+    main()
