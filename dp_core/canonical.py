@@ -5,6 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 
+# Made once: a ledger's check writes several for each of its entries.
+_ENCODER = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+)
+
 
 def canonical_json(value: object) -> bytes:
     """Return plain values as UTF-8 JSON with sorted keys and no spaces.
@@ -12,9 +17,7 @@ def canonical_json(value: object) -> bytes:
     >>> canonical_json({"b": 1, "a": [True, None]})
     b'{"a":[true,null],"b":1}'
     """
-    return json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    ).encode()
+    return _ENCODER.encode(value).encode()
 
 
 def digest(value: object) -> str:
