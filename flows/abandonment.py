@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from dp_core.errors import BadInput
@@ -11,12 +12,28 @@ from tasks.stores.ledger import Ledger
 from tasks.stores.reservations import Reservation
 
 
-def abandon(home: Path, ledger: Ledger, name: str) -> Reservation:
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """What became of a release that was given up.
+
+    Attributes:
+        reservation: As it is settled.
+        files: What became of its confidential files: `deleted`, `gone` (the run's folder is not
+            here any more), or `elsewhere` (another home began it and may still have them).
+    """
+
+    reservation: Reservation
+    files: str
+
+
+def abandon(home: Path, ledger: Ledger, name: str) -> Abandoned:
     """Give back what a release reserved and did not charge, and delete its confidential files.
 
     The charges stay spent, and the name stays used. Where the release pays on a curve (delta above
     0, Gaussian noise) and a result was seen, the whole reservation stays spent: the curve holds for
-    a total fixed beforehand, not for one that was stopped after looking (`Ledger.settle`).
+    a total fixed beforehand, not for one that was stopped after looking (`Terms.spent`).
+
+    A release can be given up from any home, and after its folder was lost.
 
     Raises:
         BadInput: if there is no such release, or it is over.
@@ -30,7 +47,14 @@ def abandon(home: Path, ledger: Ledger, name: str) -> Reservation:
         raise BadInput(f"Release {name!r} is {held.outcome} already; there is nothing to abandon.")
     folder = RunFolder(home, name)
     with ledger.hold(name, home_id(home)) as hold:
-        # privacy: a crash between storing and committing leaves a result that anyone here can read.
-        settled = hold.settle(held, "abandoned", stored=folder.has_results())
+        here = folder.exists()
+        # privacy: a crash between storing and committing leaves a result that anyone here can
+        # read. Where the folder is not here, nobody knows what was in it.
+        stored = folder.has_results() if here else bool(ledger.charges(held))
+        settled = hold.settle(held, "abandoned", stored=stored)
         folder.remove_confidential()
-    return settled
+    if here:
+        return Abandoned(settled, "deleted")
+    began = ledger.entries(kinds=("input",), reservation=held.position)
+    elsewhere = any(entry.body["home"] != home_id(home) for entry in began)
+    return Abandoned(settled, "elsewhere" if elsewhere else "gone")

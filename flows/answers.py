@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from dp_core.accounting.composition import Amount, Terms
 from dp_core.errors import BadInput
 from dp_core.plan import Plan, PlannedTable
 from dp_core.privacy import PAYING_STAGES
-from tasks.stores.accounts import Account, Used
 from tasks.stores.artifacts import RunFolder
 from tasks.stores.ledger import Ledger
 from tasks.stores.reservations import Reservation
@@ -53,8 +51,13 @@ def amount_facts(terms: Terms, of: Amount) -> dict[str, object]:
     }
 
 
-def plan_facts(plan: Plan, account: Account | None) -> dict[str, object]:
-    """Return a plan's cost, noise and size, and how many such releases the account holds."""
+def plan_facts(plan: Plan, ledger: Ledger | None) -> dict[str, object]:
+    """Return a plan's cost, noise and size, and how many such releases the account holds.
+
+    Args:
+        plan: What is planned.
+        ledger: Of this home, None where there is none yet.
+    """
     spec, privacy = plan.spec, plan.spec.privacy
     rows = spec.schema.rows_about
     return {
@@ -84,17 +87,29 @@ def plan_facts(plan: Plan, account: Account | None) -> dict[str, object]:
         "tables": [_table(table, rows) for table in plan.tables],
         "score_noise_within": _within(plan.score_noise.half_width) if plan.score_noise else None,
         "memory_bytes": plan.memory,
-        "account_found": account is not None,
-        "left": amount_facts(account.terms, account.left) if account else None,
-        "more_such_releases": _more(account, plan) if account else None,
+        **_account_of(plan, ledger),
         "spec": dict(spec.document),
     }
 
 
-def _more(account: Account, plan: Plan) -> int:
-    privacy = plan.spec.privacy
-    promised = account.terms.promised(plan.currency, privacy.epsilon, privacy.delta)
-    return account.holds(promised)
+def _account_of(plan: Plan, ledger: Ledger | None) -> dict[str, object]:
+    from flows.forecasting import fitting_now
+    from flows.ledger_answers import approval_facts
+
+    account = ledger.find_account(plan.spec.account) if ledger else None
+    if ledger is None or account is None:
+        nothing = ("account_closed", "left", "more_such_releases", "approval")
+        return {"account_found": False, **dict.fromkeys(nothing)}
+    paying = ledger.lineage(account.name)
+    closed = any(one.charter.closed for one in paying)
+    fits = fitting_now(ledger.standings(account.name), plan, account.day)
+    return {
+        "account_found": True,
+        "account_closed": closed,
+        "left": amount_facts(account.terms, account.left),
+        "more_such_releases": 0 if closed else fits,
+        "approval": approval_facts(ledger, plan),
+    }
 
 
 def _what(plan: Plan, stage: str) -> str:
@@ -128,55 +143,6 @@ def _within(half_width: float) -> float:
     return float(f"{half_width:.2g}") if half_width < 100 else float(round(half_width))
 
 
-def account_facts(account: Account, uses: Sequence[Used]) -> dict[str, object]:
-    """Return an account's total, reserved, spent and left."""
-    charter, terms = account.charter, account.terms
-    total = amount_facts(terms, terms.limit)
-    return {
-        "account": account.name,
-        "neighbours": charter.neighbours,
-        "unit": charter.unit,
-        "composition": terms.composition,
-        "closed": charter.closed,
-        "owner": charter.owner,
-        "total": total | amount(terms.epsilon, terms.delta),
-        "reserved": amount_facts(terms, account.balance.reserved),
-        "spent": amount_facts(terms, account.balance.spent),
-        "left": amount_facts(terms, account.left),
-        "releases": [
-            {
-                "release": used.release,
-                "account": used.account,
-                "outcome": used.outcome,
-                "day": used.day.isoformat(),
-                **amount_facts(terms, used.amount),
-            }
-            for used in uses
-        ],
-    }
-
-
-def charge_facts(ledger: Ledger, account: str) -> list[Mapping[str, object]]:
-    """Return every charge of an account, in order."""
-    ledger.account(account)
-    facts: list[Mapping[str, object]] = []
-    for entry in ledger.entries(account=account, kinds=("charge",)):
-        body = entry.body
-        facts.append(
-            {
-                "number": entry.position,
-                "receipt": entry.receipt.number,
-                "at": entry.recorded,
-                "release": entry.receipt.release,
-                "stage": body["stage"],
-                "step": body["step"],
-                "cost": body["cost"],
-                "event": body["event"],
-            }
-        )
-    return facts
-
-
 def status_facts(home: Path, ledger: Ledger, release: str) -> dict[str, object]:
     """Return where a release stands.
 
@@ -207,6 +173,21 @@ def status_facts(home: Path, ledger: Ledger, release: str) -> dict[str, object]:
         "stages_open": left if state != "abandoned" else [],
         "out": _out(folder),
         "plan_hash": held.plan,
+        "here": folder.exists(),
+        "holder": _holder(ledger, release),
+    }
+
+
+def _holder(ledger: Ledger, release: str) -> dict[str, object] | None:
+    """Return which process works on a release now, and when its lease ends if it does not go on."""
+    found = ledger.holder(release)
+    if found is None:
+        return None
+    return {
+        "process": found.process,
+        "host": found.host,
+        "since": found.since,
+        "lease_ends": ledger.lease_ends(release),
     }
 
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
-from dp_core.accounting.composition import Terms
+from dp_core.accounting.composition import Composition, Terms
 from dp_core.errors import BadInput, nearest
 from dp_core.names import check_name
+from dp_core.periods import Calendar, Period
 from dp_core.privacy import Neighbours
+
+if TYPE_CHECKING:
+    from dp_core.plan import Plan
 
 
 def exact_number(
@@ -32,6 +40,16 @@ def exact_number(
     return value
 
 
+def exact_epsilon(option: str, text: str | None) -> Fraction | None:
+    """Return an epsilon, None where none was typed."""
+    return None if text is None else exact_number(option, text, positive=True)
+
+
+def exact_delta(option: str, text: str | None) -> Fraction | None:
+    """Return a delta, None where none was typed."""
+    return None if text is None else exact_number(option, text, below_one=True)
+
+
 def person_and_reason(by: str, reason: str) -> tuple[str, str]:
     """Return who decides and why, both stated."""
     for option, text in (("--by", by), ("--reason", reason)):
@@ -40,10 +58,13 @@ def person_and_reason(by: str, reason: str) -> tuple[str, str]:
     return by.strip(), reason.strip()
 
 
+_PERIODS = ("month", "quarter", "year")
 _WORDS = {
     "--neighbours": ("add-remove", "replace-one"),
     "--unit": ("row",),
     "--composition": ("basic", "zcdp"),
+    "--per": _PERIODS,
+    "--every": _PERIODS,
 }
 
 
@@ -58,6 +79,16 @@ def known_word(option: str, text: str) -> str:
     return text
 
 
+def composition_word(text: str) -> Composition:
+    """Return how releases add up."""
+    return cast(Composition, known_word("--composition", text))
+
+
+def period_word(option: str, text: str) -> Period:
+    """Return how long a period is."""
+    return cast(Period, known_word(option, text))
+
+
 def account_terms(
     composition: str, *, epsilon: Fraction, delta: Fraction, own_delta: Fraction = Fraction(0)
 ) -> Terms:
@@ -66,16 +97,144 @@ def account_terms(
     Raises:
         BadInput: if there can be no such account.
     """
-    known_word("--composition", composition)
-    try:
-        return Terms("zcdp" if composition == "zcdp" else "basic", epsilon, delta, own_delta)
-    except ValueError as error:
-        raise BadInput(f"There can be no such account: {error}") from None
+    kind = composition_word(composition)
+    if kind == "zcdp" and delta == 0:
+        raise BadInput("--composition zcdp needs a --delta above 0, such as 1e-6.")
+    if kind == "basic" and own_delta:
+        raise BadInput("--own-delta belongs to --composition zcdp; basic sums the whole delta.")
+    if kind == "zcdp" and own_delta >= delta:
+        raise BadInput("--own-delta must be below --delta, the whole of which it is a part.")
+    return Terms(kind, epsilon, delta, own_delta)
+
+
+def account_calendar(
+    terms: Terms,
+    *,
+    per: str | None,
+    epsilon: str | None,
+    delta: str | None,
+    carry_over: bool,
+) -> Calendar | None:
+    """Return the calendar that the options of a new account describe, None without them.
+
+    Without `--period-delta`, a period may use the whole own delta of a zcdp account (of which
+    today's mechanisms use nothing). In a basic account with a delta it must be stated: the whole of
+    it in each period would be no allowance, and any part of it would be a guess.
+
+    Raises:
+        BadInput: if the options do not belong together, or a period allows more than the total.
+    """
+    if per is None:
+        for option, given in (
+            ("--period-epsilon", epsilon is not None),
+            ("--period-delta", delta is not None),
+            ("--carry-over", carry_over),
+        ):
+            if given:
+                raise BadInput(f"{option} needs --per month, quarter or year.")
+        return None
+    period = period_word("--per", per)
+    allowed = exact_epsilon("--period-epsilon", epsilon)
+    if allowed is None:
+        raise BadInput(f"--per {period} needs --period-epsilon: what one {period} may use.")
+    own = exact_delta("--period-delta", delta)
+    if own is None and terms.is_basic and terms.delta:
+        raise BadInput(
+            f"--per {period} needs --period-delta: what one {period} may use of the delta"
+            f" {float(terms.delta):g}, or 0 for pure releases only."
+        )
+    if own is None:
+        own = terms.own_delta
+    today = datetime.now(UTC).date()
+    calendar = Calendar(period, allowed, own, carry_over, today)
+    _check_allowance(calendar, terms)
+    return calendar
+
+
+def raised_calendar(
+    account: str, before: Calendar | None, terms: Terms, *, epsilon: str | None, delta: str | None
+) -> Calendar | None:
+    """Return the calendar with a higher allowance, None where none was typed.
+
+    Args:
+        account: Its name, for the sentences.
+        before: Its calendar.
+        terms: Of the account, as raised at the same time.
+        epsilon: Of a period, as typed.
+        delta: Of a period, as typed.
+
+    Raises:
+        BadInput: if the account has no calendar, or the allowance is not raised.
+    """
+    new_epsilon = exact_epsilon("--period-epsilon", epsilon)
+    new_delta = exact_delta("--period-delta", delta)
+    if new_epsilon is None and new_delta is None:
+        return None
+    if before is None:
+        raise BadInput(
+            f"Account {account!r} has no allowance per period to raise: that is fixed when an"
+            " account is opened, with --per."
+        )
+    after = replace(
+        before,
+        epsilon=before.epsilon if new_epsilon is None else new_epsilon,
+        delta=before.delta if new_delta is None else new_delta,
+    )
+    for word, old, new in (
+        ("epsilon", before.epsilon, after.epsilon),
+        ("delta", before.delta, after.delta),
+    ):
+        if new < old:
+            raise BadInput(
+                f"A {before.period} of account {account!r} allows {word} {float(old):g}, and that"
+                f" can only be raised, not lowered to {float(new):g}."
+            )
+    if after == before:
+        raise BadInput(f"Account {account!r} has that allowance already; nothing was raised.")
+    _check_allowance(after, terms)
+    return after
+
+
+def _check_allowance(calendar: Calendar, terms: Terms) -> None:
+    whole = terms.delta if terms.is_basic else terms.own_delta
+    for option, part, total, word in (
+        ("--period-epsilon", calendar.epsilon, terms.epsilon, "epsilon"),
+        ("--period-delta", calendar.delta, whole, "delta" if terms.is_basic else "own delta"),
+    ):
+        if part > total:
+            raise BadInput(
+                f"{option} {float(part):g} is above the account's whole {word} of"
+                f" {float(total):g}, so it would allow more than there is."
+            )
 
 
 def relation(text: str) -> Neighbours:
     """Return a neighbouring relation."""
     return "add-remove" if known_word("--neighbours", text) == "add-remove" else "replace-one"
+
+
+_HASH = re.compile(r"[0-9a-fA-F]{64}")
+
+
+def plan_named(text: str) -> tuple[str, Plan | None]:
+    """Return the hash of a plan, and the plan itself where its spec was named.
+
+    Raises:
+        BadInput: if the text is neither a hash nor the path of a spec.
+    """
+    if _HASH.fullmatch(text.strip()):
+        return text.strip().lower(), None
+    path = Path(text)
+    if not path.exists():
+        raise BadInput(
+            f"{text[:80]!r} is neither the hash of a plan (64 hex digits, as `dp-release plan SPEC`"
+            " prints it) nor the path of a spec."
+        )
+    from dp_core.plan import make_plan
+    from dp_core.spec_file import load_spec
+
+    plan = make_plan(load_spec(path))
+    return plan.hash, plan
 
 
 def check_release(text: str) -> str:

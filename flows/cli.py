@@ -6,61 +6,28 @@ commands answer at once.
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from dp_core.errors import BadInput, ReleaseError, StageFailed, nearest
-from dp_core.names import check_name
-from flows.arguments import (
-    account_terms,
-    check_release,
-    exact_number,
-    known_word,
-    person_and_reason,
-    relation,
+from dp_core.errors import ReleaseError, StageFailed
+from flows import ledger_reading
+from flows.arguments import check_release
+from flows.commands import (
+    Words,
+    ledger_if_any,
+    ledger_that_is,
+    print_answer,
+    this_home,
+    with_json,
 )
 
-if TYPE_CHECKING:
-    from tasks.stores.accounts import Account
-    from tasks.stores.ledger import Ledger
-
 INTERRUPTED = 130
-
-
-class Words(click.Group):
-    """A group of commands that names the nearest one when a word is mistyped."""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Resolve a command, or say which one was probably meant."""
-        if args and args[0] not in self.commands and not args[0].startswith("-"):
-            raise BadInput(
-                f"There is no command {args[0]!r}.{nearest(args[0], self.commands)}"
-                f" `{ctx.command_path} --help` lists them."
-            )
-        return super().resolve_command(ctx, args)
-
-
-def with_json(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--json`: the command returns plain values, which are printed for a machine."""
-
-    @click.option("--json", "as_json", is_flag=True, help="Print a machine's answer.")
-    @functools.wraps(command)
-    def wrapped(*arguments: Any, as_json: bool, **options: Any) -> None:
-        click.get_current_context().ensure_object(dict)["json"] = as_json
-        answer = command(*arguments, as_json=as_json, **options)
-        if as_json:
-            click.echo(json.dumps(answer, indent=2, ensure_ascii=False, default=str))
-
-    return wrapped
 
 
 def making(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -98,7 +65,7 @@ def demo(out: Path | None, verbose: bool, as_json: bool) -> Mapping[str, object]
     from flows.demo_job import prepare_demo
     from flows.making import make
 
-    spec, place = prepare_demo(_home(), out)
+    spec, place = prepare_demo(this_home(), out)
     os.environ["DP_RELEASE_HOME"] = str(place.home)
     os.environ.pop("DP_RELEASE_LEDGER", None)
     if not as_json:
@@ -111,7 +78,7 @@ def demo(out: Path | None, verbose: bool, as_json: bool) -> Mapping[str, object]
         raise
     answer["utility"] = place.utility()
     if not as_json:
-        _print("demo", answer)
+        print_answer("demo", answer)
     return answer
 
 
@@ -125,9 +92,9 @@ def plan(spec: Path, as_json: bool) -> Mapping[str, object]:
     from flows.answers import plan_facts
 
     made = make_plan(load_spec(spec))
-    answer = plan_facts(made, _balance_of(made.spec.account))
+    answer = plan_facts(made, ledger_if_any())
     if not as_json:
-        _print("plan", answer)
+        print_answer("plan", answer)
     return answer
 
 
@@ -147,7 +114,7 @@ def resume(release: str, as_json: bool, **options: Any) -> Mapping[str, object]:
     """Go on from the stage that failed; nothing is paid twice."""
     from tasks.stores.artifacts import RunFolder
 
-    spec, out = RunFolder(_home(), check_release(release)).remembered()
+    spec, out = RunFolder(this_home(), check_release(release)).remembered()
     return _made(spec, out, as_json=as_json, release=release, **options)
 
 
@@ -155,15 +122,17 @@ def resume(release: str, as_json: bool, **options: Any) -> Mapping[str, object]:
 @click.argument("release", required=False)
 @with_json
 def status(release: str | None, as_json: bool) -> Mapping[str, object]:
-    """Show which stages are done, what is spent and what is reserved."""
+    """Show stages, spent and reserved, and who works on it."""
     from flows.answers import all_statuses, status_facts
 
-    if release is None:
-        answer: Mapping[str, object] = {"releases": all_statuses(_home(), _ledger())}
+    if release is not None:
+        name = check_release(release)
+        answer: Mapping[str, object] = status_facts(this_home(), ledger_that_is(), name)
     else:
-        answer = status_facts(_home(), _ledger(), check_release(release))
+        found = ledger_if_any()
+        answer = {"releases": all_statuses(this_home(), found) if found else []}
     if not as_json:
-        _print("status", answer)
+        print_answer("status", answer)
     return answer
 
 
@@ -175,24 +144,22 @@ def abandon(release: str, as_json: bool) -> Mapping[str, object]:
     from flows.abandonment import abandon as give_up
     from flows.answers import amount_facts
 
-    settled = give_up(_home(), _ledger(), check_release(release))
-    ledger = _ledger()
-    account = ledger.account(settled.account)
-    spent = next(used for used in ledger.uses(account.name)[::-1] if used.release == release)
-    word = "epsilon" if account.terms.is_basic else "rho"
+    name = check_release(release)
+    ledger = ledger_that_is()
+    over = give_up(this_home(), ledger, name)
+    account = ledger.account(over.reservation.account)
+    spent = next(used for used in ledger.uses(account.name)[::-1] if used.release == name)
     answer = {
-        "release": release,
-        "outcome": settled.outcome,
+        "release": name,
+        "outcome": over.reservation.outcome,
         "account": account.name,
+        "composition": account.terms.composition,
         "spent": amount_facts(account.terms, spent.amount),
         "left": amount_facts(account.terms, account.left),
+        "files": over.files,
     }
     if not as_json:
-        click.echo(
-            f"Release {release!r} is abandoned: {word} {float(spent.amount.main):.6g} stays spent,"
-            f" and account {account.name!r} has {float(account.left.main):.6g} left."
-            " Its confidential files are deleted."
-        )
+        print_answer("abandoned", answer)
     return answer
 
 
@@ -213,7 +180,7 @@ def verify(folder: Path, as_json: bool) -> Mapping[str, object]:
         ],
     }
     if not as_json:
-        _print("verify", answer)
+        print_answer("verify", answer)
     if not answer["passed"]:
         if as_json:
             click.echo(json.dumps(answer, indent=2))
@@ -242,117 +209,7 @@ def schema_draft(file: Path, as_json: bool) -> Mapping[str, object]:
     return {"schema": text}
 
 
-@cli.group(cls=Words)
-def ledger() -> None:
-    """Accounts, and every epsilon that was spent."""
-
-
-@ledger.command("open")
-@click.argument("account")
-@click.option("--epsilon", required=True, help="Total epsilon.")
-@click.option("--delta", default="0", help="Total delta; 0 allows pure releases only.")
-@click.option("--neighbours", default="add-remove", help="add-remove or replace-one.")
-@click.option("--unit", default="row", help="Who is protected: row.")
-@click.option("--composition", default="basic", help="How releases add up: basic.")
-@click.option("--by", required=True, help="Who opens it.")
-@click.option("--reason", required=True, help="Why.")
-@with_json
-def ledger_open(
-    account: str,
-    epsilon: str,
-    delta: str,
-    neighbours: str,
-    unit: str,
-    composition: str,
-    by: str,
-    reason: str,
-    as_json: bool,
-) -> Mapping[str, object]:
-    """Open an account: its total, its neighbours, its composition."""
-    from flows.answers import account_facts
-
-    by, reason = person_and_reason(by, reason)
-    opened = _ledger().open_account(
-        check_name(account, what="account"),
-        terms=account_terms(
-            composition,
-            epsilon=exact_number("--epsilon", epsilon, positive=True),
-            delta=exact_number("--delta", delta, below_one=True),
-        ),
-        neighbours=relation(neighbours),
-        unit=known_word("--unit", unit),
-        by=by,
-        reason=reason,
-    )
-    answer = account_facts(opened, ())
-    if not as_json:
-        _print("account", answer)
-        if not opened.terms.delta:
-            click.echo("With a total delta of 0 it takes releases of delta 0 only.")
-    return answer
-
-
-@ledger.command("show")
-@click.argument("account", required=False)
-@with_json
-def ledger_show(account: str | None, as_json: bool) -> Mapping[str, object]:
-    """Show total, reserved, spent and left."""
-    from flows.answers import account_facts
-
-    if account is not None:
-        answer: dict[str, object] = account_facts(
-            _ledger().account(account), _ledger().uses(account)
-        )
-    else:
-        found = _ledger()
-        answer = {
-            "accounts": [account_facts(one, found.uses(one.name)) for one in found.accounts()]
-        }
-    if not as_json:
-        _print("account" if account else "accounts", answer)
-    return answer
-
-
-@ledger.command("charges")
-@click.argument("account")
-@with_json
-def ledger_charges(account: str, as_json: bool) -> list[Mapping[str, object]]:
-    """List what was charged to an account, event by event."""
-    from flows.answers import charge_facts
-
-    answer = charge_facts(_ledger(), account)
-    if not as_json:
-        _print("charges", {"account": account, "charges": answer})
-    return answer
-
-
-@ledger.command("close")
-@click.argument("account")
-@click.option("--by", required=True, help="Who closes it.")
-@click.option("--reason", required=True, help="Why.")
-@with_json
-def ledger_close(account: str, by: str, reason: str, as_json: bool) -> Mapping[str, object]:
-    """Let no more releases be made from an account."""
-    by, reason = person_and_reason(by, reason)
-    _ledger().close_account(account, by=by, reason=reason)
-    if not as_json:
-        click.echo(f"Account {account!r} is closed.")
-    return {"account": account, "closed": True}
-
-
-@ledger.command("verify")
-@with_json
-def ledger_verify(as_json: bool) -> Mapping[str, object]:
-    """Check the whole chain, and name the first row that is wrong."""
-    from tasks.places import home_key
-
-    opened = _ledger()
-    found = opened.verify(home_key(_home(), opened))
-    if not as_json:
-        click.echo(
-            f"The ledger verifies: {found.entries:,} entries, the last is {found.head[:16]}..."
-        )
-    return {"entries": found.entries, "head": found.head, "passed": True}
+cli.add_command(ledger_reading.ledger)
 
 
 def main() -> None:
@@ -402,33 +259,8 @@ def _made(spec: Path, out: Path, *, as_json: bool, **options: Any) -> Mapping[st
 
     answer = make(spec, out, as_json=as_json, **options)
     if not as_json:
-        _print("made", answer)
+        print_answer("made", answer)
     return answer
-
-
-def _print(what: str, answer: Mapping[str, object]) -> None:
-    from flows.terminal import show
-
-    show(what, answer)
-
-
-def _home() -> Path:
-    from tasks.places import home
-
-    return home()
-
-
-def _ledger() -> Ledger:
-    from tasks.places import open_ledger
-
-    return open_ledger()
-
-
-def _balance_of(account: str) -> Account | None:
-    from tasks.places import assert_not_lost, ledger_exists
-
-    assert_not_lost()
-    return _ledger().find_account(account) if ledger_exists() else None
 
 
 if __name__ == "__main__":

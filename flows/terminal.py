@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from dp_core.presets import PRESETS
+from flows import terminal_ledger
+from flows.terminal_parts import fact, fraction, held, number, open_console, table_of
 
 MOST_TABLES = 40
 
 
 def show(what: str, answer: Mapping[str, Any]) -> None:
     """Print an answer for a person."""
-    # Off a terminal nobody is helped by lines cut at 80 characters.
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=200)
-    {
-        "plan": _plan,
-        "made": _made,
-        "demo": _demo,
-        "status": _status,
-        "verify": _verify,
-        "account": _account,
-        "accounts": _accounts,
-        "charges": _charges,
-    }[what](console, answer)
+    _ANSWERS[what](open_console(), answer)
 
 
 def _method(plan: Mapping[str, Any]) -> str:
@@ -43,15 +30,13 @@ def _method(plan: Mapping[str, Any]) -> str:
 
 def _plan(console: Console, plan: Mapping[str, Any]) -> None:
     console.print(
-        f"[bold]{plan['release']}[/bold]: {_method(plan)}, epsilon {_number(plan['epsilon'])},"
-        f" delta {_number(plan['delta'])}, {plan['neighbours']}, {plan['sets']}"
+        f"[bold]{plan['release']}[/bold]: {_method(plan)}, epsilon {number(plan['epsilon'])},"
+        f" delta {number(plan['delta'])}, {plan['neighbours']}, {plan['sets']}"
         f" {'sets' if plan['sets'] != 1 else 'set'} ({plan['mode']}), account {plan['account']}"
     )
-    stages = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("stage", "share", f"cost ({_unit(plan['currency'])})", "for"):
-        stages.add_column(name)
+    stages = table_of("stage", "share", f"cost ({_unit(plan['currency'])})", "for")
     for stage in plan["stages"]:
-        cost = _number(_fraction(stage["cost"]))
+        cost = number(fraction(stage["cost"]))
         stages.add_row(stage["stage"], stage["share"], cost, stage["what"])
     console.print(stages)
     if plan["tables"]:
@@ -59,7 +44,7 @@ def _plan(console: Console, plan: Mapping[str, Any]) -> None:
         _planned_tables(console, plan)
     if plan["score_noise_within"] is not None:
         console.print(
-            f"Scores of the selection are within {_number(plan['score_noise_within'])} records"
+            f"Scores of the selection are within {number(plan['score_noise_within'])} records"
             " 95 times in 100; each selected table's noise follows from how many are chosen."
         )
     if plan["memory_bytes"] is not None:
@@ -70,12 +55,25 @@ def _plan(console: Console, plan: Mapping[str, Any]) -> None:
             f"Account {plan['account']!r} is not open yet: dp-release ledger open"
             f" {plan['account']} --epsilon E --delta D --by NAME --reason TEXT"
         )
+    elif plan["account_closed"]:
+        console.print(f"Account {plan['account']!r} is closed, or one that it stands within.")
     else:
         console.print(
-            f"Account {plan['account']!r} has epsilon {_number(plan['left']['epsilon'])},"
-            f" delta {_number(plan['left']['delta'])} left:"
+            f"Account {plan['account']!r} has {held(plan['left'])} left:"
             f" {_room(plan['more_such_releases'])}."
         )
+    if plan["approval"]:
+        fact(console, "Approval", _approval(plan))
+
+
+def _approval(plan: Mapping[str, Any]) -> str:
+    approval = plan["approval"]
+    if approval["approved"]:
+        return f"by {approval['by']} on {approval['day']}: {approval['reason']}"
+    return (
+        f"this plan waits for {' and '.join(approval['waits_for'])}: dp-release ledger approve"
+        " SPEC --by NAME --reason TEXT"
+    )
 
 
 def _room(releases: int) -> str:
@@ -85,21 +83,14 @@ def _room(releases: int) -> str:
 
 
 def _planned_tables(console: Console, plan: Mapping[str, Any]) -> None:
-    tables = Table(box=None, pad_edge=False, header_style="dim")
-    for name, justify in (
-        ("table", "left"),
-        ("stage", "left"),
-        ("cells", "right"),
-        ("a count is within", "right"),
-        ("TVD", "right"),
-    ):
-        tables.add_column(name, justify=justify)  # type: ignore[arg-type]
+    right = ("cells", "a count is within", "TVD")
+    tables = table_of("table", "stage", *right, right=right)
     for table in plan["tables"][:MOST_TABLES]:
         tables.add_row(
             " x ".join(table["columns"]) or "number of rows",
             table["stage"],
             f"{table['cells']:,}",
-            f"±{_number(table['within'])}",
+            f"±{number(table['within'])}",
             "" if table["tvd"] is None else f"{table['tvd']:.3f}",
         )
     console.print(tables)
@@ -124,12 +115,12 @@ def _made(console: Console, made: Mapping[str, Any]) -> None:
         f" {'sets' if made['sets'] != 1 else 'set'} of {made['rows']:,} rows"
         f" in {made['seconds']} s."
     )
-    _fact(
+    fact(
         console,
         "Spent",
-        f"epsilon {_number(spent['epsilon'])}, delta {_number(spent['delta'])}"
+        f"epsilon {number(spent['epsilon'])}, delta {number(spent['delta'])}"
         f" ({made['neighbours']}) in {made['charges']} charges; account {made['account']!r} has"
-        f" epsilon {_number(left['epsilon'])}, delta {_number(left['delta'])} left.",
+        f" epsilon {number(left['epsilon'])}, delta {number(left['delta'])} left.",
     )
     _accuracy(console, made["accuracy"])
     console.print(f"Bundle   {made['out']}", soft_wrap=True)
@@ -142,7 +133,7 @@ def _accuracy(console: Console, accuracy: Mapping[str, Any]) -> None:
         return
     count = accuracy["tables"]
     tables = f"the {count} noisy tables" if count != 1 else "the noisy table"
-    _fact(
+    fact(
         console,
         "Accuracy",
         f"the sets are {accuracy['mean_tvd_to_noisy']:.4f} (mean TVD) from {tables};"
@@ -153,7 +144,7 @@ def _accuracy(console: Console, accuracy: Mapping[str, Any]) -> None:
 def _demo(console: Console, made: Mapping[str, Any]) -> None:
     _made(console, made)
     means = ", ".join(f"{name} {value:.4f}" for name, value in made["utility"].items() if value)
-    _fact(
+    fact(
         console,
         "Truth",
         f"average TVD of the sets to the survey itself: {means}. (This compares with the"
@@ -166,14 +157,12 @@ def _status(console: Console, answer: Mapping[str, Any]) -> None:
         if not answer["releases"]:
             console.print("No release yet: dp-release run SPEC --out DIR makes one.")
             return
-        table = Table(box=None, pad_edge=False, header_style="dim")
-        for name in ("release", "account", "epsilon", "charged", "state"):
-            table.add_column(name)
+        table = table_of("release", "account", "epsilon", "charged", "state", fold=("state",))
         for item in answer["releases"]:
             table.add_row(
                 item["release"],
                 item["account"],
-                _number(item["reserved"]["epsilon"]),
+                number(item["reserved"]["epsilon"]),
                 f"{item['spent_part']:.0%}",
                 item["state"],
             )
@@ -182,27 +171,43 @@ def _status(console: Console, answer: Mapping[str, Any]) -> None:
     console.print(f"[bold]{answer['release']}[/bold]: {answer['state']}")
     reserved = answer["reserved"]
     if answer["outcome"] == "returned":
-        _fact(
+        fact(
             console,
             "Asked",
-            f"epsilon {_number(reserved['epsilon'])}, delta"
-            f" {_number(reserved['delta'])} of account {answer['account']!r}; the name is free.",
+            f"epsilon {number(reserved['epsilon'])}, delta"
+            f" {number(reserved['delta'])} of account {answer['account']!r}; the name is free.",
         )
         return
-    _fact(
+    fact(
         console,
         "Reserved",
-        f"epsilon {_number(reserved['epsilon'])}, delta {_number(reserved['delta'])}"
+        f"epsilon {number(reserved['epsilon'])}, delta {number(reserved['delta'])}"
         f" of account {answer['account']!r}; {answer['spent_part']:.0%} of it charged in"
         f" {answer['charges']} charges"
         + (f", {answer['uncommitted']} not committed yet." if answer["uncommitted"] else "."),
     )
-    _fact(console, "Done", ", ".join(answer["stages_done"]) or "nothing yet")
+    if answer["holder"]:
+        fact(console, "Held", _holder(answer["holder"]))
+    if not answer["here"] and answer["outcome"] is None:
+        fact(
+            console,
+            "Folder",
+            "not in this home: it was begun in another one, or the folder is gone. Resume it where"
+            " it is, or abandon it.",
+        )
+    fact(console, "Done", ", ".join(answer["stages_done"]) or "nothing yet")
     if answer["stages_open"]:
-        _fact(console, "Open", ", ".join(answer["stages_open"]))
+        fact(console, "Open", ", ".join(answer["stages_open"]))
     if answer["out"] and answer["outcome"] != "abandoned":
         yet = "" if "publish" in answer["stages_done"] else " (not there yet)"
         console.print(f"Bundle   {answer['out']}{yet}", soft_wrap=True)
+
+
+def _holder(holder: Mapping[str, Any]) -> str:
+    return (
+        f"by process {holder['process']} on {holder['host']} since {holder['since']}; its lease"
+        f" ends {holder['lease_ends']}, unless it goes on"
+    )
 
 
 def _verify(console: Console, answer: Mapping[str, Any]) -> None:
@@ -213,95 +218,8 @@ def _verify(console: Console, answer: Mapping[str, Any]) -> None:
     console.print(f"The bundle {answer['folder']} {verdict}.", soft_wrap=True)
 
 
-def _account(console: Console, account: Mapping[str, Any]) -> None:
-    state = " (closed)" if account["closed"] else ""
-    console.print(
-        f"[bold]{account['account']}[/bold]{state}: {account['neighbours']}, unit"
-        f" {account['unit']}, composition {account['composition']}"
-    )
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("", "epsilon", "delta"):
-        table.add_column(name)
-    for word in ("total", "reserved", "spent", "left"):
-        table.add_row(word, _number(account[word]["epsilon"]), _number(account[word]["delta"]))
-    console.print(table)
-    # What was given back unused is in the chain, and in --json; here it would only be noise.
-    for item in account["releases"]:
-        if item["outcome"] == "returned":
-            continue
-        console.print(
-            f"  {item['release']}: epsilon {_number(item['epsilon'])}, delta"
-            f" {_number(item['delta'])}, {item['outcome']}"
-        )
-
-
-def _accounts(console: Console, answer: Mapping[str, Any]) -> None:
-    if not answer["accounts"]:
-        console.print(
-            "No account is open: dp-release ledger open ACCOUNT --epsilon E --by NAME --reason TEXT"
-        )
-        return
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("account", "total", "reserved", "spent", "left", "releases"):
-        table.add_column(name)
-    for account in answer["accounts"]:
-        table.add_row(
-            account["account"] + (" (closed)" if account["closed"] else ""),
-            *(_number(account[word]["epsilon"]) for word in ("total", "reserved", "spent", "left")),
-            str(len(account["releases"])),
-        )
-    console.print(table)
-
-
-def _charges(console: Console, answer: Mapping[str, Any]) -> None:
-    if not answer["charges"]:
-        console.print(f"Nothing is charged to account {answer['account']!r} yet.")
-        return
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("no.", "at", "release", "stage", "step", "cost", "mechanism", "scale"):
-        table.add_column(name)
-    for charge in answer["charges"]:
-        event = charge["event"]
-        table.add_row(
-            str(charge["number"]),
-            charge["at"][:10],
-            charge["release"],
-            charge["stage"],
-            charge["step"],
-            _number(_fraction(charge["cost"])),
-            event["mechanism"].removeprefix("discrete-"),
-            _number(_fraction(event["scale"])),
-        )
-    console.print(table)
-    count = len(answer["charges"])
-    console.print(f"{count} charge{'s' if count != 1 else ''} to account {answer['account']!r}.")
-
-
-def _fact(console: Console, label: str, text: str) -> None:
-    """Print a labelled sentence; what does not fit in a line goes on below itself."""
-    indent = " " * 9
-    lines = textwrap.fill(
-        text,
-        console.width,
-        initial_indent=f"{label:<9}",
-        subsequent_indent=indent,
-        break_on_hyphens=False,
-    )
-    console.print(lines, markup=False)
-
-
 def _unit(currency: str) -> str:
     return "epsilon" if currency == "pure" else "rho" if currency == "zcdp" else "mu²/2"
-
-
-def _fraction(text: str) -> float:
-    from fractions import Fraction
-
-    return float(Fraction(text))
-
-
-def _number(value: float) -> str:
-    return f"{value:.4g}"
 
 
 def _size(plan: Mapping[str, Any]) -> str:
@@ -311,3 +229,22 @@ def _size(plan: Mapping[str, Any]) -> str:
             break
         size /= 1000
     return f"{size:.3g} {unit}"
+
+
+_ANSWERS: Mapping[str, Callable[[Console, Mapping[str, Any]], None]] = {
+    "plan": _plan,
+    "made": _made,
+    "demo": _demo,
+    "status": _status,
+    "verify": _verify,
+    "account": terminal_ledger.account,
+    "accounts": terminal_ledger.accounts,
+    "charges": terminal_ledger.charges,
+    "changed": terminal_ledger.changed,
+    "decision": terminal_ledger.decision,
+    "forecast": terminal_ledger.forecast,
+    "key": terminal_ledger.key,
+    "exported": terminal_ledger.exported,
+    "verified": terminal_ledger.verified,
+    "abandoned": terminal_ledger.abandoned,
+}

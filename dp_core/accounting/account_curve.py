@@ -26,7 +26,8 @@ def gaussian_statement(terms: Terms, releases: Iterable[tuple[Currency, Tally]])
     """Return the epsilon, at the account's delta, of everything that was released from it so far.
 
     None where the curve is not known to hold: a basic account, another mechanism than Gaussian
-    noise, or more of it than the account's rho on the curve of smoothed noise.
+    noise, or more of it than the account's rho on the curve of smoothed noise. None also where
+    nothing was released, so that there is nothing to state.
 
     Args:
         terms: Of the account; its total must not have been changed since it was opened.
@@ -56,7 +57,7 @@ def gaussian_statement(terms: Terms, releases: Iterable[tuple[Currency, Tally]])
             return None
         used += tally.cost
         charges += tally.charges
-    if used > terms.limit.main:
+    if not charges or used > terms.limit.main:
         return None
     further = max(0, -(-charges * CELLS_OF_A_CHARGE // MOST_CELLS) - 1)
     slack = 2.0 * math.exp(-2 * math.pi**2 * SMOOTHING) * (1 + 1e-9) * MOST_CELLS * further

@@ -54,6 +54,11 @@ def test_a_release_that_may_hold_another_mechanism_leaves_the_filter(other):
     assert gaussian_statement(ZCDP, [mixed[0], (currency, NO_CHARGES)]) is not None
 
 
+def test_an_account_without_charges_has_nothing_to_state():
+    assert gaussian_statement(ZCDP, []) is None
+    assert gaussian_statement(ZCDP, [(GAUSSIAN, NO_CHARGES)]) is None
+
+
 def test_a_basic_account_is_summed():
     basic = Terms("basic", Fraction(2), Fraction("1e-6"))
     assert gaussian_statement(basic, [(GAUSSIAN, tally(GAUSSIAN, Fraction(1, 2)))]) is None

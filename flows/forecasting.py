@@ -1,0 +1,131 @@
+"""How many more releases of one spec fit, as accounts are and as if they were restated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from dp_core.accounting.composition import Amount, Composition
+from dp_core.errors import BadInput, BudgetRefused
+from dp_core.forecast import forecast
+from dp_core.plan import Plan
+from dp_core.standing import Standing, room
+from tasks.stores.ledger import Ledger
+
+if TYPE_CHECKING:
+    from datetime import date
+
+    from dp_core.periods import Period
+
+COMPOSITIONS: tuple[Composition, ...] = ("basic", "zcdp")
+
+
+def forecast_facts(ledger: Ledger, plan: Plan, *, every: Period | None) -> dict[str, object]:
+    """Return how many more releases of a plan fit, and until when; records nothing.
+
+    Args:
+        ledger: Whose accounts pay.
+        plan: Of one such release.
+        every: How often one is made; None for the period of the account's own calendar, or of the
+            nearest account above that has one, and without any for all of them today.
+
+    Raises:
+        BadInput: if there is no such account.
+        BudgetRefused: if an account takes no such release, however small.
+    """
+    spec = plan.spec
+    _check_takes(ledger, plan)
+    now = ledger.standings(spec.account)
+    calendars = [one.calendar.period for one in now if one.calendar is not None]
+    cadence = every or (calendars[0] if calendars else None)
+    today = datetime.now(UTC).date()
+    kinds = {one.terms.composition for one in now}
+    composition = now[0].terms.composition if len(kinds) == 1 else "as they are"
+    forecasts = [_row(composition, now, plan, today, cadence)]
+    for other in COMPOSITIONS:
+        if kinds == {other}:
+            continue
+        try:
+            standings = ledger.standings(spec.account, other)
+        except BadInput as error:
+            forecasts.append({"composition": other, "now": False, "impossible": error.message})
+            continue
+        forecasts.append(_row(other, standings, plan, today, cadence, now=False))
+    return {
+        "release": spec.release,
+        "account": spec.account,
+        "accounts": [one.name for one in now],
+        "epsilon": float(spec.privacy.epsilon),
+        "delta": float(spec.privacy.delta),
+        "currency": plan.currency.kind,
+        "from": today.isoformat(),
+        "every": cadence,
+        "forecasts": forecasts,
+    }
+
+
+def fitting_now(standings: Sequence[Standing], plan: Plan, day: date) -> int:
+    """Return how many releases of a plan fit on one day, by all totals and allowances."""
+    return min(_count(room(one, day), asked_of(one, plan)) for one in standings)
+
+
+def asked_of(standing: Standing, plan: Plan) -> Amount:
+    """Return what one release of a plan takes of an account."""
+    privacy = plan.spec.privacy
+    return standing.terms.promised(plan.currency, privacy.epsilon, privacy.delta)
+
+
+def _count(left: Amount, asked: Amount) -> int:
+    parts = [(left.main, asked.main), (left.delta, asked.delta)]
+    if any(has < 0 for has, _ in parts):
+        return 0
+    return int(min(has // wants for has, wants in parts if wants > Fraction(0)))
+
+
+def _row(
+    composition: str,
+    standings: Sequence[Standing],
+    plan: Plan,
+    today: date,
+    every: Period | None,
+    *,
+    now: bool = True,
+) -> dict[str, object]:
+    asked = [asked_of(one, plan) for one in standings]
+    found = forecast(standings, asked, today=today, every=every)
+    return {
+        "composition": composition,
+        "now": now,
+        "releases": found.releases,
+        "last": found.last.isoformat() if found.last and every else None,
+        "days": [day.isoformat() for day in found.days],
+        "stopped_by": found.stopped_by,
+        "note": "" if now or found.releases else _short_delta(standings, plan),
+    }
+
+
+def _short_delta(standings: Sequence[Standing], plan: Plan) -> str:
+    """Return a hint where a restated calendar keeps an allowance of delta that was another's."""
+    delta = plan.spec.privacy.delta
+    for one in standings:
+        if one.terms.is_basic and one.calendar is not None and one.calendar.delta < delta:
+            allowed = float(one.calendar.delta)
+            return f" (it allows delta {allowed:g}; once restated, raise --period-delta)"
+    return ""
+
+
+def _check_takes(ledger: Ledger, plan: Plan) -> None:
+    spec = plan.spec
+    for account in ledger.lineage(spec.account):
+        charter = account.charter
+        if charter.closed:
+            raise BudgetRefused(
+                f"Account {charter.name!r} is closed: no more releases can be made from it."
+            )
+        if charter.neighbours != spec.privacy.neighbours:
+            raise BudgetRefused(
+                f"Account {charter.name!r} protects under {charter.neighbours}, but the spec asks"
+                f" for {spec.privacy.neighbours}; set privacy.neighbours to {charter.neighbours}."
+            )
