@@ -12,10 +12,12 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+from dp_core.accounting.composition import NOTHING, Amount, Terms
 from dp_core.bundle.verification import verify
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
 from flows.abandonment import abandon
-from tasks.stores.ledger import Ledger
+from tasks.places import home_id
+from tasks.stores.hold import Hold
 from tests.flows.conftest import ROWS, as_csv, plainly, survey
 
 CLIQUES = "select: {cliques: [[age, marital], [sex, income], [moved, income]]}\n"
@@ -109,8 +111,9 @@ def test_every_preset_goes_from_schema_to_a_bundle_that_verifies(
         assert sum((c.cost for c in charges if c.stage == stage), Fraction(0)) == cost
     assert sum(run.plan.costs.values()) == run.plan.currency.limit
     account = run.ledger.account("people")
-    assert (account.spent_epsilon, account.reserved_epsilon) == (1, 0)
-    assert account.spent_delta == (Fraction("1e-6") if run.plan.currency.kind != "pure" else 0)
+    delta = Fraction("1e-6") if run.plan.currency.kind != "pure" else Fraction(0)
+    assert account.balance.spent == Amount(Fraction(1), delta)
+    assert account.balance.reserved == NOTHING
     tables = synthetic(project)
     assert len(tables) == 3
     for table in tables:
@@ -119,7 +122,7 @@ def test_every_preset_goes_from_schema_to_a_bundle_that_verifies(
             assert table.num_rows == ROWS
     assert len({str(table.to_pydict()) for table in tables}) == 3
     assert not run.folder.confidential.exists()
-    assert run.ledger.verify(run.key)[0] == len(run.ledger.rows())
+    assert run.ledger.verify(run.key).entries == len(run.ledger.entries())
 
 
 def test_a_release_has_the_rows_that_the_spec_asks_for(project):
@@ -215,7 +218,8 @@ def test_bad_data_gives_the_reservation_back_and_the_name_can_be_used_again(proj
     with pytest.raises(BadInput, match="'marital' holds texts that are not among its levels"):
         project.release()
     account = project.ledger().account("town")
-    assert (account.left_epsilon, account.reserved_epsilon, account.spent_epsilon) == (2, 0, 0)
+    assert (account.balance.reserved, account.balance.spent) == (NOTHING, NOTHING)
+    assert account.left == account.terms.limit
     assert project.kinds() == ["ledger", "open", "reserve", "settle"]
     assert not project.out.exists()
     assert not (project.run_folder / "confidential").exists()
@@ -223,7 +227,7 @@ def test_bad_data_gives_the_reservation_back_and_the_name_can_be_used_again(proj
     data.write_text(good)
     project.release()
     assert verify(project.out).passed
-    assert project.ledger().account("town").spent_epsilon == 1
+    assert project.ledger().account("town").balance.spent.main == 1
     assert not (project.internal / "failure.txt").exists()
 
 
@@ -241,10 +245,10 @@ def test_abandoning_gives_back_what_was_not_charged_and_keeps_the_name(project):
     with pytest.raises(KeyboardInterrupt):
         project.release(perform=stop_before("select"))
     settled = abandon(project.home, project.ledger(), "town")
-    assert settled.outcome == "abandoned"
+    assert settled.reservation.outcome == "abandoned"
     account = project.ledger().account("town")
-    assert account.reserved_epsilon == 0
-    assert 0 < account.spent_epsilon < 1
+    assert account.balance.reserved == NOTHING
+    assert 0 < account.balance.spent.main < 1
     assert not (project.run_folder / "confidential").exists()
     with pytest.raises(BadInput, match="abandoned"):
         project.release()
@@ -257,7 +261,7 @@ def test_abandoning_before_any_charge_gives_everything_back(project):
         project.release(perform=stop_before("basics"))
     abandon(project.home, project.ledger(), "town")
     account = project.ledger().account("town")
-    assert (account.left_epsilon, account.left_delta) == (2, Fraction("1e-5"))
+    assert account.left == Amount(Fraction(2), Fraction("1e-5"))
 
 
 def test_abandoning_counts_a_result_that_was_stored_and_not_committed_as_seen(project, monkeypatch):
@@ -268,12 +272,12 @@ def test_abandoning_counts_a_result_that_was_stored_and_not_committed_as_seen(pr
 
     project.write_spec("measure: {noise: gaussian}\n", method="privsyn")
     with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "commit", killed)
+        patch.setattr(Hold, "commit", killed)
         with pytest.raises(KeyboardInterrupt):
             project.release()
     abandon(project.home, project.ledger(), "town")
     account = project.ledger().account("town")
-    assert (account.spent_epsilon, account.spent_delta) == (1, Fraction("1e-6"))
+    assert account.balance.spent == Amount(Fraction(1), Fraction("1e-6"))
 
 
 def test_a_ledger_put_back_from_a_backup_gives_no_second_draw(project):
@@ -301,7 +305,7 @@ def test_another_home_with_the_same_ledger_and_key_gives_no_second_draw(
 
     monkeypatch.setenv("DP_RELEASE_LEDGER", f"sqlite:///{project.home / 'ledger.db'}")
     with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "commit", killed)
+        patch.setattr(Hold, "commit", killed)
         with pytest.raises(KeyboardInterrupt):
             project.release()
     other = tmp_path / "other"
@@ -319,12 +323,10 @@ def test_another_home_with_the_same_ledger_and_key_gives_no_second_draw(
 
 
 def test_two_processes_cannot_work_on_one_release(project):
-    from tasks.stores.artifacts import RunFolder
-
     with pytest.raises(KeyboardInterrupt):
         project.release(perform=stop_before("basics"))
     before, remembered = project.kinds(), (project.run_folder / "run.json").read_bytes()
-    with RunFolder(project.home, "town").held():
+    with project.ledger().hold("town", home_id(project.home)):
         project.write_spec(privacy="{epsilon: 0.5, delta: 0}")
         with pytest.raises(StageFailed, match="Another process is working on release 'town'"):
             project.release(project.folder / "elsewhere")
@@ -341,7 +343,7 @@ def test_a_corrected_spec_begins_again_after_a_stop_that_charged_nothing(project
         project.release(perform=stop_before("basics"))
     project.write_spec(privacy="{epsilon: 1.5, delta: 0}", method="independent")
     project.release()
-    assert project.ledger().account("town").spent_epsilon == Fraction("1.5")
+    assert project.ledger().account("town").balance.spent.main == Fraction("1.5")
     assert verify(project.out).passed
 
 
@@ -352,16 +354,18 @@ def test_data_known_from_one_account_are_refused_in_another(project):
     with pytest.raises(BadInput, match=r"belongs to account 'town' .*fresh budget"):
         project.release(project.folder / "second")
     other = project.ledger().account("other")
-    assert (other.left_epsilon, other.spent_epsilon) == (2, 0)
+    assert (other.left, other.balance.spent) == (other.terms.limit, NOTHING)
 
 
 def test_a_second_release_from_the_same_account_adds_up(project):
     project.release()
     project.write_spec(release="town2")
     project.release(project.folder / "second")
-    assert project.ledger().account("town").left_epsilon == 0
+    assert project.ledger().account("town").left.main == 0
     project.write_spec(release="town3", privacy="{epsilon: 0.1, delta: 0}")
-    with pytest.raises(BudgetRefused, match=r"has 0 left of 2\. Used by: town \(1\), town2 \(1\)"):
+    day = r"\d{4}-\d\d-\d\d"
+    used = rf"Used by: town \(1 on {day}\), town2 \(1 on {day}\)\."
+    with pytest.raises(BudgetRefused, match=rf"has 0 left of 2\. {used}"):
         project.release(project.folder / "third")
 
 
@@ -377,7 +381,7 @@ def test_the_file_may_be_moved_while_the_run_folder_stays(project):
 
 
 def test_synthetic_rows_are_near_the_data_when_epsilon_is_large(project):
-    project.open_account("rich", epsilon=Fraction(200))
+    project.open_account("rich", terms=Terms("basic", Fraction(200), Fraction(0)))
     project.write_spec(
         method="fixed",
         account="rich",

@@ -1,16 +1,20 @@
 """The wall: nothing outside the confidential and internal folders depends on the data."""
 
+import json
 import sqlite3
 import uuid
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from dp_core import curator
+from dp_core.accounting.composition import Terms
 from dp_core.errors import ReleaseError
+from dp_core.ledger import entries
 from tasks import stage as stage_module
-from tasks.stores import database
+from tasks.stores import rows as rows_module
 from tests.flows.conftest import make_project, plainly, survey
 
 CLIQUES = "{cliques: [[age, marital], [sex, income]]}"
@@ -19,13 +23,19 @@ CANARY_TEXT, CANARY_NUMBER = "zqxcanary", "917.31"
 EXCEPTIONS = {
     # The only files outside confidential/ and internal/ that may differ, and why.
     "input.key": "random, mode 0600; never leaves the confidential side",
-    "ledger.db": "its table `inputs` holds the keyed hash of the input; compared table by table",
+    "ledger.db": "its entry `input` holds the keyed hash of the input, its charges have keys made"
+    " from it; compared entry by entry without these",
 }
+HIDDEN = {"input": ("about", "body", "hash"), "charge": ("key",)}
 
 
 @pytest.fixture
 def frozen(monkeypatch):
-    """Equal noisy values whatever the data, at one moment, in one ledger."""
+    """Equal noisy values whatever the data, at one moment, in one ledger, with one salt.
+
+    Links are hashes of all before them, so they depend on the input's hash, hidden by random salts
+    (tested below). Here both are left out of them: nothing else of the data may be in a link.
+    """
 
     def noisy(exact, grant):
         values = np.random.default_rng(grant.number).integers(0, 40, size=grant.step.shape)
@@ -37,13 +47,43 @@ def frozen(monkeypatch):
 
     monkeypatch.setattr(curator, "_add_noise", noisy)
     monkeypatch.setattr(curator.noisy_max, "choose", chosen)
-    monkeypatch.setattr(database, "now", lambda: "2026-11-20T12:00:00+00:00")
+    monkeypatch.setattr(rows_module, "now", lambda: "2026-11-20T12:00:00+00:00")
     monkeypatch.setattr(uuid, "uuid4", lambda: uuid.UUID(int=1))
+    make_entry, entry_link = rows_module.make_entry, entries.entry_link
+
+    def unsalted(receipt, **values):
+        return make_entry(receipt, **{**values, "salt": "0" * 32})
+
+    def blind(entry, previous):
+        if entry.kind == "input":
+            entry = replace(entry, about=None, receipt=replace(entry.receipt, hash=""))
+        if entry.kind == "charge":
+            entry = replace(entry, key=None)
+        return entry_link(entry, previous)
+
+    monkeypatch.setattr(rows_module, "make_entry", unsalted)
+    monkeypatch.setattr(entries, "entry_link", blind)
 
 
 def rows_of(path, table):
     with sqlite3.connect(path) as connection:
-        return connection.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall()
+        connection.row_factory = sqlite3.Row
+        found = connection.execute(f"SELECT * FROM {table} ORDER BY 1, 2")
+        return [dict(row) for row in found]
+
+
+def input_of(path):
+    """Return the keyed hash and the seal of the one input in a ledger."""
+    (entry,) = [row for row in rows_of(path, "entries") if row["kind"] == "input"]
+    return entry["about"], json.loads(entry["body"])["seal"]
+
+
+def without_input(path):
+    """Return entries and totals, without what is of the input in them."""
+    found = rows_of(path, "entries")
+    for entry in found:
+        entry.update(dict.fromkeys(HIDDEN.get(entry["kind"], ())))
+    return found + rows_of(path, "totals")
 
 
 def outside(folder):
@@ -55,7 +95,7 @@ def outside(folder):
             continue
         name = path.relative_to(folder).as_posix()
         if path.name == "ledger.db":
-            found[name] = rows_of(path, "entries")
+            found[name] = without_input(path)
         elif path.name not in EXCEPTIONS:
             found[name] = path.read_bytes()
     return found
@@ -75,7 +115,8 @@ def make(place, rows, method, neighbours, monkeypatch, **extra):
 
     monkeypatch.setenv("DP_RELEASE_HOME", str(place / "home"))
     project = make_project(place / "work", place / "home")
-    project.open_account("people", neighbours=neighbours, epsilon=Fraction(4))
+    terms = Terms("basic", Fraction(4), Fraction("1e-5"))
+    project.open_account("people", neighbours=neighbours, terms=terms)
     (project.folder / "town.csv").write_text(as_csv(rows))
     project.write_spec(
         privacy=f"{{epsilon: 1, delta: 1e-6, neighbours: {neighbours}}}",
@@ -105,7 +146,7 @@ def test_neighbouring_inputs_with_equal_noisy_answers_leave_equal_files(
     for rows in (survey(), neighbour(survey(), neighbours)):
         place = tmp_path / "place"
         project = make(place, rows, method, neighbours, monkeypatch, **extra)
-        seen.append((outside(place), rows_of(project.home / "ledger.db", "inputs")))
+        seen.append((outside(place), input_of(project.home / "ledger.db")))
         place.rename(tmp_path / f"kept-{len(seen)}")
 
     (first, first_input), (second, second_input) = seen
@@ -118,13 +159,31 @@ def test_neighbouring_inputs_with_equal_noisy_answers_leave_equal_files(
 @pytest.mark.usefixtures("frozen")
 def test_the_exceptions_are_the_only_files_that_hold_the_input(tmp_path, monkeypatch):
     project = make(tmp_path / "p", survey(), "independent", "add-remove", monkeypatch)
-    ((*_, keyed, _seal),) = rows_of(project.home / "ledger.db", "inputs")
+    keyed, seal = input_of(project.home / "ledger.db")
     key = (project.home / "input.key").read_bytes()
     for name, content in outside(tmp_path / "p").items():
         text = content if isinstance(content, bytes) else repr(content).encode()
         assert keyed.encode() not in text, name
+        assert seal.encode() not in text, name
         assert key not in text, name
         assert key.hex().encode() not in text, name
+
+
+def test_the_link_that_is_published_is_salted_and_the_salts_are_not(project):
+    """Without them nobody can try inputs, or times, until the link fits."""
+    project.release()
+    published = json.loads((project.out / "release.json").read_bytes())["ledger"]["place"]["link"]
+    found = project.ledger().entries()
+    (settled,) = [entry for entry in found if entry.link == published]
+    assert settled.kind == "settle"
+    salts = {entry.salt for entry in found}
+    assert len(salts) == len(found)
+    assert {len(bytes.fromhex(salt)) for salt in salts} == {16}
+    for path in [*project.out.rglob("*"), *project.run_folder.rglob("*")]:
+        if path.is_file():
+            content = path.read_bytes()
+            assert not [salt for salt in salts if salt.encode() in content], path
+            assert not [salt for salt in salts if bytes.fromhex(salt) in content], path
 
 
 # -- the canary
@@ -232,15 +291,10 @@ def test_a_wrong_value_is_never_quoted_and_its_count_is_never_given(
     assert column in message
     assert "917" not in message
     assert_no_canary(tmp_path, message)
-    reserve, settle = project.ledger().rows(release="town")
-    assert (reserve.kind, settle.kind) == ("reserve", "settle")
-    assert settle.body == {
-        "reservation": reserve.number,
-        "outcome": "returned",
-        "spent": "0",
-        "epsilon": "0",
-        "delta": "0",
-    }
+    reserve, _, settle = found = project.ledger().entries(release="town")
+    assert [entry.kind for entry in found] == ["reserve", "input", "settle"]
+    assert settle.reservation == reserve.position
+    assert settle.body == {"outcome": "returned", "spent": "0", "seen": False}
 
 
 def test_progress_tells_stages_and_parts_only(project):
