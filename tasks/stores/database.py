@@ -28,12 +28,17 @@ SCHEMA_VERSION = "0001"
 _LOCK = 0x6470_6C65_6467_6572
 """The advisory lock of a ledger in PostgreSQL: one database holds one ledger."""
 
-# A writer that is stopped in the middle must not stop everybody: its transaction is ended.
-_POSTGRES_WRITER = (
-    "SET LOCAL synchronous_commit = on",
-    "SET LOCAL lock_timeout = '60s'",
-    "SET LOCAL idle_in_transaction_session_timeout = '60s'",
-    f"SELECT pg_advisory_xact_lock({_LOCK})",
+# In one round trip. A writer that is stopped in the middle must not stop everybody: its transaction
+# is ended. Each statement sees what was committed before it, whatever the server's default is: what
+# was seen before the lock was had is not true any more.
+_POSTGRES_WRITER = "; ".join(
+    (
+        "SET TRANSACTION ISOLATION LEVEL READ COMMITTED",
+        "SET LOCAL synchronous_commit = on",
+        "SET LOCAL lock_timeout = '60s'",
+        "SET LOCAL idle_in_transaction_session_timeout = '60s'",
+        f"SELECT pg_advisory_xact_lock({_LOCK})",
+    )
 )
 
 
@@ -89,8 +94,7 @@ class Database:
             connection = connection.execution_options(writes=True)
             with connection.begin():
                 if self.dialect == "postgresql":
-                    for statement in _POSTGRES_WRITER:
-                        connection.exec_driver_sql(statement)
+                    connection.exec_driver_sql(_POSTGRES_WRITER)
                 rows = Rows(connection, self.signer)
                 yield rows
                 rows.write_totals()
@@ -188,7 +192,7 @@ def _engine(url: str) -> sa.Engine:
         elif parsed.get_backend_name() != "sqlite":
             raise ImportError
         engine = sa.create_engine(parsed, poolclass=sa.NullPool, **options)
-    except (sa.exc.ArgumentError, ImportError):
+    except (sa.exc.ArgumentError, ImportError, ValueError):
         # The URL itself is not shown: it may hold a password where nobody looks for one.
         raise BadInput(
             "DP_RELEASE_LEDGER is not the URL of a ledger that this version can open; write one"

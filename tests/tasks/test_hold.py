@@ -1,0 +1,646 @@
+"""What the holder of a release may write: reservations, inputs, charges, results, the end."""
+
+from __future__ import annotations
+
+import multiprocessing
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dp_core.accounting.composition import NOTHING, RHO_UNITS, Amount
+from dp_core.accounting.events import GaussianEvent
+from dp_core.errors import BadInput, BudgetRefused, StageFailed
+from dp_core.ledger.entries import charge_key
+from dp_core.ledger.receipts import PUBLISHED, first_bad_link
+from dp_core.ledger.session import Step
+from tasks.stores.hold import MOST_ATTEMPTS
+from tasks.stores.ledger import Ledger
+from tests.ledgers import (
+    CURVE,
+    GAUSSIAN,
+    HOME,
+    KEY,
+    LAPLACE,
+    basic,
+    begin,
+    measure,
+    on,
+    open_town,
+    reserve,
+    spend,
+    step,
+    steps_of,
+    zcdp,
+)
+from tests.specs import plan_of
+
+CRUMB = Fraction(1, 10**30)
+
+
+@pytest.fixture
+def ledger(ledger_url):
+    ledger = Ledger(ledger_url)
+    open_town(ledger)
+    return ledger
+
+
+@pytest.fixture
+def hold(ledger):
+    with ledger.hold("first", HOME) as hold:
+        yield hold
+
+
+def amount(main, delta="0"):
+    return Amount(Fraction(main), Fraction(delta))
+
+
+# -- reservations and names
+
+
+def test_a_reservation_takes_its_whole_cost_at_once_and_is_kept_for_the_same_plan(
+    ledger, hold, tmp_path
+):
+    plan = plan_of(tmp_path, privacy=CURVE)
+    held = hold.reserve(plan)
+    assert ledger.account("town").balance.reserved == amount(1, "1e-6")
+    assert ledger.account("town").left == amount(1, "9e-6")
+    assert hold.reserve(plan) == held
+    assert ledger.reservation("first") == hold.reservation() == held
+    assert ledger.account("town").balance.reserved == amount(1, "1e-6")
+    assert dict(held.costs) == dict(plan.costs)
+    assert held.currency == plan.currency
+    ledger.verify()
+
+
+def test_a_hold_reserves_for_its_own_release_only(hold, tmp_path):
+    with pytest.raises(ValueError, match="holds 'first'"):
+        hold.reserve(plan_of(tmp_path, release="second"))
+
+
+def test_another_plan_replaces_one_that_spent_nothing_and_leaves_nothing_reserved(
+    ledger, hold, tmp_path
+):
+    old = hold.reserve(plan_of(tmp_path, privacy="{epsilon: 1.5}"))
+    corrected = plan_of(tmp_path, privacy="{epsilon: 1.25}")
+    ledger.check(corrected)
+    assert hold.reservation() == old
+    held = hold.reserve(corrected)
+    assert held.position > old.position
+    assert ledger.account("town").balance.reserved == amount("1.25")
+    with pytest.raises(StageFailed, match="no longer holds"):
+        hold.charge(old, "x", [step(old, "measure", "x", Fraction(1, 10))])
+    ledger.verify()
+
+
+def test_a_corrected_plan_that_is_refused_leaves_the_old_reservation(hold, tmp_path):
+    old = hold.reserve(plan_of(tmp_path))
+    with pytest.raises(BudgetRefused):
+        hold.reserve(plan_of(tmp_path, privacy="{epsilon: 3}"))
+    assert hold.reservation() == old
+
+
+def test_another_plan_is_refused_once_something_was_charged(ledger, hold, tmp_path):
+    measure(hold, plan_of(tmp_path), ("one_way",))
+    for attempt in (ledger.check, hold.reserve):
+        with pytest.raises(BadInput, match="under way with another plan"):
+            attempt(plan_of(tmp_path, privacy="{epsilon: 0.5}"))
+
+
+@pytest.mark.parametrize("outcome", ["finished", "abandoned"])
+def test_the_name_of_a_release_that_is_over_is_used_for_good(hold, tmp_path, outcome):
+    plan = plan_of(tmp_path)
+    assert hold.settle(measure(hold, plan), outcome).outcome == outcome
+    for other in (plan, plan_of(tmp_path, privacy="{epsilon: 0.5}")):
+        with pytest.raises(BadInput, match=f"that release is {outcome}"):
+            hold.reserve(other)
+
+
+def test_a_name_that_was_given_back_can_be_used_again(ledger, hold, tmp_path):
+    plan = plan_of(tmp_path)
+    first = begin(hold, plan)
+    assert hold.settle(first, "returned").outcome == "returned"
+    assert ledger.account("town").balance.used == NOTHING
+    second = begin(hold, plan)
+    assert second.position > first.position
+    hold.charge(second, "one_way-0", steps_of(plan, "one_way"))
+    assert ledger.releases() == ("first",)
+    ledger.verify(KEY)
+
+
+def test_what_was_charged_is_not_given_back(hold, tmp_path):
+    held = measure(hold, plan_of(tmp_path), ("one_way",))
+    with pytest.raises(ValueError, match="not returned"):
+        hold.settle(held, "returned")
+
+
+def test_a_revision_names_a_finished_release_of_its_account(ledger, tmp_path):
+    spend(ledger, plan_of(tmp_path, privacy="{epsilon: 0.5}"))
+    reserve(ledger, plan_of(tmp_path, privacy="{epsilon: 0.5}", release="second"))
+    text = "select: {method: fixed, cliques: [[a, b]]}\nrevises: "
+    for wrong in ("second", "nobody"):
+        with pytest.raises(BadInput, match=f"{wrong!r} is no finished release"):
+            reserve(ledger, plan_of(tmp_path, text + wrong, release="third"))
+    revision = plan_of(tmp_path, text + "first", release="third", privacy="{epsilon: 0.5}")
+    held = reserve(ledger, revision)
+    receipts = ledger.receipts(held)
+    assert receipts[0].body["revises"] == "first"
+    assert ledger.account("town").balance.used == amount("1.5")
+    ledger.verify()
+
+
+# -- refusals
+
+
+def test_a_refusal_says_what_was_asked_what_is_left_and_what_used_it_and_when(
+    ledger, tmp_path, monkeypatch
+):
+    on(monkeypatch, "2026-11-20")
+    spend(ledger, plan_of(tmp_path, privacy="{epsilon: 0.25}"))
+    on(monkeypatch, "2026-11-21")
+    reserve(ledger, plan_of(tmp_path, release="second", privacy="{epsilon: 1.25}"))
+    before = ledger.verify()
+    third = plan_of(tmp_path, release="third", privacy="{epsilon: 0.75}")
+    for attempt in (ledger.check, lambda plan: reserve(ledger, plan)):
+        with pytest.raises(BudgetRefused) as refused:
+            attempt(third)
+        message = refused.value.message
+        assert "asks for epsilon 0.75" in message
+        assert "has 0.5 left of 2" in message
+        assert "first (0.25 on 2026-11-20)" in message
+        assert "second (1.25 on 2026-11-21, unfinished)" in message
+        assert "The largest privacy.epsilon that still fits is 0.5." in message
+    assert ledger.verify() == before
+
+
+def test_who_used_it_are_the_latest_few(ledger, tmp_path):
+    for number in range(7):
+        reserve(ledger, plan_of(tmp_path, release=f"r{number}", privacy="{epsilon: 0.25}"))
+    with pytest.raises(BudgetRefused) as refused:
+        reserve(ledger, plan_of(tmp_path, release="last"))
+    message = refused.value.message
+    assert "r1 (" not in message
+    assert all(f"r{number} (" in message for number in range(2, 7))
+    assert "and earlier ones" in message
+
+
+def test_delta_is_refused_by_itself_and_the_largest_one_fits(ledger, tmp_path):
+    ledger.raise_account("town", delta=Fraction("2e-5") / 3 * 2, by="officer", reason="test")
+    with pytest.raises(BudgetRefused, match=r"asks for delta 0\.0001") as refused:
+        reserve(ledger, plan_of(tmp_path, privacy="{epsilon: 1, delta: 1e-4}"))
+    largest = advised(refused.value, "delta")
+    assert largest == "1.33333e-05"
+    reserve(ledger, plan_of(tmp_path, privacy=f"{{epsilon: 1, delta: {largest}}}"))
+
+
+def advised(refused, what="epsilon"):
+    return (
+        refused.message.partition(f"privacy.{what} that still fits is ")[2]
+        .split(";")[0]
+        .strip(". ")
+    )
+
+
+@pytest.mark.parametrize("text", [LAPLACE, GAUSSIAN], ids=["laplace", "gaussian"])
+@pytest.mark.parametrize("terms", [basic("2/3"), zcdp("2/3")], ids=["basic", "zcdp"])
+def test_the_largest_epsilon_fits_and_one_percent_more_does_not(tmp_path, ledger, terms, text):
+    open_town(ledger, "village", terms)
+
+    def plan(epsilon, name):
+        privacy = f"{{epsilon: {epsilon}, delta: 1e-6}}"
+        return plan_of(tmp_path, text, account="village", release=name, privacy=privacy)
+
+    reserve(ledger, plan("0.07", "first"))
+    with pytest.raises(BudgetRefused) as refused:
+        ledger.check(plan("3", "second"))
+    largest = Fraction(advised(refused.value))
+    assert 0 < largest < 1
+    with pytest.raises(BudgetRefused):
+        ledger.check(plan(float(largest * Fraction("1.01")), "second"))
+    reserve(ledger, plan(float(largest), "second"))
+    ledger.verify()
+
+
+def test_the_largest_epsilon_fits_in_every_account_that_pays(ledger, tmp_path):
+    open_town(ledger, "country", basic("0.25"))
+    open_town(ledger, "county", basic("0.5"), within="country")
+
+    def plan(epsilon):
+        return plan_of(tmp_path, LAPLACE, account="county", privacy=f"{{epsilon: {epsilon}}}")
+
+    with pytest.raises(BudgetRefused, match=r"'county' has 0\.5 left") as refused:
+        ledger.check(plan(1))
+    assert advised(refused.value) == "0.25"
+    ledger.check(plan(advised(refused.value)))
+
+
+def test_in_split_mode_the_sets_that_fit_are_told(ledger, tmp_path):
+    def plan(epsilon, sets):
+        text = LAPLACE + f"synthesize: {{mode: split, sets: {sets}}}\n"
+        return plan_of(tmp_path, text, privacy=f"{{epsilon: {epsilon}}}")
+
+    with pytest.raises(BudgetRefused) as refused:
+        ledger.check(plan(4, 8))
+    message = refused.value.message
+    assert (
+        "largest privacy.epsilon that still fits is 2; with it, synthesize.sets: 4 keeps" in message
+    )
+    ledger.check(plan(2, 4))
+
+
+def test_other_neighbours_than_the_accounts_are_refused(ledger, tmp_path):
+    plan = plan_of(tmp_path, privacy="{epsilon: 1, neighbours: replace-one}")
+    with pytest.raises(BudgetRefused, match=r"set privacy\.neighbours to add-remove"):
+        reserve(ledger, plan)
+
+
+# -- charges
+
+
+def test_the_charges_of_a_plan_sum_to_it_exactly(ledger, hold, tmp_path):
+    plan = plan_of(tmp_path, LAPLACE, privacy="{epsilon: 1/3}")
+    held = measure(hold, plan)
+    assert sum(charge.cost for charge in hold.charges(held)) == plan.currency.limit
+    assert ledger.spent_by(held) == {stage: cost for stage, cost in plan.costs.items() if cost}
+    assert hold.settle(held, "finished").outcome == "finished"
+    assert ledger.account("town").balance.spent == amount("1/3")
+    assert ledger.head().body == {"outcome": "finished", "spent": "1/3", "seen": True}
+    ledger.verify(KEY)
+
+
+def test_the_key_of_a_charge_is_what_is_measured_and_no_process(ledger, hold, tmp_path):
+    plan = plan_of(tmp_path)
+    held = measure(hold, plan, ("one_way",))
+    found = ledger.entries(kinds=("charge",), release="first")
+    expected = [
+        charge_key("first", "one_way", each.name, "input of first", plan.hash)
+        for each in steps_of(plan, "one_way")
+    ]
+    assert [entry.key for entry in found] == expected
+    assert {entry.reservation for entry in found} == {held.position}
+    different = [
+        ("second", "one_way", "a", "input", "plan"),
+        ("first", "measure", "a", "input", "plan"),
+        ("first", "one_way", "b", "input", "plan"),
+        ("first", "one_way", "a", "other", "plan"),
+        ("first", "one_way", "a", "input", "other"),
+        ("first", "one_way", "a", "input", "plan"),
+    ]
+    assert len({charge_key(*values) for values in different}) == 6
+
+
+def test_nothing_is_charged_before_the_input_is_known(hold, tmp_path):
+    plan = plan_of(tmp_path)
+    held = hold.reserve(plan)
+    with pytest.raises(StageFailed, match="not bound to its input"):
+        hold.charge(held, "one_way-0", steps_of(plan, "one_way"))
+    assert hold.charges(held) == ()
+
+
+def test_a_stage_spends_its_own_budget_and_not_the_others(ledger, hold, tmp_path):
+    held = begin(hold, plan_of(tmp_path))
+    before = ledger.verify()
+    whole = held.costs["one_way"]
+    with pytest.raises(BudgetRefused, match=r"Stage 'one_way' .* asks for"):
+        hold.charge(held, "x", [step(held, "one_way", "a", whole + CRUMB)])
+    with pytest.raises(BudgetRefused):
+        hold.charge(held, "x", [step(held, "one_way", name, whole / 2 + CRUMB) for name in "ab"])
+    with pytest.raises(BudgetRefused):
+        hold.charge(held, "x", [step(held, "checks", "a", CRUMB)])
+    good_and_bad = [step(held, "one_way", "a", CRUMB), step(held, "select", "b", CRUMB)]
+    with pytest.raises(BudgetRefused):
+        hold.charge(held, "x", good_and_bad)
+    assert ledger.verify() == before
+    hold.charge(held, "x", [step(held, "one_way", "a", whole)])
+    with pytest.raises(BudgetRefused, match="has 0 left"):
+        hold.charge(held, "y", [step(held, "one_way", "b", CRUMB)])
+    ledger.verify()
+
+
+def test_an_event_that_costs_more_than_is_set_aside_is_refused(hold, tmp_path):
+    held = begin(hold, plan_of(tmp_path, GAUSSIAN, privacy=CURVE))
+    cost = held.costs["one_way"]
+    cheap = held.currency.noise_event(cost, l1=1, l2_squared=1)
+    louder = GaussianEvent(cheap.scale * Fraction(999_999, 10**6), 1)
+    with pytest.raises(ValueError, match="costs more"):
+        hold.charge(held, "x", [Step("one_way", "a", cost, louder, (2,))])
+    with pytest.raises(ValueError, match="no budget"):
+        hold.charge(held, "x", [Step("one_way", "a", Fraction(0), cheap, (2,))])
+    assert hold.charges(held) == ()
+
+
+def test_a_batch_is_paid_once_and_only_for_the_same_steps(hold, tmp_path):
+    plan = plan_of(tmp_path)
+    held = begin(hold, plan)
+    steps = steps_of(plan, "one_way")
+    first = hold.charge(held, "one_way-0", steps)
+    assert hold.charge(held, "one_way-0", steps) == first
+    assert sum(charge.cost for charge in hold.charges(held)) == held.costs["one_way"]
+    for other in (steps[:-1], list(reversed(steps))):
+        with pytest.raises(StageFailed, match="charged for other measurements"):
+            hold.charge(held, "one_way-0", other)
+
+
+def test_a_step_is_charged_once_whatever_its_batch_is_called(hold, tmp_path):
+    held = begin(hold, plan_of(tmp_path))
+    small = held.costs["measure"] / 4
+    hold.charge(held, "one", [step(held, "measure", "a", small)])
+    with pytest.raises(StageFailed, match="already holds this entry"):
+        hold.charge(held, "two", [step(held, "measure", "a", small)])
+    twice = [step(held, "measure", "b", small)] * 2
+    with pytest.raises(StageFailed, match="already holds this entry"):
+        hold.charge(held, "three", twice)
+    assert len(hold.charges(held)) == 1
+
+
+def test_a_result_is_committed_once_and_then_not_drawn_again(hold, tmp_path):
+    held = measure(hold, plan_of(tmp_path), ("one_way",))
+    with pytest.raises(StageFailed, match="already holds"):
+        hold.commit(held, "one_way-0", "1" * 64)
+    with pytest.raises(StageFailed, match="is committed"):
+        hold.attempt(held, "one_way-0")
+    with pytest.raises(ValueError, match="was not charged"):
+        hold.attempt(held, "measure-0")
+
+
+def test_attempts_are_counted_and_end_with_a_person(ledger, hold, tmp_path):
+    plan = plan_of(tmp_path)
+    held = begin(hold, plan)
+    hold.charge(held, "one_way-0", steps_of(plan, "one_way"))
+    for attempt in range(2, MOST_ATTEMPTS + 1):
+        hold.attempt(held, "one_way-0")
+        assert {charge.attempts for charge in hold.charges(held)} == {attempt}
+    with pytest.raises(StageFailed, match="without a person"):
+        hold.attempt(held, "one_way-0")
+    ledger.verify()
+
+
+def test_nothing_is_added_to_a_release_that_is_over(ledger, hold, tmp_path):
+    plan = plan_of(tmp_path)
+    held = measure(hold, plan, ("one_way",))
+    hold.settle(held, "abandoned")
+    before = ledger.verify()
+    for attempt in (
+        lambda: hold.bind_input(held, "input of first", KEY),
+        lambda: hold.charge(held, "measure-0", steps_of(plan, "measure")),
+        lambda: hold.commit(held, "measure-0", "0" * 64),
+        lambda: hold.attempt(held, "one_way-0"),
+        lambda: hold.settle(held, "finished"),
+    ):
+        with pytest.raises(StageFailed, match="no longer holds"):
+            attempt()
+    assert ledger.verify() == before
+
+
+# -- the end
+
+
+def test_pure_epsilon_that_was_not_charged_goes_back_exactly(ledger, hold, tmp_path):
+    plan = plan_of(tmp_path, LAPLACE, privacy="{epsilon: 1/7, delta: 1e-6}")
+    assert plan.currency.kind == "pure"
+    hold.settle(measure(hold, plan, ("one_way",)), "abandoned")
+    account = ledger.account("town")
+    assert account.balance.spent == amount(plan.costs["one_way"])
+    assert account.balance.reserved == NOTHING
+
+
+def test_on_a_curve_stopping_after_a_result_was_seen_returns_nothing(ledger, hold, tmp_path):
+    """The epsilon of a part holds for a part that was fixed beforehand, not chosen by looking."""
+    plan = plan_of(tmp_path, GAUSSIAN, privacy=CURVE)
+    assert plan.currency.kind == "gaussian"
+    hold.settle(measure(hold, plan, ("one_way",)), "abandoned")
+    assert ledger.account("town").balance.spent == amount(1, "1e-6")
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_on_a_curve_what_was_charged_costs_its_own_part_only_if_it_was_never_stored(
+    ledger, hold, tmp_path, stored
+):
+    plan = plan_of(tmp_path, GAUSSIAN, privacy=CURVE)
+    held = begin(hold, plan)
+    hold.charge(held, "one_way-0", steps_of(plan, "one_way"))
+    hold.settle(held, "abandoned", stored=stored)
+    spent = ledger.account("town").balance.spent
+    part = plan.currency.epsilon(plan.costs["one_way"], Fraction("1e-6"))
+    assert part < 1
+    assert spent == amount(1 if stored else part, "1e-6")
+
+
+def test_on_a_curve_another_home_cannot_know_that_nothing_was_stored(ledger, tmp_path):
+    plan = plan_of(tmp_path, GAUSSIAN, privacy=CURVE)
+    with ledger.hold("first", HOME) as hold:
+        held = begin(hold, plan)
+        hold.charge(held, "one_way-0", steps_of(plan, "one_way"))
+    with ledger.hold("first", "another home") as hold:
+        hold.settle(held, "abandoned", stored=False)
+    assert ledger.account("town").balance.spent == amount(1, "1e-6")
+    ledger.verify()
+
+
+@pytest.mark.parametrize("text", [LAPLACE, GAUSSIAN], ids=["laplace", "gaussian"])
+def test_in_a_zcdp_account_a_release_takes_the_rho_of_its_events_seen_or_not(
+    ledger, tmp_path, text
+):
+    open_town(ledger, "village", zcdp("5"))
+    plan = plan_of(tmp_path, text, account="village", privacy="{epsilon: 0.5, delta: 1e-6}")
+    held = spend(ledger, plan, "abandoned", ("one_way",))
+    rho = sum(each.event.rho() for each in steps_of(plan, "one_way"))
+    account = ledger.account("village")
+    spent = account.balance.spent
+    assert spent.delta == 0
+    assert rho <= spent.main <= rho + Fraction(len(ledger.charges(held)), RHO_UNITS)
+    assert spent.main < account.terms.promised(plan.currency, held.epsilon, held.delta).main
+    assert account.balance.reserved == NOTHING
+    ledger.verify()
+
+
+def test_a_result_without_any_charge_keeps_the_whole_promise_spent(ledger, hold, tmp_path):
+    """So it is after a backup was restored that knows neither charge nor commit."""
+    hold.settle(begin(hold, plan_of(tmp_path, LAPLACE)), "abandoned", stored=True)
+    assert ledger.account("town").balance.spent == amount(1)
+    ledger.verify()
+
+
+# -- inputs
+
+
+def test_an_input_belongs_to_one_account(ledger, hold, tmp_path):
+    open_town(ledger, "village")
+    first = hold.reserve(plan_of(tmp_path))
+    hold.bind_input(first, "hash", KEY)
+    hold.bind_input(first, "hash", KEY)
+    with ledger.hold("other", HOME) as other_hold:
+        other = other_hold.reserve(plan_of(tmp_path, release="other", account="village"))
+        with pytest.raises(BadInput, match=r"belongs to account 'town' \(release 'first'\)"):
+            other_hold.bind_input(other, "hash", KEY)
+        other_hold.bind_input(other, "another hash", KEY)
+    with ledger.hold("third", HOME) as third_hold:
+        third = third_hold.reserve(plan_of(tmp_path, release="third"))
+        third_hold.bind_input(third, "hash", KEY)
+    assert len(ledger.entries(kinds=("input",))) == 3
+    ledger.verify(KEY)
+
+
+def test_a_release_keeps_its_input(hold, tmp_path):
+    held = hold.reserve(plan_of(tmp_path))
+    hold.bind_input(held, "hash", KEY)
+    with pytest.raises(BadInput, match="changed since it began"):
+        hold.bind_input(held, "another hash", KEY)
+
+
+def test_a_home_with_another_key_cannot_pass_known_data_for_new(ledger, hold, tmp_path):
+    open_town(ledger, "village")
+    first = hold.reserve(plan_of(tmp_path))
+    hold.bind_input(first, "hash under k", KEY)
+    with pytest.raises(StageFailed, match="another key than this home's"):
+        hold.bind_input(first, "hash under k", b"l" * 32)
+    with ledger.hold("other", "another home") as other_hold:
+        other = other_hold.reserve(plan_of(tmp_path, release="other", account="village"))
+        with pytest.raises(StageFailed, match="another key than this home's"):
+            other_hold.bind_input(other, "hash under l", b"l" * 32)
+
+
+def test_a_release_is_carried_on_in_the_home_that_bound_its_input(ledger, tmp_path):
+    """Two homes may share a ledger and its key; results lie in one of them."""
+    plan = plan_of(tmp_path)
+    with ledger.hold("first", HOME) as hold:
+        held = hold.reserve(plan)
+    with ledger.hold("first", "another home") as hold:
+        assert hold.reserve(plan) == held
+        hold.bind_input(held, "hash", KEY)
+        hold.charge(held, "one_way-0", steps_of(plan, "one_way"))
+    before = ledger.verify(KEY)
+    with ledger.hold("first", HOME) as hold:
+        for attempt in (
+            lambda: hold.bind_input(held, "hash", KEY),
+            lambda: hold.charge(held, "one_way-0", steps_of(plan, "one_way")),
+            lambda: hold.charge(held, "measure-0", steps_of(plan, "measure")),
+        ):
+            with pytest.raises(StageFailed, match="begun in another home"):
+                attempt()
+    assert ledger.verify(KEY) == before
+
+
+def test_the_hash_of_an_input_is_in_no_receipt_that_is_published(ledger, hold, tmp_path):
+    plan = plan_of(tmp_path)
+    held = hold.reserve(plan)
+    hold.bind_input(held, "canary", KEY)
+    hold.charge(held, "one_way-0", steps_of(plan, "one_way"))
+    hold.attempt(held, "one_way-0")
+    hold.commit(held, "one_way-0", "0" * 64)
+    settled = hold.settle(held, "abandoned")
+    receipts = ledger.receipts(settled)
+    assert {receipt.kind for receipt in receipts} == set(PUBLISHED)
+    assert [receipt.number for receipt in receipts] == list(range(1, len(receipts) + 1))
+    assert all("canary" not in str(receipt.to_json()) for receipt in receipts)
+    assert first_bad_link(receipts) is None
+
+
+@pytest.mark.parametrize("attempts", [0, 3])
+def test_published_receipts_tell_neither_the_time_of_day_nor_what_else_is_there(
+    tmp_path, monkeypatch, attempts
+):
+    """Each says how the confidential stages went; none may reach a receipt or its hash."""
+
+    def hashes(name, clock, attempts):
+        folder = tmp_path / name
+        folder.mkdir()
+        on(monkeypatch, "2026-11-20", clock)
+        ledger = Ledger(f"sqlite:///{folder / 'ledger.db'}")
+        open_town(ledger)
+        plan = plan_of(folder)
+        with ledger.hold("first", HOME) as hold:
+            if attempts:
+                open_town(ledger, "village")
+                hold.settle(begin(hold, plan), "returned")
+            held = begin(hold, plan)
+            hold.charge(held, "one_way-0", steps_of(plan, "one_way"))
+            for _ in range(attempts):
+                hold.attempt(held, "one_way-0")
+            hold.commit(held, "one_way-0", "0" * 64)
+            settled = hold.settle(held, "abandoned")
+        return [receipt.hash for receipt in ledger.receipts(settled)]
+
+    assert hashes("morning", "08:00:00", 0) == hashes("night", "23:59:59", attempts)
+
+
+# -- many at once
+
+
+def _reserve_one(url, folder, number, start, results):
+    plan = plan_of(folder / f"p{number}", release=f"r{number}", privacy="{epsilon: 1}")
+    start.wait()
+    ledger = Ledger(url)
+    try:
+        open_town(ledger)
+        opened = True
+    except BadInput:
+        opened = False
+    try:
+        reserve(ledger, plan)
+        results.put((opened, True, ledger.identity()))
+    except BudgetRefused:
+        results.put((opened, False, ledger.identity()))
+
+
+def test_processes_that_begin_at_once_make_one_ledger_and_share_one_budget(ledger_url, tmp_path):
+    context = multiprocessing.get_context("spawn")
+    start, results = context.Barrier(4), context.Queue()
+    workers = [
+        context.Process(target=_reserve_one, args=(ledger_url, tmp_path, number, start, results))
+        for number in range(4)
+    ]
+    for worker in workers:
+        worker.start()
+    answers = [results.get(timeout=120) for _ in workers]
+    for worker in workers:
+        worker.join(timeout=60)
+        assert worker.exitcode == 0
+    assert sum(opened for opened, _, _ in answers) == 1
+    assert sum(granted for _, granted, _ in answers) == 2
+    ledger = Ledger(ledger_url)
+    assert {identity for _, _, identity in answers} == {ledger.identity()}
+    assert ledger.account("town").left.main == 0
+    assert [entry.kind for entry in ledger.entries()] == ["ledger", "open", "reserve", "reserve"]
+    ledger.verify()
+
+
+actions = st.lists(
+    st.tuples(
+        st.sampled_from(["reserve", "charge", "settle"]),
+        st.integers(0, 3),
+        st.integers(1, 12),
+    ),
+    max_size=14,
+)
+
+
+@settings(max_examples=8)
+@given(actions=actions)
+def test_no_sequence_of_events_spends_more_than_the_total(tmp_path_factory, actions):
+    folder = tmp_path_factory.mktemp("sequence")
+    ledger = Ledger(f"sqlite:///{folder / 'ledger.db'}")
+    open_town(ledger, terms=basic("1", "0"))
+    held = {}
+    charged = Fraction(0)
+    for count, (action, which, size) in enumerate(actions):
+        name = f"r{which}"
+        try:
+            with ledger.hold(name, HOME) as hold:
+                if action == "reserve":
+                    plan = plan_of(folder, release=name, privacy=f"{{epsilon: {size}/12}}")
+                    held[name] = begin(hold, plan)
+                elif name in held and action == "charge":
+                    cost = Fraction(size, 24)
+                    asked = step(held[name], "measure", f"t{count}", cost)
+                    hold.charge(held[name], f"b{count}", [asked])
+                    charged += cost
+                elif name in held:
+                    hold.settle(held[name], "abandoned")
+        except (BudgetRefused, BadInput, StageFailed):
+            pass
+        account = ledger.account("town")
+        assert account.left.main >= 0
+        assert charged <= account.balance.used.main <= 1
+    ledger.verify()
