@@ -27,6 +27,16 @@ from dp_core.ledger.receipts import PUBLISHED, START, Receipt, make_receipt
 from dp_core.ledger.signing import Signer
 from tasks.stores.tables import ENTRIES, TOTALS
 
+# Built once: each is executed for every charge.
+_ADD = sa.insert(ENTRIES)
+_HAS = sa.select(ENTRIES.c.position).where(ENTRIES.c.key == sa.bindparam("wanted")).limit(1)
+_TOTAL = (
+    sa.select(TOTALS.c.value)
+    .where(TOTALS.c.subject == sa.bindparam("subject"))
+    .order_by(TOTALS.c.position.desc())
+    .limit(1)
+)
+
 
 class Rows:
     """Entries and running totals inside one transaction; the database's `Book`."""
@@ -43,7 +53,12 @@ class Rows:
         self._written: dict[str, tuple[int, str]] = {}
         self._last: tuple[int, str, str] | None = None
         self._keys: set[str] | None = None
+        # What was read stays true until this transaction itself adds to it: nobody else writes.
+        self._totals: dict[str, str | None] = {}
+        self._charters: dict[str, Charter | None] = {}
         self._promises: dict[int, Promise] = {}
+        self._present: set[str] = set()
+        self._receipts: dict[int | None, tuple[int, str]] = {}
 
     # -- finding entries
 
@@ -154,13 +169,18 @@ class Rows:
         """Return a running total as it was last written, None if it never was."""
         if subject in self._written:
             return self._written[subject][1]
-        query = sa.select(TOTALS.c.value).where(TOTALS.c.subject == subject)
-        query = query.order_by(TOTALS.c.position.desc()).limit(1)
-        found = self.connection.execute(query).scalar()
-        return None if found is None else str(found)
+        if subject not in self._totals:
+            found = self.connection.execute(_TOTAL, {"subject": subject}).scalar()
+            self._totals[subject] = None if found is None else str(found)
+        return self._totals[subject]
 
     def charter(self, account: str) -> Charter | None:
         """Return an account, None if there is none of that name."""
+        if account not in self._charters:
+            self._charters[account] = self._read_charter(account)
+        return self._charters[account]
+
+    def _read_charter(self, account: str) -> Charter | None:
         found = self.find(account=account, kinds=OF_ACCOUNT)
         if not found:
             return None
@@ -200,8 +220,11 @@ class Rows:
 
     def has(self, key: str) -> bool:
         """Return whether an entry with that unique key is there."""
-        query = sa.select(ENTRIES.c.position).where(ENTRIES.c.key == key).limit(1)
-        return self.connection.execute(query).scalar() is not None
+        if key not in self._present:
+            if self.connection.execute(_HAS, {"wanted": key}).scalar() is None:
+                return False
+            self._present.add(key)
+        return True
 
     def charged(self, reservation: int, batch: str) -> bool:
         """Return whether a reservation was charged for a batch."""
@@ -267,10 +290,14 @@ class Rows:
                 " `dp-release ledger verify` checks what is there."
             )
         after = changes(entry, self)
-        self.connection.execute(sa.insert(ENTRIES).values(**_columns(entry)))
+        self.connection.execute(_ADD, _columns(entry))
         self._last = position, entry.link, recorded
         if kind == "key":
             self._keys = None
+        if kind in OF_ACCOUNT:
+            self._charters.pop(account, None)
+        if kind in PUBLISHED:
+            self._receipts[reservation] = number, receipt.hash
         self._written |= {subject: (position, value) for subject, value in after.items()}
         return entry
 
@@ -306,12 +333,16 @@ class Rows:
         # not tell that an earlier attempt was stopped, as by a file that broke the schema.
         if kind == "reserve":
             return 1, START
-        query = sa.select(ENTRIES.c.number, ENTRIES.c.hash)
-        query = query.where(ENTRIES.c.reservation == reservation)
-        found = self.connection.execute(query.order_by(ENTRIES.c.number.desc()).limit(1)).first()
-        if found is None:
-            raise ValueError(f"Reservation {reservation} does not exist.")
-        return found.number + 1, found.hash
+        if reservation not in self._receipts:
+            query = sa.select(ENTRIES.c.number, ENTRIES.c.hash)
+            query = query.where(ENTRIES.c.reservation == reservation)
+            query = query.order_by(ENTRIES.c.number.desc()).limit(1)
+            found = self.connection.execute(query).first()
+            if found is None:
+                raise ValueError(f"Reservation {reservation} does not exist.")
+            self._receipts[reservation] = found.number, found.hash
+        number, previous = self._receipts[reservation]
+        return number + 1, previous
 
     def _signed(self, entry: Entry) -> Entry:
         if self._keys is None:
