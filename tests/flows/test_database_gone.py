@@ -1,0 +1,167 @@
+"""A database that goes away in mid-release: one sentence, exit code 4, and nothing is lost."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from dp_core.bundle.verification import verify
+from tests.flows.conftest import make_project
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick")]
+ROOT = Path(__file__).parents[2]
+
+# A process of its own: what it held is free as soon as it has ended, as in real life.
+RUN = """
+import os, signal, sys, time
+from pathlib import Path
+import psycopg
+from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
+from flows import cli, release
+from tasks import expectations
+from tasks.stores import session
+from tasks.stores.rows import Rows
+
+class Suite:  # Great Expectations takes seconds to import, and our own counts stop a file as well
+    rules = ()
+    def __init__(self, schema): ...
+    def judge(self, profiles): return set()
+
+expectations.Suite = Suite
+server, marker = int(sys.argv.pop(1)), Path(sys.argv.pop(1))
+kind, moment = sys.argv.pop(1), sys.argv.pop(1)
+
+def stop_server():
+    if marker.exists():
+        return
+    marker.touch()
+    os.kill(server, signal.SIGQUIT)
+    status = Path(f"/proc/{server}/stat")
+    while status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z":
+        time.sleep(0.01)
+
+def append(self, row_kind, *args, original=Rows.append, **values):
+    if (row_kind, moment) == (kind, "before"):
+        stop_server()
+    entry = original(self, row_kind, *args, **values)
+    if row_kind == kind and moment == "written":
+        stop_server()
+    if row_kind == kind and moment == "unheard":
+        PGDialect_psycopg.do_commit = unheard
+    return entry
+
+def unheard(self, connection, original=PGDialect_psycopg.do_commit):
+    original(self, connection)
+    PGDialect_psycopg.do_commit = original
+    stop_server()
+    raise psycopg.OperationalError("the server closed the connection unexpectedly")
+
+def draw(*args, original=session._draw_and_store, **named):
+    if (kind, moment) == ("draw", "before"):
+        stop_server()
+    original(*args, **named)
+    if (kind, moment) == ("draw", "stored"):
+        stop_server()
+
+Rows.append = append
+session._draw_and_store = draw
+
+def without_engine(spec, out, dask=None, keep_confidential=False):
+    release.carry_out(Path(spec), Path(out), perform=lambda stage, run: stage.fn(run))
+
+release.release = without_engine
+cli.main()
+"""
+
+POINTS = {
+    # When the server goes away, and how many results are drawn anew for it. A result that had not
+    # got its name was seen by nobody.
+    "the reservation is written": ("reserve", "written", 0),
+    "nothing is charged": ("charge", "before", 0),
+    "the charge is written": ("charge", "written", 0),
+    "the charge is kept, and nobody hears of it": ("charge", "unheard", 1),
+    "noise is about to be drawn": ("draw", "before", 0),
+    "the result is stored": ("draw", "stored", 0),
+    "nothing is committed": ("commit", "before", 0),
+    "the commit is written": ("commit", "written", 0),
+    "the commit is kept, and nobody hears of it": ("commit", "unheard", 0),
+    "the settlement is written": ("settle", "written", 0),
+    "the settlement is kept, and nobody hears of it": ("settle", "unheard", 0),
+}
+
+
+@pytest.fixture
+def project(tmp_path, home, postgres_url, monkeypatch):
+    monkeypatch.setenv("DP_RELEASE_LEDGER", postgres_url)
+    return make_project(tmp_path / "work", home)
+
+
+def results(project):
+    folder = project.run_folder / "public/noisy"
+    return {path.name: path.read_bytes() for path in folder.glob("*.noise")}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the run looks into /proc for the server")
+@pytest.mark.parametrize("when", POINTS)
+def test_a_database_that_goes_away_stops_a_release_and_its_return_lets_it_go_on(
+    project, postgres_server, command, tmp_path, when
+):
+    kind, moment, again = POINTS[when]
+    marker = tmp_path / "stopped"
+    words = [postgres_server.pid, marker, kind, moment, "run", project.spec, "--out", project.out]
+    stopped = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", RUN, *map(str, words)],
+        env={**os.environ, "DP_RELEASE_HOME": str(project.home), "PYTHONPATH": str(ROOT)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert marker.exists(), stopped.stderr
+    assert postgres_server.pid is None
+    assert stopped.returncode == 4, stopped.stderr
+    last = stopped.stderr.splitlines()[-1]
+    assert last.startswith("dp-release: The ledger at ")
+    assert "did not answer" in last
+    assert "resume" in last
+    assert stopped.stderr.count("dp-release: ") == 1
+    assert "Traceback" not in stopped.stderr
+    assert not project.out.exists()
+    stored = results(project)
+
+    # A release that did not get so far as a folder of its own is begun again by `run`.
+    begun = project.run_folder.exists()
+    words = ["resume", "town"] if begun else ["run", project.spec, "--out", project.out]
+    answer = command(*words)  # while the server is still away
+    assert answer.code == 4
+    assert answer.err.splitlines()[-1].startswith("dp-release: The ledger at ")
+    assert "Traceback" not in answer.err
+
+    postgres_server.start()
+    answer = command(*words)
+    assert (answer.code, "Traceback" in answer.err) == (0, False), answer.err
+    assert_exact(project)
+    assert {name: results(project)[name] for name in stored} == stored
+    assert project.attempts() == again
+
+
+def assert_exact(project):
+    """The bundle verifies, and the ledger holds exactly what the plan says, once."""
+    assert verify(project.out).passed
+    ledger = project.ledger()
+    reservation = ledger.reservation("town")
+    charges = ledger.charges(reservation)
+    assert len({(charge.stage, charge.step) for charge in charges}) == len(charges)
+    assert sum((charge.cost for charge in charges), Fraction(0)) == reservation.currency.limit
+    assert all(charge.result for charge in charges)
+    assert reservation.outcome == "finished"
+    kinds = Counter(project.kinds())
+    assert (kinds["reserve"], kinds["settle"]) == (1, 1)
+    balance = ledger.account("town").balance
+    assert (balance.spent.main, balance.reserved.main) == (1, 0)
+    ledger.verify()
+    assert not (project.run_folder / "confidential").exists()
