@@ -3,13 +3,10 @@
 The workers are real processes on this machine, killed while they count.
 """
 
-import logging
-import os
-import signal
 import time
-from collections import Counter
 from contextlib import contextmanager
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -24,13 +21,13 @@ from dp_core.noise import gaussian, laplace
 from tasks import cluster as cluster_module
 from tasks.cluster import dask_client
 from tasks.dask_counter import DaskCounter
+from tests.workers import can_draw, local_cluster, meanwhile, trapped_cluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
 DOMAIN = Domain(("a", "b", "c"), (3, 7, 20))
 CLIQUES = [(), ("a",), ("c", "b"), ("a", "b")]
 CHUNKS = 8
-SECONDS = 60
 
 
 @pytest.fixture
@@ -43,89 +40,9 @@ def store(tmp_path):
     return store
 
 
-@contextmanager
-def local_cluster(folder, workers):
-    from distributed import LocalCluster
-
-    with LocalCluster(
-        n_workers=workers,
-        threads_per_worker=1,
-        processes=True,
-        host="127.0.0.1",
-        dashboard_address=None,
-        local_directory=str(folder / "dask"),
-        silence_logs=logging.CRITICAL,
-    ) as cluster:
-        yield cluster
-
-
 @pytest.fixture
 def trapped(tmp_path):
-    """Return a context manager: a client whose workers stop at their n-th chunk, and the trap."""
-
-    @contextmanager
-    def make(workers, *, at):
-        from tests.tasks.worker_trap import Trap
-
-        folder = tmp_path / "trap"
-        folder.mkdir()
-        with (
-            local_cluster(tmp_path, workers) as cluster,
-            dask_client(cluster.scheduler_address) as client,
-        ):
-            client.register_plugin(Trap(folder, at=at))
-            yield Killer(cluster, client, folder)
-
-    return make
-
-
-class Killer:
-    """Kills workers that the trap holds."""
-
-    def __init__(self, cluster, client, folder):
-        self.cluster, self.client, self.folder = cluster, client, folder
-        self.killed = []
-
-    def held(self, workers):
-        """Return the processes of all workers, once each is held in mid-count."""
-        return [int(path.name.split("-")[1]) for path in self._wait_for("held-*", workers)]
-
-    def begun(self):
-        """Return how often each chunk was begun."""
-        return Counter(int(path.read_text()) for path in self.folder.glob("begun-*"))
-
-    def begun_by(self, pid):
-        return {int(path.read_text()) for path in self.folder.glob(f"begun-{pid}-*")}
-
-    def kill(self, pid):
-        os.kill(pid, signal.SIGKILL)
-        self.killed.append(pid)
-
-    def go(self):
-        (self.folder / "go").touch()
-
-    def no_more_workers(self):
-        """Let nobody start a worker for one that dies."""
-        for nanny in self.cluster.workers.values():
-            nanny.auto_restart = False
-
-    def _wait_for(self, pattern, number):
-        deadline = time.monotonic() + SECONDS
-        while len(found := list(self.folder.glob(pattern))) < number:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        return found
-
-
-@contextmanager
-def meanwhile(work):
-    """Do something in a thread while the block waits for its counts; its failure is ours."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(1) as pool:
-        done = pool.submit(work)
-        yield
-        done.result(SECONDS)
+    return partial(trapped_cluster, tmp_path)
 
 
 @contextmanager
@@ -185,8 +102,6 @@ def test_a_lost_worker_changes_no_count(store, trapped, workers, at):
 def test_a_worker_lost_in_mid_count_changes_no_released_value_and_draws_nothing_twice(
     store, trapped, monkeypatch, workers
 ):
-    from tests.tasks.worker_trap import imported
-
     with drawn_and_stored(monkeypatch) as stored:
         undisturbed, session = measured(store, None)
     assert len(stored) == len(CLIQUES)
@@ -199,7 +114,7 @@ def test_a_worker_lost_in_mid_count_changes_no_released_value_and_draws_nothing_
         with meanwhile(kill), drawn_and_stored(monkeypatch, stored) as drawn:
             values, disturbed_session = measured(store, killer.client)
         assert max(killer.begun().values()) > 1
-        assert set(killer.client.run(imported).values()) == {()}
+        assert set(killer.client.run(can_draw).values()) == {()}
     assert same(values, undisturbed)
     assert drawn.keys() == stored.keys()
     assert disturbed_session.charges == session.charges
@@ -238,7 +153,7 @@ def test_a_cluster_that_loses_all_workers_ends_the_count_with_one_sentence(
         with (
             meanwhile(kill),
             drawn_and_stored(monkeypatch) as drawn,
-            pytest.raises(StageFailed, match="no worker for .* resume the release") as raised,
+            pytest.raises(StageFailed, match=r"no worker for .* resume the release") as raised,
         ):
             measured(store, killer.client)
     assert raised.value.__suppress_context__ or raised.value.__context__ is None
@@ -261,28 +176,21 @@ def test_a_cluster_that_is_without_workers_for_a_moment_goes_on(store, tmp_path,
     assert counts[()].counts == store.rows
 
 
-def test_a_part_that_kills_every_worker_ends_the_count_with_one_sentence(store, tmp_path):
+def test_a_part_that_kills_every_worker_ends_the_count_with_one_sentence(store, trapped):
     import dask
 
-    # Dask gives up a task when this many workers more than none died of it.
+    # Dask gives a part up when more workers than these died of it.
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
-        local_cluster(tmp_path, 1) as cluster,
-        dask_client(cluster.scheduler_address) as client,
+        trapped(1, at=1) as killer,
     ):
-        from tests.tasks.worker_trap import Trap
-
-        folder = tmp_path / "trap"
-        folder.mkdir()
-        client.register_plugin(Trap(folder, at=1))
-        killer = Killer(cluster, client, folder)
 
         def kill():
             killer.kill(killer.held(1)[0])
             killer.go()
 
-        with meanwhile(kill), pytest.raises(StageFailed, match="Every Dask worker .* died"):
-            DaskCounter(store, DOMAIN, client).count(CLIQUES)
+        with meanwhile(kill), pytest.raises(StageFailed, match=r"Every Dask worker .* died"):
+            DaskCounter(store, DOMAIN, killer.client).count(CLIQUES)
 
 
 def test_a_lost_scheduler_ends_the_count_with_one_sentence(store, trapped):
