@@ -8,6 +8,7 @@ import subprocess
 import pytest
 import sqlalchemy as sa
 
+from dp_core.accounting.composition import NOTHING
 from dp_core.bundle.verification import verify
 from dp_core.errors import StageFailed
 from tests.flows.conftest import make_project
@@ -22,8 +23,8 @@ def assert_whole(project, out):
     charges = ledger.charges(reservation)
     assert sum(charge.cost for charge in charges) == reservation.currency.limit
     assert len({(charge.stage, charge.step) for charge in charges}) == len(charges)
-    assert ledger.account("town").spent_epsilon == 1
-    assert ledger.account("town").reserved_epsilon == 0
+    balance = ledger.account("town").balance
+    assert (balance.spent.main, balance.reserved) == (1, NOTHING)
 
 
 @pytest.fixture

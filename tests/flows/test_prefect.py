@@ -105,7 +105,7 @@ def test_a_failed_stage_and_its_resumption_leave_public_values_only(place, monke
     assert done.returncode == 0, done.stderr
     assert "CALLED OUT" not in done.stderr
     assert verify(project.out).passed
-    assert project.ledger().account("town").spent_epsilon == 1
+    assert project.ledger().account("town").balance.spent.main == 1
 
     # The value is in the data, and in the folder for staff; nowhere else, in no table of Prefect.
     assert sorted(holding(place, CANARY.encode())) == [

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from dp_core.accounting.composition import NOTHING, Amount
 from dp_core.bundle.verification import verify
 from dp_core.errors import BadInput, StageFailed
 from tasks import stage as stage_module
@@ -83,8 +84,8 @@ def assert_complete(project):
     assert all(charge.result for charge in charges)
     assert reservation.outcome == "finished"
     assert Counter(project.kinds())["settle"] == 1
-    account = ledger.account("town")
-    assert (account.spent_epsilon, account.reserved_epsilon) == (1, 0)
+    balance = ledger.account("town").balance
+    assert (balance.spent, balance.reserved) == (Amount(Fraction(1), Fraction("1e-6")), NOTHING)
     assert not (project.run_folder / "confidential").exists()
 
 
@@ -158,7 +159,7 @@ TRAPS = {
     # Where the crash comes, and how many draws that costs.
     "between two stages": ("select", KILL, 0),
     "charged, not drawn": ("measure", f"session._draw_and_store = lambda *_: {KILL}", 1),
-    "stored, not committed": ("measure", f"type(run.ledger).commit = lambda *_: {KILL}", 0),
+    "stored, not committed": ("measure", f"type(run.hold).commit = lambda *_: {KILL}", 0),
     "while the sets are drawn": (
         "synthesize",
         f"import dp_core.codec; dp_core.codec.decode = lambda *_, **__: {KILL}",
@@ -237,7 +238,7 @@ def test_other_data_begin_anew_where_nothing_was_charged(project):
     (project.folder / "town.csv").write_text(as_csv(survey()[1:]))
     with pytest.raises(BadInput, match="changed since it began"):
         project.release()
-    assert project.ledger().account("town").reserved_epsilon == 0
+    assert project.ledger().account("town").balance.reserved == NOTHING
     project.release()
     assert verify(project.out).passed
 
@@ -353,7 +354,7 @@ def test_confidential_files_that_an_interruption_left_are_deleted_by_resume(
 def test_a_crash_between_settling_and_the_bundle_is_mended_by_resume(project):
     def perform(stage, run):
         if stage.name == "publish":
-            run.ledger.settle(run.reservation, "finished")
+            run.hold.settle(run.reservation, "finished")
             raise KeyboardInterrupt
         plainly(stage, run)
 
