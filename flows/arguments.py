@@ -9,14 +9,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from dp_core.accounting.composition import Composition, Terms
 from dp_core.errors import BadInput, nearest
 from dp_core.names import check_name
-from dp_core.periods import Calendar, Period
-from dp_core.privacy import Neighbours
 
 if TYPE_CHECKING:
+    from dp_core.accounting.composition import Composition, Terms
+    from dp_core.periods import Calendar, Period
     from dp_core.plan import Plan
+    from dp_core.privacy import Neighbours
 
 
 def exact_number(
@@ -81,12 +81,12 @@ def known_word(option: str, text: str) -> str:
 
 def composition_word(text: str) -> Composition:
     """Return how releases add up."""
-    return cast(Composition, known_word("--composition", text))
+    return cast("Composition", known_word("--composition", text))
 
 
 def period_word(option: str, text: str) -> Period:
     """Return how long a period is."""
-    return cast(Period, known_word(option, text))
+    return cast("Period", known_word(option, text))
 
 
 def account_terms(
@@ -97,6 +97,8 @@ def account_terms(
     Raises:
         BadInput: if there can be no such account.
     """
+    from dp_core.accounting.composition import Terms
+
     kind = composition_word(composition)
     if kind == "zcdp" and delta == 0:
         raise BadInput("--composition zcdp needs a --delta above 0, such as 1e-6.")
@@ -124,6 +126,8 @@ def account_calendar(
     Raises:
         BadInput: if the options do not belong together, or a period allows more than the total.
     """
+    from dp_core.periods import Calendar
+
     if per is None:
         for option, given in (
             ("--period-epsilon", epsilon is not None),

@@ -125,12 +125,12 @@ def status(release: str | None, as_json: bool) -> Mapping[str, object]:
     """Show stages, spent and reserved, and who works on it."""
     from flows.answers import all_statuses, status_facts
 
-    if release is not None:
-        name = check_release(release)
-        answer: Mapping[str, object] = status_facts(this_home(), ledger_that_is(), name)
+    name = check_release(release) if release is not None else None
+    ledger = ledger_that_is()
+    if name is not None:
+        answer: Mapping[str, object] = status_facts(this_home(), ledger, name)
     else:
-        found = ledger_if_any()
-        answer = {"releases": all_statuses(this_home(), found) if found else []}
+        answer = {"releases": all_statuses(this_home(), ledger)}
     if not as_json:
         print_answer("status", answer)
     return answer

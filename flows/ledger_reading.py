@@ -8,13 +8,7 @@ from pathlib import Path
 import click
 
 from flows.arguments import period_word
-from flows.commands import (
-    ledger_if_any,
-    ledger_that_is,
-    print_answer,
-    this_home,
-    with_json,
-)
+from flows.commands import ledger_that_is, print_answer, this_home, with_json
 from flows.ledger_commands import ledger
 
 
@@ -25,12 +19,11 @@ def ledger_show(account: str | None, as_json: bool) -> Mapping[str, object]:
     """Show total, reserved, spent and left."""
     from flows.ledger_answers import account_facts
 
+    found = ledger_that_is()
     if account is not None:
-        answer = account_facts(ledger_that_is(), account)
+        answer = account_facts(found, account)
     else:
-        found = ledger_if_any()
-        names = [one.name for one in found.accounts()] if found else []
-        answer = {"accounts": [account_facts(found, name) for name in names if found]}
+        answer = {"accounts": [account_facts(found, one.name) for one in found.accounts()]}
     if not as_json:
         print_answer("account" if account else "accounts", answer)
     return answer
