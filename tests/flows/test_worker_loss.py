@@ -1,0 +1,140 @@
+"""A release that counts on a cluster which loses workers: paid once, drawn once, or resumed."""
+
+from contextlib import contextmanager
+from fractions import Fraction
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from dp_core.bundle.verification import verify
+from dp_core.code_store import CodeStore, StoreWriter
+from dp_core.noise import gaussian, laplace
+from tasks import cluster as cluster_module
+from tests.workers import can_draw, meanwhile, trapped_cluster
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.usefixtures("quick"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
+
+
+@pytest.fixture
+def chunks(monkeypatch):
+    """Cut the survey into chunks of fifty rows."""
+    monkeypatch.setitem(StoreWriter.__init__.__kwdefaults__, "chunk_rows", 50)
+
+
+@pytest.fixture
+def forgetful(monkeypatch):
+    """Count anew whenever a result is drawn, as a release does that was resumed."""
+    from tasks.dask_counter import DaskCounter
+
+    monkeypatch.setattr(DaskCounter, "_keep", lambda *_: None)
+
+
+@contextmanager
+def draws(monkeypatch):
+    """Record the exact counts that went into every draw, by stage and step."""
+    seen = {}
+    with monkeypatch.context() as patch:
+        for module in (laplace, gaussian):
+
+            def perturb(exact, grant, original=module.perturb):
+                key = (grant.step.stage, grant.step.name)
+                assert key not in seen, "drawn twice"
+                seen[key] = exact.copy()
+                return original(exact, grant)
+
+            patch.setattr(module, "perturb", perturb)
+        yield seen
+
+
+def assert_exact(project):
+    assert verify(project.out).passed
+    ledger = project.ledger()
+    reservation = ledger.reservation("town")
+    charges = ledger.charges(reservation)
+    assert len({(charge.stage, charge.step) for charge in charges}) == len(charges)
+    assert sum((charge.cost for charge in charges), Fraction(0)) == reservation.currency.limit
+    balance = ledger.account("town").balance
+    assert (balance.spent.main, balance.reserved.main) == (1, 0)
+
+
+@pytest.mark.usefixtures("chunks", "forgetful")
+def test_a_release_outlives_lost_workers_and_draws_every_result_once(
+    project, command, monkeypatch, tmp_path
+):
+    # The 12th chunk of a worker comes after the first charge: each pass has eight.
+    with trapped_cluster(tmp_path, 2, at=12) as killer:
+
+        def kill():
+            killer.kill(killer.held(1)[0])
+            charged.append(project.kinds().count("charge"))
+            killer.go()
+
+        charged = []
+        with meanwhile(kill), draws(monkeypatch) as drawn:
+            address = killer.cluster.scheduler_address
+            answer = command(
+                *("run", project.spec, "--out", project.out, "--dask", address),
+                "--keep-confidential",
+            )
+        assert set(killer.client.run(can_draw).values()) == {()}
+    assert answer.code == 0, answer.err
+    assert charged[0] > 0
+    assert_exact(project)
+    assert project.attempts() == 0
+    ledger = project.ledger()
+    charges = ledger.charges(ledger.reservation("town"))
+    assert drawn.keys() == {(charge.stage, charge.step) for charge in charges}
+    exact = undisturbed(project, drawn)
+    assert drawn.keys() - exact.keys() == {("select", "indif")}  # not a table, but made of tables
+    for step, counts in exact.items():
+        assert np.array_equal(drawn[step], counts), step
+
+
+def undisturbed(project, steps):
+    """Return the counts of the same file by threads of this process."""
+    from dp_core.names import table_step
+    from dp_core.spec_file import load_spec
+    from tasks.dask_counter import DaskCounter
+
+    domain = load_spec(project.spec).schema.domain
+    store = CodeStore(project.run_folder / "confidential/codes", domain)
+    assert store.chunks == 8
+    counter = DaskCounter(store, domain)
+    possible = [(), *permutations(domain.columns, 1), *permutations(domain.columns, 2)]
+    named = {table_step(clique, 0): clique for clique in possible}
+    asked = {step: named[step[1]] for step in steps if step[1] in named}
+    found = counter.count(list(asked.values()))
+    return {step: found[clique].counts for step, clique in asked.items()}
+
+
+@pytest.mark.usefixtures("chunks", "forgetful")
+def test_a_release_whose_workers_are_all_lost_is_resumed_and_pays_no_second_time(
+    project, command, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(cluster_module, "PATIENCE", 0.5)
+    monkeypatch.setattr(cluster_module, "LOOK", 0.1)
+    with trapped_cluster(tmp_path, 1, at=12) as killer:
+
+        def kill():
+            killer.no_more_workers()
+            killer.kill(killer.held(1)[0])
+
+        with meanwhile(kill), draws(monkeypatch) as drawn:
+            address = killer.cluster.scheduler_address
+            answer = command("run", project.spec, "--out", project.out, "--dask", address)
+    assert answer.code == 4
+    assert answer.err.splitlines()[-1].startswith("dp-release: The Dask cluster has had no worker")
+    assert "Traceback" not in answer.err
+    assert drawn == {}
+    before = [kind for kind in project.kinds() if kind == "charge"]
+    assert before
+
+    answer = command("resume", "town")
+    assert (answer.code, "Traceback" in answer.err) == (0, False), answer.err
+    assert_exact(project)
+    assert project.attempts() == 1
