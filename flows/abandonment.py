@@ -18,8 +18,9 @@ class Abandoned:
 
     Attributes:
         reservation: As it is settled.
-        files: What became of its confidential files: `deleted`, `gone` (the run's folder is not
-            here any more), or `elsewhere` (another home began it and may still have them).
+        files: What became of its confidential files: `deleted`, `none` (it never looked at data),
+            `gone` (the run's folder is not here any more), or `elsewhere` (another home began it
+            and may still have them).
     """
 
     reservation: Reservation
@@ -56,5 +57,7 @@ def abandon(home: Path, ledger: Ledger, name: str) -> Abandoned:
     if here:
         return Abandoned(settled, "deleted")
     began = ledger.entries(kinds=("input",), reservation=held.position)
+    if not began:
+        return Abandoned(settled, "none")
     elsewhere = any(entry.body["home"] != home_id(home) for entry in began)
     return Abandoned(settled, "elsewhere" if elsewhere else "gone")

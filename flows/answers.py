@@ -158,7 +158,9 @@ def status_facts(home: Path, ledger: Ledger, release: str) -> dict[str, object]:
     charges = ledger.charges(held)
     spent = sum((charge.cost for charge in charges), Fraction(0))
     done = [stage for stage in STAGE_NAMES if folder.done(stage) is not None]
-    state = _state(held, done, tidy=folder.done("tidy") is not None)
+    holder = _holder(ledger, release)
+    tidy = folder.done("tidy") is not None
+    state = "at work" if holder else _state(held, done, tidy=tidy)
     left = [stage for stage in STAGE_NAMES if stage not in done]
     return {
         "release": release,
@@ -174,7 +176,7 @@ def status_facts(home: Path, ledger: Ledger, release: str) -> dict[str, object]:
         "out": _out(folder),
         "plan_hash": held.plan,
         "here": folder.exists(),
-        "holder": _holder(ledger, release),
+        "holder": holder,
     }
 
 

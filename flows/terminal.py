@@ -120,7 +120,7 @@ def _made(console: Console, made: Mapping[str, Any]) -> None:
         "Spent",
         f"epsilon {number(spent['epsilon'])}, delta {number(spent['delta'])}"
         f" ({made['neighbours']}) in {made['charges']} charges; account {made['account']!r} has"
-        f" epsilon {number(left['epsilon'])}, delta {number(left['delta'])} left.",
+        f" {held(left)} left.",
     )
     _accuracy(console, made["accuracy"])
     console.print(f"Bundle   {made['out']}", soft_wrap=True)
@@ -188,7 +188,7 @@ def _status(console: Console, answer: Mapping[str, Any]) -> None:
     )
     if answer["holder"]:
         fact(console, "Held", _holder(answer["holder"]))
-    if not answer["here"] and answer["outcome"] is None:
+    if answer["charges"] and not answer["here"] and answer["outcome"] is None:
         fact(
             console,
             "Folder",

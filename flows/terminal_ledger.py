@@ -321,6 +321,7 @@ def abandoned(console: Console, answer: Answer) -> None:
     word = "rho" if "rho" in answer["spent"] else "epsilon"
     files = {
         "deleted": "Its confidential files are deleted.",
+        "none": "It never looked at the data, so there were no files to delete.",
         "gone": "Its folder is not in this home any more, so no file was deleted.",
         "elsewhere": (
             "Another home began it: delete its confidential files there, in"

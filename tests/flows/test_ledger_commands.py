@@ -555,9 +555,17 @@ def test_status_tells_who_holds_a_release(project, command):
         holder = command("status", "town", "--json").json["holder"]
         assert holder["lease_ends"] > holder["since"]
         text = command("status", "town").out
+        assert text.startswith("town: at work\n")
         assert f"by process {holder['process']} on {holder['host']}" in text
-    assert command("status", "town", "--json").json["holder"] is None
-    assert "Folder   not in this home" in command("status", "town").out
+    answer = command("status", "town", "--json").json
+    assert answer["holder"] is None
+    assert answer["state"] == "unfinished: resume or abandon it"
+
+
+def test_status_says_where_the_folder_of_a_release_is_not_here(project, command):
+    pay(project, settle="")
+    text = command("status", "town").out
+    assert "Folder   not in this home: it was begun in another one, or the folder is gone." in text
 
 
 def test_a_release_whose_folder_is_gone_is_abandoned_and_counts_in_full(project, command):
@@ -590,6 +598,7 @@ def test_a_release_that_was_charged_nothing_gives_all_back(project, command):
         hold.reserve(plan)
     answer = command("abandon", "town", "--json").json
     assert (answer["spent"]["epsilon"], answer["left"]["epsilon"]) == (0, 2)
+    assert answer["files"] == "none"
 
 
 # -- help
