@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Protocol, cast
 
 from dp_core.accounting.composition import NO_CHARGES, NOTHING, Amount, Tally, Terms
@@ -190,6 +191,12 @@ def use(book: Book, reservation: int) -> Use:
     text = book.total(reservation_total(reservation))
     if text is None:
         return Use()
+    return _use_of(text)
+
+
+@lru_cache(maxsize=64)
+def _use_of(text: str) -> Use:
+    # The rules and the new total of each charge ask for the same one.
     charges, cost, rho, own_delta, results, stages = json.loads(text)
     tally = Tally(charges, Fraction(cost), Fraction(rho), Fraction(own_delta))
     return Use(tally, results, {stage: Fraction(spent) for stage, spent in stages.items()})
@@ -277,8 +284,13 @@ def promise_of(position: int, receipt: Receipt) -> Promise:
 
 def charged_event(receipt: Receipt) -> tuple[Fraction, Event]:
     """Return the cost and the event of a charge."""
-    body: Mapping[str, Any] = receipt.body
-    return Fraction(body["cost"]), event_from_json(body["event"])
+    return _charged(str(receipt.body["cost"]), canonical_json(receipt.body["event"]))
+
+
+@lru_cache(maxsize=64)
+def _charged(cost: str, event: bytes) -> tuple[Fraction, Event]:
+    # As text, in which 1, 1.0 and true differ. Charges of one batch often have the same event.
+    return Fraction(cost), event_from_json(json.loads(event))
 
 
 # -- what an account has room for
