@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -40,7 +39,7 @@ def forecast_facts(ledger: Ledger, plan: Plan, *, every: Period | None) -> dict[
     now = ledger.standings(spec.account)
     calendars = [one.calendar.period for one in now if one.calendar is not None]
     cadence = every or (calendars[0] if calendars else None)
-    today = datetime.now(UTC).date()
+    today = ledger.account(spec.account).day
     kinds = {one.terms.composition for one in now}
     composition = now[0].terms.composition if len(kinds) == 1 else "as they are"
     forecasts = [_row(composition, now, plan, today, cadence)]
