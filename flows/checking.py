@@ -7,13 +7,15 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dp_core.ledger.audit import Audit, audit
 from dp_core.ledger.entries import Entry
 from dp_core.ledger.export import read_export
 from dp_core.ledger.signing import fingerprint, read_public
-from tasks.places import HEAD, KEY, home_key
-from tasks.stores.ledger import Ledger
+
+if TYPE_CHECKING:
+    from tasks.stores.ledger import Ledger
 
 _STEP = 1000
 
@@ -33,6 +35,8 @@ def check_ledger(
         BadInput: if a file holds no public key.
         LedgerCorrupt: naming the first entry that does not fit.
     """
+    from tasks.places import HEAD, KEY, home_key
+
     trusted = [read_public(path) for path in keys]
     # Only a home that made releases must have the key. Another one, as an auditor's on a database
     # that several use, checks everything but the seals; and looking makes no key.

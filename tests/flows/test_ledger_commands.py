@@ -1,7 +1,9 @@
 """The ledger's commands: what people decide, what they see of it, and every mistake they make."""
 
 import hashlib
+import io
 import stat
+import sys
 from fractions import Fraction
 
 import pytest
@@ -399,6 +401,37 @@ def test_an_export_that_breaks_off_leaves_no_file(command, tmp_path, monkeypatch
     assert not (tmp_path / "ledger.jsonl").exists()
 
 
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_long_check_shows_how_far_it_is_to_a_terminal_only(monkeypatch):
+    from flows.checking import progress
+
+    monkeypatch.setenv("TERM", "xterm")
+    for quiet, stream, shown in (
+        (False, Terminal(), True),
+        (True, Terminal(), False),
+        (False, io.StringIO(), False),
+    ):
+        monkeypatch.setattr(sys, "stderr", stream)
+        with progress(quiet=quiet) as update:
+            assert stream.getvalue() == ""  # a short check is over before anybody could read it
+            update(0.25)
+        assert ("Check the entries" in stream.getvalue()) is shown
+
+
+def test_another_home_checks_all_but_the_seals(project, command, tmp_path, monkeypatch):
+    pay(project)
+    assert command("ledger", "verify", "--json").json["seals"] == "checked"
+    monkeypatch.setenv("DP_RELEASE_LEDGER", f"sqlite:///{project.home / 'ledger.db'}")
+    monkeypatch.setenv("DP_RELEASE_HOME", str(tmp_path / "auditor"))
+    assert command("ledger", "verify", "--json").json["seals"] == "not checked"
+    assert "Seals    of inputs are not checked" in command("ledger", "verify").out
+    assert not (tmp_path / "auditor").exists()
+
+
 def test_looking_makes_neither_ledger_nor_key(command, project, tmp_path, monkeypatch):
     command("ledger", "verify")
     assert not (project.home / "input.key").exists()
@@ -616,8 +649,6 @@ def test_every_ledger_command_answers_machines_and_its_help_fits(command):
 
 
 def test_answers_fit_a_terminal_of_80_columns(project, command, monkeypatch):
-    import io
-
     from rich.console import Console
 
     from flows import terminal
