@@ -50,7 +50,9 @@ def ledger() -> None:
 @click.option("--owner", metavar="NAME", help="Who answers for it; default: --by.")
 @click.option("--per", metavar="PERIOD", help="Allowance per month, quarter or year.")
 @click.option("--period-epsilon", metavar="E", help="Epsilon that one period may use.")
-@click.option("--period-delta", metavar="D", help="Delta of one period; zcdp: own delta.")
+@click.option(
+    "--period-delta", metavar="D", help="Delta of one period; zcdp: own delta (default all)."
+)
 @click.option("--carry-over", is_flag=True, help="What a period leaves is for later ones.")
 @click.option("--within", metavar="ACCOUNT", help="Account whose total covers this one too.")
 @click.option("--approved-plans-only", is_flag=True, help="Run only plans that were approved.")
