@@ -77,9 +77,12 @@ class Database:
             self._prepare()
         except ReleaseError:
             raise
-        except sa.exc.SQLAlchemyError as error:
+        except (sa.exc.SQLAlchemyError, UnicodeDecodeError) as error:
             if _is_damaged(error) and _was_ledger(self._engine):
-                raise Damaged(_damaged(url)) from None
+                raise Damaged(
+                    f"Entry 1 of the ledger at {_shown(url)} cannot be read, nor any later one: the"
+                    " database is damaged. Keep it, and restore a copy."
+                ) from None
             raise StageFailed(_unopened(url, error)) from None
 
     @property
@@ -125,7 +128,7 @@ class Database:
             raise StageFailed(
                 "The ledger already holds this entry: another process works on the same release."
             ) from None
-        except sa.exc.SQLAlchemyError as error:
+        except (sa.exc.SQLAlchemyError, UnicodeDecodeError) as error:
             if _is_damaged(error):
                 raise Damaged(_damaged(self.url)) from None
             if _is_full(error):
@@ -243,7 +246,7 @@ def _prepare_sqlite(engine: sa.Engine) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-def _unopened(url: str, error: sa.exc.SQLAlchemyError) -> str:
+def _unopened(url: str, error: Exception) -> str:
     if _is_full(error):
         return f"The disk is full: the ledger at {_shown(url)} cannot be opened. Free some space."
     return (
@@ -252,7 +255,9 @@ def _unopened(url: str, error: sa.exc.SQLAlchemyError) -> str:
     )
 
 
-def _is_damaged(error: sa.exc.SQLAlchemyError) -> bool:
+def _is_damaged(error: Exception) -> bool:
+    if isinstance(error, UnicodeDecodeError):
+        return True  # SQLite's own message quotes what it could not read
     cause = getattr(error, "orig", None)
     if isinstance(cause, sqlite3.Error):
         code = getattr(cause, "sqlite_errorcode", None)
@@ -278,7 +283,7 @@ def _damaged(url: str) -> str:
     )
 
 
-def _is_full(error: sa.exc.SQLAlchemyError) -> bool:
+def _is_full(error: Exception) -> bool:
     state = getattr(getattr(error, "orig", None), "sqlstate", None)
     return state == "53100" or "disk is full" in str(error)
 

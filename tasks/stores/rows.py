@@ -134,6 +134,9 @@ class Rows:
             return []
         totals: dict[object, list[tuple[str, str]]] = {entry.position: [] for entry in entries}
         here = sa.and_(TOTALS.c.position > after, TOTALS.c.position <= entries[-1].position)
+        if entries[-1].position != after + len(entries):
+            # An entry is missing, which the audit tells; its totals stand beside nothing.
+            here = TOTALS.c.position.in_(list(totals))
         for total in self.connection.execute(sa.select(TOTALS).where(here)):
             types = [type(value) for value in (total.position, total.subject, total.value)]
             if total.position not in totals or types != [int, str, str]:
@@ -145,10 +148,14 @@ class Rows:
         """Check what reading every entry in order does not see.
 
         Raises:
-            LedgerCorrupt: if a running total stands beside no entry, where it would be taken for
-                the latest; or if the file is damaged (SQLite), as in an index by which balances are
-                looked up.
+            LedgerCorrupt: if an entry stands before the first; if a running total stands beside no
+                entry, where it would be taken for the latest; or if the file is damaged (SQLite),
+                as in an index by which balances are looked up.
         """
+        before = sa.select(ENTRIES).where(ENTRIES.c.position < 1).limit(1)
+        hidden = self.connection.execute(before).mappings().first()
+        if hidden is not None:
+            raise LedgerCorrupt(f"Entry {hidden['position']} stands before the first.")
         last = sa.select(sa.func.max(ENTRIES.c.position)).scalar_subquery()
         place = TOTALS.c.position
         query = sa.select(TOTALS.c.subject).where((place < 1) | (place > last) | place.is_(None))
@@ -160,7 +167,7 @@ class Rows:
             if answer != "ok":
                 raise LedgerCorrupt(
                     "Every entry of the ledger is in order, but its file is damaged beside them"
-                    f" ({answer!s:.80}); restore a copy of the file."
+                    f" ({str(answer).splitlines()[-1]:.80}); restore a copy of the file."
                 )
 
     # -- the book that the rules are asked about
