@@ -1,13 +1,13 @@
 """Charge, draw, store, commit: the protocol by which a release spends its reservation.
 
 Nothing is paid twice and nothing is measured unpaid, because what to do next is decided from two
-facts only, the ledger's rows and a complete result on disk:
+facts only, the ledger's entries and a complete result on disk:
 
 | charged | committed | result on disk | what happens |
 |---|---|---|---|
 | no | no | no | charge, draw, store, commit |
 | yes | no | no | draw under the same charge: its noise was never seen by anyone |
-| yes | no | yes | commit (the crash came between rename and commit) |
+| yes | no | yes | commit (the crash came between link and commit) |
 | yes | no | damaged, or another's | refuse: under its name it was whole, and may have been read |
 | yes | yes | yes, hash as committed | read it |
 | yes | yes | no, or another hash | refuse: a committed result is never drawn again |

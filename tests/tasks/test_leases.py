@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import sqlite3
 import subprocess
@@ -97,7 +98,7 @@ def test_a_killed_holder_on_the_same_machine_is_taken_over_at_once(ledger, holde
 def test_a_killed_holder_whose_parent_has_not_looked_is_taken_over_too(ledger, holder):
     """It is a zombie: its number is still there."""
     holder.send_signal(signal.SIGKILL)
-    holder.stdout.read()
+    os.waitid(os.P_PID, holder.pid, os.WEXITED | os.WNOWAIT)
     with ledger.hold("first", "this home") as hold:
         assert hold.lease.fence == 2
     assert holder.wait() == -signal.SIGKILL
