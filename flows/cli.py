@@ -165,12 +165,20 @@ def abandon(release: str, as_json: bool) -> Mapping[str, object]:
 
 @cli.command()
 @click.argument("folder", type=click.Path(path_type=Path))
+@click.option(
+    "--public-key",
+    "keys",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Key of the ledger that must have signed; repeat for several.",
+)
 @with_json
-def verify(folder: Path, as_json: bool) -> Mapping[str, object]:
+def verify(folder: Path, keys: tuple[Path, ...], as_json: bool) -> Mapping[str, object]:
     """Check a bundle: files, receipts, and its privacy arithmetic."""
     from dp_core.bundle.verification import verify as check
+    from dp_core.ledger.signing import read_public
 
-    found = check(folder)
+    found = check(folder, trusted=[read_public(key) for key in keys])
     answer: dict[str, object] = {
         "folder": str(folder),
         "passed": all(item.passed for item in found.checks),

@@ -151,14 +151,21 @@ def _advice(rows: Rows, accounts: Sequence[Charter], plan: Plan) -> str:
     privacy, spec = plan.spec.privacy, plan.spec
     rooms = [(charter.terms, room_on(rows, charter, rows.today())) for charter in accounts]
     deltas = [left.delta for terms, left in rooms if terms.is_basic]
-    if deltas and privacy.delta > min(deltas):
-        if min(deltas) > 0:
-            return f" The largest privacy.delta that still fits is {show(six_digits(min(deltas)))}."
-        return " Set privacy.delta to 0, or name another account."
-    currency = _currency_of(plan)
-    largest = min(largest_epsilon(terms, left, privacy.delta, currency) for terms, left in rooms)
+    delta = max(Fraction(0), min([privacy.delta, *deltas]))
+    if delta < privacy.delta:
+        delta = six_digits(delta)
+    currency = _currency_of(plan, delta)
+    largest = min(largest_epsilon(terms, left, delta, currency) for terms, left in rooms)
     if largest <= 0:
         return " Nothing is left to spend."
+    if delta < privacy.delta and privacy.epsilon <= largest:
+        if delta > 0:
+            return f" The largest privacy.delta that still fits is {show(delta)}."
+        return " Set privacy.delta to 0, or name another account."
+    if delta < privacy.delta:
+        return (
+            f" What still fits is privacy.epsilon {show(largest)} with privacy.delta {show(delta)}."
+        )
     advice = f" The largest privacy.epsilon that still fits is {show(largest)}"
     if spec.mode == "split" and spec.sets > 1:
         sets = min(
@@ -169,9 +176,9 @@ def _advice(rows: Rows, accounts: Sequence[Charter], plan: Plan) -> str:
     return advice + "."
 
 
-def _currency_of(plan: Plan) -> Callable[[Fraction], Currency | None]:
+def _currency_of(plan: Plan, delta: Fraction) -> Callable[[Fraction], Currency | None]:
     def currency(epsilon: Fraction) -> Currency | None:
-        privacy = replace(plan.spec.privacy, epsilon=epsilon)
+        privacy = replace(plan.spec.privacy, epsilon=epsilon, delta=delta)
         try:
             return make_plan(replace(plan.spec, privacy=privacy)).currency
         except BadInput:

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import os
 import stat
 import sys
 from fractions import Fraction
@@ -10,6 +11,7 @@ import pytest
 
 from dp_core.accounting.composition import Terms
 from dp_core.ledger.session import Step
+from dp_core.ledger.signing import make_key
 from dp_core.plan import make_plan
 from dp_core.spec_file import load_spec
 from tasks.places import home_id, home_key
@@ -671,3 +673,31 @@ def test_answers_fit_a_terminal_of_80_columns(project, command, monkeypatch):
         lines = page.getvalue().splitlines()
         assert lines
         assert all(len(line.rstrip()) <= 80 for line in lines)
+
+
+def test_a_bundle_verifies_against_the_key_of_its_ledger(project, command, tmp_path):
+    key, other = tmp_path / "key.pem", tmp_path / "other.pem"
+    assert command("ledger", "keygen", key, "--by", "Ada", "--reason", "audit").code == 0
+    make_key(other)
+    os.environ["DP_RELEASE_SIGNING_KEY"] = str(key)
+    assert command("run", project.spec, "--out", project.out).code == 0
+
+    good = command("verify", project.out, "--public-key", f"{key}.pub")
+    assert good.code == 0
+    assert "signed by the key that was given" in good.out
+    assert "which is to be compared elsewhere" in command("verify", project.out).out
+    bad = command("verify", project.out, "--public-key", f"{other}.pub")
+    assert bad.code == 1
+    assert "not signed by the key that was given" in bad.out
+    none = command("verify", project.out, "--public-key", key)
+    assert (none.code, "holds no public key" in none.err) == (2, True)
+
+
+def test_a_refusal_for_both_epsilon_and_delta_advises_on_both(project, command):
+    project.open_account("small", terms=Terms("basic", Fraction("0.25"), Fraction("1e-7")))
+    project.write_spec(account="small")
+    answer = command("run", project.spec, "--out", project.out)
+    assert answer.code == 3
+    assert "What still fits is privacy.epsilon 0.25 with privacy.delta 1e-07." in answer.err
+    project.write_spec(account="small", privacy="{epsilon: 0.25, delta: 1e-7}")
+    assert command("run", project.spec, "--out", project.out).code == 0
