@@ -49,6 +49,8 @@ def abandon(home: Path, ledger: Ledger, name: str) -> Abandoned:
     folder = RunFolder(home, name)
     with ledger.hold(name, home_id(home)) as hold:
         here = folder.exists()
+        if here:
+            folder.bar_results()
         # privacy: a crash between storing and committing leaves a result that anyone here can
         # read. Where the folder is not here, nobody knows what was in it.
         stored = folder.has_results() if here else bool(ledger.charges(held))

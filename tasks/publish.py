@@ -63,6 +63,8 @@ def tidy(run: Run) -> None:
     Done after the stage is marked finished: an interruption between the two leaves files, and
     never a stage that cannot be done again. A mark of its own lets a resumption delete them.
     """
+    for left in run.folder.noisy.glob("*.tmp"):
+        left.unlink(missing_ok=True)  # of a holder that was taken over
     for folder in ("codes", "synthetic", "models"):
         shutil.rmtree(run.folder.public / folder, ignore_errors=True)
     if not run.keep_confidential:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import json
 import os
 import shutil
@@ -98,7 +99,25 @@ class RunFolder:
 
     def has_results(self) -> bool:
         """Whether noise was drawn and stored, in part or in full, and may have been seen."""
-        return self.noisy.is_dir() and any(self.noisy.iterdir())
+        folders = [folder for folder in self.public.glob("noisy*") if folder.is_dir()]
+        return any(any(folder.iterdir()) for folder in folders)
+
+    def bar_results(self) -> None:
+        """Let no noisy result be stored any more, so that what is there is all that ever will be.
+
+        A holder that was taken for dead may be in the middle of a draw. The folder is put aside,
+        and a file takes its name: then that draw finds no place, neither to begin nor to end.
+        """
+        with disk_errors("the run folder"):
+            self.public.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for number in itertools.count(1):
+                aside = self.public / f"noisy-put-aside-{number}"
+                if self.noisy.is_dir() and not aside.exists():
+                    self.noisy.rename(aside)
+                with contextlib.suppress(FileExistsError):
+                    os.close(os.open(self.noisy, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+                if self.noisy.is_file():
+                    return
 
     def clear(self) -> None:
         """Remove what an earlier attempt that spent nothing left behind.

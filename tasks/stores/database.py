@@ -176,7 +176,11 @@ def _is_current(connection: sa.Connection, url: str) -> bool:
         )
     if known & _TABLES:
         # Making the tables that are missing would begin a second ledger beside the first.
-        raise Damaged(_damaged(url))
+        missing = sorted((_TABLES | {"alembic_version"}) - known) or ["alembic_version"]
+        raise Damaged(
+            f"The ledger at {_shown(url)} is damaged and cannot be opened (no table"
+            f" {', '.join(missing)} as it was). Keep it, and restore a copy."
+        )
     if version is not None:
         raise BadInput(
             f"The database at {_shown(url)} is another program's; give the ledger one of its own."

@@ -136,3 +136,28 @@ def test_a_disk_that_refuses_is_one_sentence_and_other_errors_are_themselves():
         raise FileNotFoundError(errno.ENOENT, "No such file")
     with pytest.raises(ValueError, match="mine"), disk_errors("x"):
         raise ValueError("mine")
+
+
+def test_a_folder_that_is_barred_takes_no_result_and_keeps_those_it_has(tmp_path):
+    folder = RunFolder(tmp_path, "first")
+    folder.noisy.mkdir(parents=True)
+    draft = folder.noisy / "one_way-0.noise.1.tmp"
+    draft.write_bytes(b"a draw that was under way")
+    with draft.open("ab") as late:
+        folder.bar_results()
+        late.write(b" and goes on")
+    assert folder.has_results()
+    with pytest.raises(OSError, match=r"Not a directory|No such file"):
+        os.link(draft, folder.noisy / "one_way-0.noise")
+    with pytest.raises(FileExistsError):
+        folder.noisy.mkdir(exist_ok=True)
+    folder.bar_results()
+    assert folder.has_results()
+
+
+def test_a_folder_without_results_is_barred_as_well(tmp_path):
+    folder = RunFolder(tmp_path, "first")
+    folder.bar_results()
+    assert not folder.has_results()
+    with pytest.raises(FileExistsError):
+        folder.noisy.mkdir(exist_ok=True)
