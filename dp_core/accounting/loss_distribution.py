@@ -1,12 +1,12 @@
-"""The tightest (epsilon, delta) of a release whose events were all fixed beforehand.
+"""The tightest epsilon of a release of tables that were all fixed beforehand.
 
-The privacy loss distributions (PLD) of the events (`losses`) are brought to one grid, convolved by
+The privacy loss distributions (PLD) of the tables (`losses`) are brought to one grid, convolved by
 fast Fourier transform (Koskela, Jälkö & Honkela 2020; Gopi, Lee & Wutschitz 2021) and read at an
 epsilon. Every step errs towards a larger delta:
 
 - A loss between two grid points is split between them so that the mean of exp(-loss) stays: the
   "connected dots" of Doroshenko et al. (2022), a dominating distribution whose error is of the
-  square of the grid's width, where rounding up costs half a width per event.
+  square of the grid's width, where rounding up costs half a width per table.
 - Masses are tilted by exp(tilt * loss) before the transform and back after it (an exponential
   change of measure). That centres the computation on the wanted epsilon, so the rounding error of
   the transform is a small part of delta even where delta is 1e-30.
@@ -15,15 +15,15 @@ epsilon. Every step errs towards a larger delta:
 - The transform's error is bounded frequency by frequency (`_transform_error`) and added to every
   mass.
 
-What is asked of the data may depend on earlier results, how much noise each event has may not
-(Zhu, Dong & Wang 2022, Theorem 10: dominating pairs compose adaptively).
+The distributions of all tables, one after the other, dominate the release (Zhu, Dong & Wang 2022,
+Theorem 10), as long as the noise of each does not depend on what was seen of the others.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
@@ -32,16 +32,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.accounting.events import Event
-from dp_core.accounting.losses import Atoms, Loss, Response, loss_of
+from dp_core.accounting.losses import SMOOTHING_COST, Atoms, Loss, Response, loss_of
 from dp_core.privacy import Neighbours
 
-THEOREM = (
-    "privacy loss distribution of the discrete noise, every event fixed beforehand (composition of"
-    " dominating pairs: Zhu, Dong & Wang 2022), rounded up"
-)
-
 MARGIN = 1e-11
-"""Relative margin on every mass of every event; their arithmetic is good to about 1e-12."""
+"""Relative margin on every mass of every table; their arithmetic is good to about 1e-12."""
 
 ROUNDING = 1e-14
 """Relative margin on sums of losses and on exponents."""
@@ -52,20 +47,14 @@ UNIT = 2.0**-53
 LARGEST_EXPONENT = 5000.0
 """Bound on tilt times loss, so that rounding leaves exponentials within `MARGIN`."""
 
-INFLATION = (2e-5, 4e-4)
-"""Largest part of its variance that a sum of losses gains by splitting between grid points.
+INFLATION = 4e-5
+"""Part of its variance that a sum of losses gains by splitting; epsilon grows by half of it."""
 
-Epsilon grows by half of it. The second is for more than `FEW` different events, for time.
-"""
+MOST_DIFFERENT = 1000
+"""Number of different noise scales up to which the sum takes seconds."""
 
-FEW = 50
-"""Number of different events up to which the grid is as fine as one could wish."""
-
-MANY = 2000
-"""Number of different events from which on those nearly alike count as the worse of them."""
-
-SMALLEST_DELTA = Fraction(1, 10**300)
-"""Smaller ones leave the range of a float on the way."""
+SMALLEST_DELTA = Fraction(1, 10**40)
+"""The arithmetic was checked down to it."""
 
 Parts = Sequence[tuple[Loss, int]]
 
@@ -74,17 +63,17 @@ def tightest_epsilon(events: Sequence[Event], neighbours: Neighbours, delta: Fra
     """Return an epsilon at which a release is (epsilon, delta)-private, as small as is known.
 
     Args:
-        events: All of the release. Their kinds and noise, in this order, were fixed beforehand.
+        events: All of the release, each one noisy table. How many there are and the noise of each
+            were fixed before any data were read.
         neighbours: Of the guarantee.
-        delta: From 1e-300, below 1.
+        delta: From 1e-40, below 1.
 
     Returns:
-        Rounded up to 12 digits; 0 if nothing or very little was released. For less than ten events
-        of Laplace noise it is the sum of their epsilons at any small delta.
+        Rounded up to 12 digits.
 
     Raises:
-        ValueError: if no loss distribution of an event is known (`loss_of`), or delta is outside
-            its range.
+        ValueError: if an event is not a table (`loss_of`), delta is outside its range, or the
+            tables have too many different kinds of noise. Nothing is known then.
 
     >>> from dp_core.accounting.events import GaussianEvent
     >>> table = GaussianEvent(Fraction(6), 1)
@@ -92,21 +81,25 @@ def tightest_epsilon(events: Sequence[Event], neighbours: Neighbours, delta: Fra
     0.913
     """
     if not SMALLEST_DELTA <= delta < 1:
-        raise ValueError("A privacy loss distribution is read at a delta from 1e-300, below 1.")
-    parts = _parts(events, neighbours)
-    if not parts:
+        raise ValueError("A privacy loss distribution is read at a delta from 1e-40, below 1.")
+    counted: Counter[Loss] = Counter()
+    for event, times in Counter(events).items():
+        loss, cells = loss_of(event, neighbours)
+        counted[loss] += times * cells
+    if len(counted) > MOST_DIFFERENT:
+        raise ValueError("The tables of this release have too many different kinds of noise.")
+    if not counted:
         return Fraction(0)
-    log_delta = _log(delta)
-    reach = -log_delta + math.log(sum(count for _, count in parts)) + 36
-    # The saddle point: there Chernoff's bound at the tilted mean is delta.
-    tilt = _tilt(parts, reach, lambda tilt, log_moment, mean: log_moment - tilt * mean <= log_delta)
-    for stretch in (1.0, 4.0, 16.0):
-        sums = _compose(parts, tilt, reach, stretch=stretch)
-        if sums.top >= 0 and sums.log_delta(sums.top) <= log_delta:
-            break
-    else:
+    # Sorted, so that the order of the events is of no account.
+    return _epsilon(sorted(counted.items(), key=repr), math.log(delta) - MARGIN)
+
+
+def _epsilon(parts: Parts, log_delta: float) -> Fraction:
+    reach = math.log(sum(count for _, count in parts)) - log_delta + 36
+    sums = _compose(parts, _tilt(parts, reach, log_delta), reach)
+    low, high = max(0.0, float(sums.losses[0])), float(sums.losses[-1])
+    if not low <= high or sums.log_delta(high) > log_delta:
         raise ValueError("The privacy loss of this release is too spread out to be summed up.")
-    low, high = max(0.0, sums.bottom), sums.top
     if sums.log_delta(low) <= log_delta:
         high = low
     for _ in range(40):
@@ -115,40 +108,11 @@ def tightest_epsilon(events: Sequence[Event], neighbours: Neighbours, delta: Fra
             high = middle
         else:
             low = middle
-    found = Fraction(0) if high == 0 else _up((high + sums.slack) * (1 + MARGIN))
-    pure = _pure(events)
-    return found if pure is None else min(found, pure)
-
-
-def tightest_delta(events: Sequence[Event], neighbours: Neighbours, epsilon: Fraction) -> Fraction:
-    """Return a delta at which a release is (epsilon, delta)-private, as small as is known.
-
-    Args:
-        events: All of the release. Their kinds and noise, in this order, were fixed beforehand.
-        neighbours: Of the guarantee.
-        epsilon: From 0.
-
-    Returns:
-        Rounded up to 12 digits, at most 1; 0 if purely private events add up to epsilon.
-
-    Raises:
-        ValueError: if no loss distribution of an event is known (`loss_of`), or epsilon is
-            negative.
-    """
-    if epsilon < 0:
-        raise ValueError("An epsilon is not negative.")
-    parts = _parts(events, neighbours)
-    pure = _pure(events)
-    if pure is not None and pure <= epsilon:
-        return Fraction(0)
-    wanted = float(min(epsilon, Fraction(10**9))) * (1 - ROUNDING)
-    reach = 740.0  # of the atoms; below e^-690 the answer is rounded up to that
-    tilt = _tilt(parts, reach, lambda _tilt, _moment, mean: mean >= wanted)
-    sums = _compose(parts, tilt, reach, at=wanted)
-    if not sums.bottom <= wanted - sums.slack:
-        return Fraction(1)
-    log_delta = sums.log_delta(max(wanted - sums.slack, 0.0))
-    return min(_up(math.exp(max(log_delta, -690.0)) * (1 + MARGIN)), Fraction(1))
+    found = high + sums.slack
+    if all(isinstance(loss, Response) for loss, _ in parts):
+        # With certainty no loss is larger than their sum.
+        found = min(found, math.fsum(count * loss.spacing / 2 for loss, count in parts))
+    return _up(found * (1 + MARGIN))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +125,7 @@ class _Sums:
         tilt: The mass of a loss is `masses` times exp(log_factor - tilt * loss).
         log_factor: See tilt; its margins included.
         log_above: Logarithm of a bound on the probability of all that is not in the window above.
-        slack: What to add to an epsilon for rounding of the losses.
+        slack: What to add to an epsilon, for rounding of the losses and the smoothing of Gaussians.
     """
 
     losses: NDArray[np.float64]
@@ -170,15 +134,6 @@ class _Sums:
     log_factor: float
     log_above: float
     slack: float
-
-    @property
-    def bottom(self) -> float:
-        """Below it nothing can be read."""
-        return float(self.losses[0])
-
-    @property
-    def top(self) -> float:
-        return float(self.losses[-1])
 
     def log_delta(self, epsilon: float) -> float:
         """Return the logarithm of delta at an epsilon within the window, an upper bound."""
@@ -191,43 +146,23 @@ class _Sums:
         return float(np.logaddexp(exponent + math.log(summed) + MARGIN, self.log_above))
 
 
-def _parts(events: Sequence[Event], neighbours: Neighbours) -> list[tuple[Loss, int]]:
-    """Return the different losses and how often each occurs; the events' order is of no account."""
-    counted: Counter[Loss] = Counter()
-    for event, times in Counter(events).items():
-        loss, copies = loss_of(event, neighbours)
-        counted[loss] += times * copies
-    if len(counted) > MANY:
-        fine, counted = counted, Counter()
-        for loss, times in fine.items():
-            counted[loss.coarser()] += times
-    return sorted(counted.items(), key=lambda part: (repr(part[0]), part[1]))
+def _tilt(parts: Parts, reach: float, log_delta: float) -> float:
+    """Return about the tilt at whose mean loss Chernoff's bound is delta: the saddle point.
 
-
-def _tilt(parts: Parts, reach: float, enough: Callable[[float, float, float], bool]) -> float:
-    """Return about the largest tilt that is not yet enough; any is sound, this one is precise.
-
-    Args:
-        parts: Losses and how often each occurs.
-        reach: As for `Loss.atoms`.
-        enough: Of a tilt, the logarithm of the sum's moment and the tilted mean; true from some
-            tilt on.
+    Any tilt is sound; at this one the wanted epsilon is in the middle of the tilted masses.
     """
     largest = LARGEST_EXPONENT / max(loss.span(reach) for loss, _ in parts)
-    only = all(isinstance(loss, Response) for loss, _ in parts)
-    smallest = min(loss.spacing**2 for loss, _ in parts) / 1e6 if only else 0.0
-
-    def beyond(tilt: float) -> bool:
-        log_moment, mean, variance = _cumulants(parts, tilt)
-        # With all tilted mass on the largest loss, more tilt would only amplify rounding.
-        return variance < smallest or enough(tilt, log_moment, mean)
-
-    if not beyond(largest):
-        return largest
+    if all(isinstance(loss, Response) for loss, _ in parts):
+        # Once all tilted mass is on the largest loss, more tilt only amplifies rounding.
+        largest = min(largest, 14 / min(loss.spacing for loss, _ in parts))
     low, high = math.log(largest) - 40, math.log(largest)
     for _ in range(12):
         middle = (low + high) / 2
-        low, high = (low, middle) if beyond(math.exp(middle)) else (middle, high)
+        log_moment, mean, _ = _cumulants(parts, math.exp(middle))
+        if log_moment - math.exp(middle) * mean <= log_delta:
+            high = middle
+        else:
+            low = middle
     return math.exp(low)
 
 
@@ -241,19 +176,18 @@ def _cumulants(parts: Parts, tilt: float) -> tuple[float, float, float]:
     )
 
 
-def _grid(parts: Parts, tilt: float, stretch: float) -> tuple[int, float, float]:
+def _grid(parts: Parts, tilt: float) -> tuple[int, float, float]:
     """Return number of grid points, their distance, and the standard deviation of the tilted sum.
 
-    The window is 40 standard deviations wide, and a few times the jumps of losses that have only
-    few values. A lattice of the loss that matters most is met exactly where it is wide enough.
+    The window is 40 standard deviations wide, and a few times the largest jump. A lattice of the
+    loss that matters most is met exactly where it is wide enough.
     """
-    jumps = [loss.spacing for loss, _ in parts if loss.coarse]
-    _, _, variance = _cumulants(parts, tilt)
-    stddev = max(math.sqrt(variance), min(jumps, default=0.0) / 100)
-    width = stretch * (40 * stddev + 8 * max(jumps, default=0.0))
-    count = sum(count for _, count in parts)
-    size, inflation = (2**16, INFLATION[0]) if len(parts) <= FEW else (2**14, INFLATION[1])
-    while size < 2**20 and count * (width / size) ** 2 / 6 > inflation * stddev**2:
+    jumps = [loss.spacing for loss, _ in parts]
+    stddev = max(math.sqrt(_cumulants(parts, tilt)[2]), min(jumps) / 100)
+    width = 40 * stddev + 8 * max(jumps)
+    cells = sum(count for _, count in parts)
+    size = 2**14
+    while size < 2**18 and cells * (width / size) ** 2 / 6 > INFLATION * stddev**2:
         size *= 2
     distance = width / size
     main = max(parts, key=lambda part: part[1] * part[0].cumulants(tilt)[2])[0].spacing
@@ -262,25 +196,23 @@ def _grid(parts: Parts, tilt: float, stretch: float) -> tuple[int, float, float]
     return size, distance, stddev
 
 
-def _compose(
-    parts: Parts, tilt: float, reach: float, *, stretch: float = 1.0, at: float | None = None
-) -> _Sums:
+def _compose(parts: Parts, tilt: float, reach: float) -> _Sums:
     """Return the distribution of the sum of all losses.
 
     Args:
         parts: Losses and how often each occurs.
         tilt: Exponent of the change of measure.
         reach: As for `Loss.atoms`.
-        stretch: Widens the window.
-        at: An epsilon that the window must hold.
     """
-    size, grid, stddev = _grid(parts, tilt, stretch)
+    size, grid, stddev = _grid(parts, tilt)
+    cells = sum(count for _, count in parts)
     steeper = tilt + 10 / stddev
     tolerance = 8 * math.log2(size) * UNIT
     product = np.ones(size // 2 + 1, dtype=np.complex128)
     log_bound, relative = np.zeros(size // 2 + 1), np.zeros(size // 2 + 1)
-    offset = offsets = log_factor = log_factors = log_steeper = log_above_size = 0.0
-    log_above, highest, slack, events = -math.inf, 0, 0.0, 0
+    # Sums over all cells; those named `*_size` are of absolute values, and bound the rounding.
+    offset = offset_size = log_factor = factor_size = log_steeper = steeper_size = 0.0
+    log_above, highest = -math.inf, 0
     for loss, count in parts:
         atoms = loss.atoms(reach)
         points = _Points.of(atoms, grid)
@@ -291,38 +223,30 @@ def _compose(
         relative += count * (tolerance / bound + 4 * UNIT)
         product *= _power(spectrum, count)
         offset += count * atoms.offset
-        offsets += count * abs(atoms.offset)
+        offset_size += count * abs(atoms.offset)
         log_factor += count * log_norm
-        log_factors += count * abs(log_norm)
+        factor_size += count * abs(log_norm)
         log_moment = points.log_moment(steeper)
         log_steeper += count * log_moment
-        log_above_size += count * abs(log_moment)
+        steeper_size += count * abs(log_moment)
         highest += count * (int(points.index.max()) + 1)
         log_above = float(np.logaddexp(log_above, atoms.log_beyond + math.log(count)))
-        slack += count * loss.slack
-        events += count
-    _, mean, _ = _cumulants(parts, tilt)
-    start = round((mean - offset) / grid) - size // 2
-    if at is not None:
-        start = min(start, math.floor((at - offset) / grid) - 8)
+    start = round((_cumulants(parts, tilt)[1] - offset) / grid) - size // 2
     if start + size <= highest:
         exponent = steeper * grid * (start + size)
-        margin = events * MARGIN + ROUNDING * (log_above_size + abs(exponent))
+        margin = cells * MARGIN + ROUNDING * (steeper_size + abs(exponent))
         log_above = float(np.logaddexp(log_above, log_steeper - exponent + margin))
-    error = _transform_error(np.exp(log_bound), relative, tolerance, size)
     sums = np.roll(np.fft.irfft(product, size), -(start % size))
     losses = offset + grid * np.arange(start, start + size, dtype=np.float64)
-    furthest = max(abs(float(losses[0])), abs(float(losses[-1])))
+    furthest = offset_size + max(abs(float(losses[0])), abs(float(losses[-1])))
+    margin = cells * MARGIN + ROUNDING * (factor_size + tilt * furthest)
     return _Sums(
         losses=losses,
-        masses=np.maximum(sums, 0.0) + error,
+        masses=np.maximum(sums, 0.0) + _transform_error(log_bound, relative, tolerance, size),
         tilt=tilt,
-        log_factor=log_factor
-        + tilt * offset
-        + events * MARGIN
-        + ROUNDING * (log_factors + tilt * (offsets + furthest)),
+        log_factor=log_factor + tilt * offset + margin,
         log_above=log_above,
-        slack=slack + ROUNDING * (offsets + furthest),
+        slack=cells * SMOOTHING_COST + ROUNDING * furthest,
     )
 
 
@@ -372,7 +296,7 @@ class _Points:
 
 
 def _transform_error(
-    bound: NDArray[np.float64], relative: NDArray[np.float64], tolerance: float, size: int
+    log_bound: NDArray[np.float64], relative: NDArray[np.float64], tolerance: float, size: int
 ) -> float:
     """Return a bound on the rounding error of each mass after transform, product and inverse.
 
@@ -385,12 +309,12 @@ def _transform_error(
     frequencies, and errs by `tolerance` of the mean modulus.
 
     Args:
-        bound: prod a_i for the frequencies of a real transform, shape (size / 2 + 1,).
+        log_bound: Logarithm of prod a_i, for the frequencies of a real transform: (size / 2 + 1,).
         relative: The sum, same shape.
         tolerance: Error of one frequency of one transform.
         size: Number of grid points.
     """
-    each = bound * (relative + tolerance) * 1.01
+    each = np.exp(log_bound) * (relative + tolerance) * 1.01
     # All but the first and last frequency stand for two.
     return float(2 * each.sum() - each[0] - each[-1]) / size
 
@@ -398,30 +322,12 @@ def _transform_error(
 def _power(values: NDArray[np.complex128], exponent: int) -> NDArray[np.complex128]:
     """Return a whole power, by multiplications only: their rounding error is known."""
     result = np.ones_like(values)
-    square = values
     while exponent:
         if exponent & 1:
-            result = result * square
+            result = result * values
+        values = values * values
         exponent >>= 1
-        if exponent:
-            square = square * square
     return result
-
-
-def _pure(events: Sequence[Event]) -> Fraction | None:
-    """Return the sum of the epsilons, None if an event has none."""
-    total = Fraction(0)
-    for event, times in Counter(events).items():
-        epsilon = event.epsilon()
-        if epsilon is None or event.own_delta() != 0:
-            return None
-        total += times * epsilon
-    return total
-
-
-def _log(value: Fraction) -> float:
-    # A delta may be smaller than the smallest float.
-    return math.log(value.numerator) - math.log(value.denominator)
 
 
 def _up(value: float) -> Fraction:

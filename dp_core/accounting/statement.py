@@ -1,24 +1,38 @@
-"""The best guarantee that can be published of a finished release, and why it holds."""
+"""What can be said of a finished release: the guarantee to quote, and sometimes a second one."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 
 from dp_core.accounting.currency import Currency
 from dp_core.accounting.events import Event
-from dp_core.accounting.loss_distribution import THEOREM, tightest_epsilon
-from dp_core.privacy import Neighbours
+from dp_core.accounting.loss_distribution import tightest_epsilon
+from dp_core.privacy import Neighbours, Privacy
+
+PLD = (
+    "privacy loss distribution of the discrete noise of tables that were all planned beforehand"
+    " (dominating pairs compose: Zhu, Dong & Wang 2022), rounded up"
+)
+"""Theorem behind a guarantee that is read from the losses."""
+
+SECOND_DELTA = Fraction(1, 10**6)
+"""Delta of the second statement of a release that has none of its own."""
+
+GAIN = Fraction(9, 10)
+"""A second statement is of use where its epsilon is at most this part of the first one's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """One guarantee of a release.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarantee:
+    """A statement of differential privacy.
 
     Attributes:
-        epsilon: Rounded up.
-        delta: 0 for pure differential privacy.
+        epsilon: Exact.
+        delta: Exact; 0 for pure differential privacy.
         theorem: Why it holds.
     """
 
@@ -27,78 +41,72 @@ class Statement:
     theorem: str
 
 
-def tightest(
-    events: Sequence[Event],
-    neighbours: Neighbours,
-    currency: Currency,
-    enforced: tuple[Fraction, Fraction],
-    *,
-    fixed_beforehand: bool,
-) -> Statement:
-    """Return the smallest epsilon that is known to hold at the release's delta.
+@functools.lru_cache(maxsize=16)
+def implied(currency: Currency, privacy: Privacy) -> Guarantee:
+    """Return what the reserved total implies: pure where it can be, otherwise at the same delta.
 
-    The best of: what was enforced; what the currency's total implies, which was fixed before the
-    data were touched; and if all events were fixed beforehand, what the sum of their costs implies,
-    and their privacy loss distribution. Of two with the same epsilon the smaller delta wins.
+    The total, not the sum of the charges: the total was fixed before the data were touched, and
+    only such a total composes under every choice made on the way.
+    """
+    delta = Fraction(0) if currency.kind == "pure" else privacy.delta
+    # Conversions round up: what was enforced holds in any case.
+    epsilon = min(currency.epsilon(currency.limit, delta), privacy.epsilon)
+    return Guarantee(epsilon=epsilon, delta=delta, theorem=currency.theorem)
 
-    A release enforced with delta 0 keeps delta 0: a pure guarantee holds with certainty and needs
-    no choice of a delta, which is why it is the one to quote. A second statement at a small delta
-    (`at_delta`) tells the technical reader how much less is lost except with that probability: of
-    1,000 equal tables at a total of 1 it is 0.12 at 1e-6. It is of use where many releases are to
-    be added up or compared with Gaussian ones. It adds to the first and never takes its place.
+
+def tightest(currency: Currency, privacy: Privacy, events: Sequence[Event]) -> Guarantee:
+    """Return the guarantee to quote of a release whose events were all fixed beforehand.
+
+    What its total implies, or less if its privacy loss distribution is known and says so. A release
+    that is purely private stays so: that holds with certainty and needs no choice of a delta.
 
     Args:
-        events: All of the release; every noise that was drawn.
-        neighbours: Of the guarantee.
-        currency: What the release paid in, with the total that was fixed.
-        enforced: Epsilon and delta of the release.
-        fixed_beforehand: Every event's kind and noise stood in the plan before any data were read
-            (which columns an event was used on may have depended on earlier results).
-
-    Raises:
-        ValueError: if the events cost more than the currency's total; then nothing is known.
+        currency: What the release paid in, with the total that was reserved.
+        privacy: What was enforced.
+        events: All of the release: every noise that was drawn.
     """
-    epsilon, delta = enforced
-    try:
-        cost = sum((currency.cost(event) for event in events), Fraction(0))
-    except ValueError:
-        raise ValueError("An event of this release has no cost in its currency.") from None
-    if cost > currency.limit:
-        raise ValueError("The events cost more than the total that was fixed for the release.")
-    candidates = [Statement(epsilon, delta, currency.theorem)]
-    if currency.kind == "pure":
-        candidates.append(Statement(currency.limit, Fraction(0), currency.theorem))
-    elif delta > 0:
-        totals = (currency.limit, cost) if fixed_beforehand else (currency.limit,)
-        candidates += [
-            Statement(currency.epsilon(total, delta), delta, currency.theorem) for total in totals
-        ]
-    if delta > 0 and fixed_beforehand:
-        candidates += _by_losses(events, neighbours, delta)
-    return min(candidates, key=lambda statement: (statement.epsilon, statement.delta))
+    certain = implied(currency, privacy)
+    read = _read(events, privacy.neighbours, certain.delta) if certain.delta else None
+    return read if read and read.epsilon < certain.epsilon else certain
 
 
-def at_delta(
-    events: Sequence[Event],
-    neighbours: Neighbours,
-    delta: Fraction,
-    *,
-    fixed_beforehand: bool,
-) -> Statement | None:
-    """Return a second statement at a delta of the reader's choice, None if none is known.
+def second(currency: Currency, privacy: Privacy, events: Sequence[Event]) -> Guarantee | None:
+    """Return what a purely private release loses except with a small probability.
+
+    It is of use where many releases are added up or compared with Gaussian ones. It adds to the
+    pure guarantee and never takes its place.
 
     Args:
-        events: All of the release.
-        neighbours: Of the guarantee.
-        delta: Above 0.
-        fixed_beforehand: As for `tightest`; without it there is none.
+        currency: As for `tightest`.
+        privacy: As for `tightest`; its delta is taken, or `SECOND_DELTA` where it has none.
+        events: As for `tightest`.
+
+    Returns:
+        None if the release is not pure, or there is little to gain.
     """
-    found = _by_losses(events, neighbours, delta) if fixed_beforehand else []
-    return found[0] if found else None
+    certain = implied(currency, privacy)
+    if certain.delta:
+        return None
+    read = _read(events, privacy.neighbours, privacy.delta or SECOND_DELTA)
+    return read if read and read.epsilon <= GAIN * certain.epsilon else None
 
 
-def _by_losses(events: Sequence[Event], neighbours: Neighbours, delta: Fraction) -> list[Statement]:
+def shown(
+    events: Sequence[Event], neighbours: Neighbours, epsilon: Fraction, delta: Fraction
+) -> bool:
+    """Return whether the losses of events that were fixed beforehand show a guarantee."""
     try:
-        return [Statement(tightest_epsilon(events, neighbours, delta), delta, THEOREM)]
-    except ValueError:  # no loss distribution is known: the other statements stand
-        return []
+        return tightest_epsilon(events, neighbours, delta) <= epsilon
+    except ValueError:  # of these events, or at this delta, nothing is known
+        return False
+
+
+def _read(events: Sequence[Event], neighbours: Neighbours, delta: Fraction) -> Guarantee | None:
+    try:
+        epsilon = float(tightest_epsilon(events, neighbours, delta))
+    except ValueError:  # no loss distribution is known: the currency's arithmetic stands
+        return None
+    # Whoever recomputes it on another machine, whose exp and log may differ in the last digit, must
+    # not find more than was stated; their results agree to more than ten digits.
+    generous = Decimal(epsilon * (1 + 1e-9)).normalize(Context(prec=6, rounding=ROUND_CEILING))
+    return Guarantee(epsilon=Fraction(generous), delta=delta, theorem=PLD)
