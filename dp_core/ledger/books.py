@@ -24,6 +24,9 @@ from dp_core.periods import Calendar
 from dp_core.privacy import Neighbours
 from dp_core.standing import Standing, room
 
+OUTCOMES = ("finished", "abandoned", "returned")
+"""How a release ends."""
+
 OF_ACCOUNT = ("open", "raise", "restate", "close")
 """Kinds that say what an account is."""
 
@@ -539,9 +542,13 @@ def _broken_in_release(entry: Entry, book: Book) -> str | None:
             if entry.kind == "attempt" and book.has(f"commit/{promise.position}/{entry.about}"):
                 return "draws a committed result again"
         case "settle":
-            tally = use(book, promise.position).tally
-            if Fraction(str(body["spent"])) != tally.cost:
+            used = use(book, promise.position)
+            if Fraction(str(body["spent"])) != used.tally.cost:
                 return "states another sum than was charged"
-            if body["outcome"] == "returned" and tally.charges:
+            if body["outcome"] not in OUTCOMES or not isinstance(body["seen"], bool):
+                return "ends its release in no way there is"
+            if body["outcome"] == "returned" and used.tally.charges:
                 return "gives back what was charged"
+            if used.results and not body["seen"]:
+                return "states that no result was seen, and there is one"
     return None

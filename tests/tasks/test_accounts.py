@@ -33,7 +33,8 @@ WHO = {"by": "officer", "reason": "test"}
 
 
 @pytest.fixture
-def ledger(ledger_url):
+def ledger(ledger_url, monkeypatch):
+    on(monkeypatch, "2026-11-20", "00:00:00")  # no later entry is dated before
     return Ledger(ledger_url)
 
 

@@ -40,7 +40,8 @@ CRUMB = Fraction(1, 10**30)
 
 
 @pytest.fixture
-def ledger(ledger_url):
+def ledger(ledger_url, monkeypatch):
+    on(monkeypatch, "2026-11-20", "00:00:00")  # no later entry is dated before
     ledger = Ledger(ledger_url)
     open_town(ledger)
     return ledger
