@@ -35,7 +35,8 @@ def check_ledger(
         BadInput: if a file holds no public key.
         LedgerCorrupt: naming the first entry that does not fit.
     """
-    from tasks.places import HEAD, KEY, home_key
+    from tasks.heads import HEAD
+    from tasks.places import KEY, home_key
 
     trusted = [read_public(path) for path in keys]
     # Only a home that made releases must have the key. Another one, as an auditor's on a database

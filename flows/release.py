@@ -20,10 +20,11 @@ from tasks.check_quality import check_quality
 from tasks.cluster import dask_client
 from tasks.count_marginals import count_marginals
 from tasks.discretize import discretize
+from tasks.heads import note_head
 from tasks.identify import identify
 from tasks.lost import forget_lost, needs_data
 from tasks.measure_marginals import measure_basics, measure_marginals
-from tasks.places import home, home_id, note_head, open_ledger
+from tasks.places import home, home_id, ledger_url, open_ledger
 from tasks.publish import publish, tidy
 from tasks.reconstruct import reconstruct
 from tasks.run import Progress, Run, silent
@@ -122,7 +123,7 @@ def carry_out(
     with ledger.hold(release, home_id(where)) as hold, dask_client(dask) as client:
         run = open_run(spec, out, ledger, hold, keep_confidential=keep_confidential)
         run.client = client
-        note_head(run.home, run.ledger)
+        note_head(run.home, run.ledger, ledger_url(run.home))
         try:
             make_release(run, perform)
         except BadInput as error:
@@ -134,7 +135,7 @@ def carry_out(
         finally:
             # What stops the release here must not be hidden by a note that could not be written.
             with suppress(ReleaseError, OSError):
-                note_head(run.home, run.ledger)
+                note_head(run.home, run.ledger, ledger_url(run.home))
     return run
 
 

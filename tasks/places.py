@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import uuid
 from pathlib import Path
 
 import sqlalchemy
 
-from dp_core.canonical import canonical_json
 from dp_core.errors import LedgerCorrupt
 from dp_core.ledger.signing import Signer, read_key
-from tasks.stores.artifacts import disk_errors, sync_folder, write_atomically
+from tasks.heads import check_head
+from tasks.stores.artifacts import disk_errors, sync_folder
 from tasks.stores.ledger import Ledger
 
 KEY = "input.key"
-HEAD = "ledger.head"
 IDENTITY = "home.id"
 SIGNING_KEY = "signing.key"
 
@@ -35,8 +33,8 @@ def open_ledger(at: Path | None = None) -> Ledger:
     """
     at = at or home()
     assert_not_lost(at)
-    ledger = Ledger(_url(at), signer(at))
-    _check_head(at, ledger)
+    ledger = Ledger(ledger_url(at), signer(at))
+    check_head(at, ledger, ledger_url(at))
     return ledger
 
 
@@ -50,42 +48,9 @@ def signer(at: Path) -> Signer | None:
 def home_id(at: Path) -> str:
     """Return the identifier of a home, which a release that was begun here carries."""
     path = at / IDENTITY
-    try:
-        return path.read_text().strip()
-    except FileNotFoundError:
-        at.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _write_once(path, str(uuid.uuid4()).encode())
-        return path.read_text().strip()
-
-
-def note_head(at: Path, ledger: Ledger) -> None:
-    """Note in the home how far the ledger went, so that an older copy of it is recognised."""
-    last = ledger.head()
-    values = {"ledger": ledger.identity(), "position": last.position, "link": last.link}
-    # Several releases of a home may note at once.
-    temporary = at / f"{HEAD}.{os.getpid()}"
-    write_atomically(temporary, canonical_json(values))
-    with disk_errors(HEAD):
-        temporary.replace(at / HEAD)
-
-
-def _check_head(at: Path, ledger: Ledger) -> None:
-    try:
-        noted = json.loads((at / HEAD).read_bytes())
-        position, link = noted["position"], noted["link"]
-        known = noted["ledger"] != ledger.identity() or ledger.holds(position, link)
-    except FileNotFoundError:
-        return
-    except (OSError, ValueError, KeyError, TypeError):
-        raise LedgerCorrupt(
-            f"The note {at / HEAD} is damaged: restore it, or delete it if the ledger is current."
-        ) from None
-    if not known:
-        raise LedgerCorrupt(
-            f"The ledger is older than what {at / HEAD} noted, or was changed: what it lacks would"
-            " be a fresh budget. Restore its newest copy; only if there is none, and the privacy"
-            f" officer agrees, delete {HEAD}."
-        )
+    at.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _write_once(path, str(uuid.uuid4()).encode())
+    return path.read_text().strip()
 
 
 def assert_not_lost(at: Path | None = None) -> None:
@@ -111,7 +76,7 @@ def ledger_exists(at: Path | None = None) -> bool:
 def _ledger_file(at: Path) -> Path | None:
     """Return the file of an SQLite ledger, None where the ledger is no file or its URL no URL."""
     try:
-        url = sqlalchemy.make_url(_url(at))
+        url = sqlalchemy.make_url(ledger_url(at))
     except sqlalchemy.exc.ArgumentError:
         return None
     if url.get_backend_name() != "sqlite" or url.database in (None, "", ":memory:"):
@@ -132,8 +97,7 @@ def home_key(home: Path, ledger: Ledger) -> bytes:
             " restore it from a backup."
         )
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not path.exists():
-        _write_once(path, os.urandom(32))
+    _write_once(path, os.urandom(32))
     key = path.read_bytes()
     if len(key) != 32:
         raise LedgerCorrupt(
@@ -144,19 +108,23 @@ def home_key(home: Path, ledger: Ledger) -> bytes:
 
 
 def _write_once(path: Path, content: bytes) -> None:
-    """Write a new file, whole or not at all; one that is there meanwhile is left alone."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    """Write a file, whole or not at all, unless it is there already."""
     with disk_errors(path.name):
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        with contextlib.suppress(FileExistsError):
-            os.link(temporary, path)
-        temporary.unlink(missing_ok=True)
-        sync_folder(path.parent)
+        if not path.exists():
+            temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            # Another process may have been first, and cleared this away.
+            with contextlib.suppress(FileExistsError, FileNotFoundError):
+                os.link(temporary, path)
+            sync_folder(path.parent)
+        for left in path.parent.glob(f"{path.name}.*.tmp"):
+            left.unlink(missing_ok=True)
 
 
-def _url(at: Path) -> str:
+def ledger_url(at: Path) -> str:
+    """Return where the ledger of a home is."""
     return os.environ.get("DP_RELEASE_LEDGER") or f"sqlite:///{at / 'ledger.db'}"
