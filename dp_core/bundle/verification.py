@@ -301,8 +301,10 @@ def _implies(currency: Currency, epsilon: Fraction, delta: Fraction) -> bool:
     # Both directions round to the safe side; either shows it.
     if currency.limit <= largest_limit(currency.kind, epsilon, delta):
         return True
-    return currency.kind == "pure" or (
-        delta > 0 and currency.epsilon(currency.limit, delta) <= epsilon
+    return (
+        currency.kind != "pure"
+        and delta > 0
+        and currency.epsilon(currency.limit, delta) <= epsilon
     )
 
 
