@@ -6,16 +6,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
+from dp_core import registry
 from dp_core.accounting.currency import Currency, NoiseScale, choose_currency
 from dp_core.accounting.sensitivity import count_l1, count_l2_squared
 from dp_core.canonical import digest
 from dp_core.domain import Clique
 from dp_core.errors import BadInput
-from dp_core.privacy import PAYING_STAGES, Stage
+from dp_core.privacy import PAYING_STAGES, TABLE_STAGES, Stage
 from dp_core.scores import sensitivities
 from dp_core.selection.allocation import shares as allocate
-from dp_core.selection.base import Selection
+from dp_core.selection.base import PlannedSelector, Selection
 from dp_core.spec import ReleaseSpec
 
 PLAN_VERSION = 1
@@ -91,12 +93,37 @@ class Plan:
         """SHA-256 of the plan's document: any change of spec or schema changes it."""
         return digest(self.document())
 
+    @property
+    def fixed_beforehand(self) -> bool:
+        """Whether the plan alone fixes how many tables are measured and the noise of each."""
+        return fixed_beforehand(self.document())
+
     def one_way(self) -> Selection:
         """Return the one-way tables measured before selection, and their weights."""
         domain = self.spec.schema.domain
         cliques = tuple((column,) for column in domain.columns)
         pure = self.currency.kind == "pure"
         return Selection(cliques, allocate(domain.sizes, "epsilon" if pure else "rho"))
+
+
+def fixed_beforehand(document: Mapping[str, Any]) -> bool:
+    """Return whether a plan alone fixes every event: only then do losses of events add up.
+
+    So it is where the selection does not look at the data (a `PlannedSelector`) and only stages
+    that measure tables are paid. A method that is not known here may look.
+
+    Args:
+        document: `Plan.document()`; or what a bundle says it was, which is not trusted.
+
+    Raises:
+        Exception: a lookup, type or value error if it has not the shape of a plan.
+    """
+    paid = {stage for stage, cost in document["costs"].items() if cost != "0"}
+    try:
+        method = registry.find("selection", document["spec"]["select"]["method"])
+    except BadInput:
+        return False
+    return paid <= TABLE_STAGES and issubclass(method, PlannedSelector)
 
 
 def make_plan(spec: ReleaseSpec) -> Plan:

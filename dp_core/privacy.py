@@ -17,6 +17,9 @@ Stage = Literal["total", "one_way", "select", "measure", "checks"]
 
 PAYING_STAGES: tuple[Stage, ...] = ("total", "one_way", "select", "measure", "checks")
 
+TABLE_STAGES: frozenset[str] = frozenset({"total", "one_way", "measure"})
+"""Those whose every event is a noisy table of counts."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Privacy:

@@ -17,6 +17,8 @@ from tasks.synthesize import synthetic_file
 @stage("publish")
 def publish(run: Run) -> None:
     """Close the reservation and write the bundle; it is handed over only if it verifies."""
+    from dp_core.accounting.statement import second, tightest
+    from dp_core.bundle.claims import read_charge
     from dp_core.bundle.statement import Published
     from dp_core.bundle.writer import write_bundle
 
@@ -28,6 +30,10 @@ def publish(run: Run) -> None:
     receipts = run.ledger.receipts(settled)
     sizes = run.fact("synthesize", "rows")
     assert isinstance(sizes, list)
+    # A finished release has charged whatever it drew.
+    events = [read_charge(row).event for row in receipts if row.kind == "charge"]
+    paid = (run.plan.currency, spec.privacy, events)
+    fixed = run.plan.fixed_beforehand
     published = Published(
         release=spec.release,
         title=spec.schema.title,
@@ -41,6 +47,8 @@ def publish(run: Run) -> None:
         ledger=run.ledger.identity(),
         account=spec.account,
         receipts=receipts,
+        tightest=tightest(*paid) if fixed else None,
+        also=second(*paid) if fixed else None,
         totals=run.ledger.totals(settled),
         place=run.ledger.place(settled),
         revises=spec.revises,

@@ -61,6 +61,7 @@ class Claims:
         head: Hash that the last receipt should have.
         neighbours, unit: Of the guarantee.
         enforced, tightest: Epsilon and delta.
+        also: Of the second statement, None where there is none.
         currency: Kind of cost and reserved total.
         plan: The plan's document.
         hashes: What is hashed, the value, and the hash stated for it.
@@ -84,6 +85,7 @@ class Claims:
     unit: str
     enforced: tuple[Fraction, Fraction]
     tightest: tuple[Fraction, Fraction]
+    also: tuple[Fraction, Fraction] | None
     currency: Currency
     plan: Mapping[str, Any]
     hashes: tuple[tuple[str, object, str], ...]
@@ -125,6 +127,7 @@ def read_claims(document: Mapping[str, Any]) -> Claims:
         unit=_text(guarantee["unit"]),
         enforced=_pair(guarantee["enforced"]),
         tightest=_pair(guarantee["tightest"]),
+        also=None if guarantee.get("also") is None else _pair(guarantee["also"]),
         currency=currency(ledger["currency"]["kind"], ledger["currency"]["limit"]["exact"]),
         plan=method["plan"],
         hashes=(
@@ -133,7 +136,7 @@ def read_claims(document: Mapping[str, Any]) -> Claims:
         ),
         receipts=receipts,
         reserve=reserve,
-        charges=tuple(_charge(row) for row in receipts if row.kind == "charge"),
+        charges=tuple(read_charge(row) for row in receipts if row.kind == "charge"),
         committed={
             _text(row.body["batch"]): _text(row.body["result"])
             for row in receipts
@@ -149,7 +152,12 @@ def read_claims(document: Mapping[str, Any]) -> Claims:
     )
 
 
-def _charge(row: Receipt) -> Charge:
+def read_charge(row: Receipt) -> Charge:
+    """Return what a receipt of kind `charge` says.
+
+    Raises:
+        Exception: one of `GARBAGE` if a value has not the shape it should have.
+    """
     event = cast("Mapping[str, object]", row.body["event"])
     exact_fraction(event["scale"])  # bounded before anyone multiplies it
     return Charge(

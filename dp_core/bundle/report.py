@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+from dp_core.accounting.statement import Guarantee
 from dp_core.bundle.checks import TableFit, check_fit
 from dp_core.bundle.pictures import Picture, estimate_column, picture
 from dp_core.bundle.statement import (
     NOT_COVERED,
-    Guarantee,
     Published,
     combining_rule,
     in_words,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import functools
 import hashlib
 import importlib.metadata
 import json
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dp_core.accounting.currency import Currency
+from dp_core.accounting.statement import Guarantee, implied
 from dp_core.canonical import digest
 from dp_core.ledger.receipts import START, Receipt
 from dp_core.marginals import Measurement
@@ -44,21 +44,6 @@ NOT_COVERED = (
     "What the population has in common. Conclusions about a group, drawn from this release, can be"
     " true of a member of the group whether or not that person's row was in the file.",
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Guarantee:
-    """A statement of differential privacy.
-
-    Attributes:
-        epsilon: Exact.
-        delta: Exact; 0 for pure differential privacy.
-        theorem: Why it holds.
-    """
-
-    epsilon: Fraction
-    delta: Fraction
-    theorem: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +109,7 @@ class Published:
         records_public: Whether it is public (replace-one), and so exact.
         unit: Who is protected.
         tightest: Strongest guarantee known to hold; None: the one that the reserved total implies.
+        also: What holds as well, of a purely private release, with a small delta; None for none.
         totals: Of the account that paid, and of those it stands within.
         place: Of the last receipt in the ledger's chain.
         revises: Release that this one corrects; its cost stays spent.
@@ -151,6 +137,7 @@ class Published:
     records_public: bool = False
     unit: str = "row"
     tightest: Guarantee | None = None
+    also: Guarantee | None = None
     totals: tuple[Total, ...] = ()
     place: Place | None = None
     revises: str | None = None
@@ -182,25 +169,12 @@ class Published:
     @property
     def best(self) -> Guarantee:
         """The tightest guarantee known to hold."""
-        return self.tightest or tightest_guarantee(self.currency, self.privacy)
+        return self.tightest or implied(self.currency, self.privacy)
 
     @property
     def head(self) -> str:
         """Hash of the last receipt; the ledger's chain of this release went that far."""
         return self.receipts[-1].hash if self.receipts else START
-
-
-@functools.lru_cache(maxsize=16)
-def tightest_guarantee(currency: Currency, privacy: Privacy) -> Guarantee:
-    """Return what the reserved total implies: pure where it can be, otherwise at the same delta.
-
-    The total, not the sum of the charges: the total was fixed before the data were touched, and
-    only such a total composes under every choice made on the way.
-    """
-    delta = Fraction(0) if currency.kind == "pure" else privacy.delta
-    # Conversions round up: what was enforced holds in any case.
-    epsilon = min(currency.epsilon(currency.limit, delta), privacy.epsilon)
-    return Guarantee(epsilon=epsilon, delta=delta, theorem=currency.theorem)
 
 
 def statement(published: Published, files: Mapping[str, Mapping[str, object]]) -> dict[str, Any]:
@@ -224,6 +198,7 @@ def statement(published: Published, files: Mapping[str, Mapping[str, object]]) -
             "unit": published.unit,
             "enforced": _guarantee(published.enforced),
             "tightest": _guarantee(best),
+            "also": _guarantee(published.also) if published.also else None,
             "in_words": in_words(best, privacy.neighbours, published.unit),
             "over_all_releases": [over_all(total) for total in published.totals],
             "not_covered": list(NOT_COVERED),

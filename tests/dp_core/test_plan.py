@@ -47,6 +47,7 @@ def test_the_planned_tables_cost_the_limit_to_the_last_fraction(
         assert sum((t.cost * t.times for t in of_stage), Fraction(0)) == plan.costs[stage]
     assert plan.replicates == (sets if mode == "split" else 1)
     assert {table.times for table in plan.tables} == {plan.replicates}
+    assert plan.fixed_beforehand
 
 
 @pytest.mark.parametrize("mode", ["shared", "split"])
@@ -58,6 +59,7 @@ def test_an_adaptive_plan_has_its_certain_part_and_the_rest_set_aside(tmp_path, 
     assert sum(plan.costs.values()) == plan.currency.limit
     assert plan.costs["select"] > 0
     assert plan.scores == 3
+    assert not plan.fixed_beforehand
     change = InDif(()).largest_change("add-remove")
     expected = plan.currency.noise(plan.costs["select"], l1=3 * change, l2_squared=3 * change**2)
     assert plan.score_noise == expected

@@ -110,6 +110,11 @@ def test_every_preset_goes_from_schema_to_a_bundle_that_verifies(
     for stage, cost in run.plan.costs.items():
         assert sum((c.cost for c in charges if c.stage == stage), Fraction(0)) == cost
     assert sum(run.plan.costs.values()) == run.plan.currency.limit
+    stated = json.loads((project.out / "release.json").read_bytes())["guarantee"]
+    # Where nothing was chosen on the way, Gaussian tables are stated by the losses of their noise.
+    by_losses = method != "privsyn" and run.plan.currency.kind != "pure"
+    assert ("privacy loss distribution" in stated["tightest"]["theorem"]) is by_losses
+    assert (stated["tightest"]["epsilon"]["decimal"] < 0.9999) is by_losses
     account = run.ledger.account("people")
     delta = Fraction("1e-6") if run.plan.currency.kind != "pure" else Fraction(0)
     assert account.balance.spent == Amount(Fraction(1), delta)

@@ -104,8 +104,12 @@ def make_published(
     rows: int = 300,
     reserved: Fraction | None = None,
     sensitivity: int = 1,
+    select: str = "fixed",
 ) -> tuple[Published, tuple[Dataset, ...]]:
-    """Return a release and its sets; `reserved` falsifies the total, `sensitivity` the events."""
+    """Return a release and its sets; `reserved` falsifies the total, `sensitivity` the events.
+
+    `select` names the method of selection in the plan.
+    """
     schema = make_schema()
     privacy = Privacy(
         epsilon=Fraction(1),
@@ -119,7 +123,7 @@ def make_published(
         "plan_version": 1,
         "spec": {
             "release": RELEASE,
-            "select": {"method": "fixed"},
+            "select": {"method": select},
             "reconstruct": {"method": "gum"},
         },
         "costs": {stage: str(cost) for stage, cost in costs.items()},

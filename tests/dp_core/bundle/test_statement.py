@@ -7,17 +7,16 @@ from fractions import Fraction
 
 import pytest
 
-from dp_core.accounting.currency import Currency, largest_limit
+from dp_core.accounting.currency import Currency
+from dp_core.accounting.statement import Guarantee, implied
 from dp_core.bundle.statement import (
     NOT_COVERED,
-    Guarantee,
     exact,
     file_record,
     in_words,
     plain,
     render,
     statement,
-    tightest_guarantee,
 )
 from dp_core.canonical import digest
 from dp_core.privacy import Privacy
@@ -94,18 +93,9 @@ def test_no_key_tells_durations_or_parts(document):
 
 def test_pure_money_gives_a_pure_guarantee_even_if_a_delta_was_allowed():
     privacy = Privacy(epsilon=Fraction(1), delta=Fraction(1, 10**6), neighbours="add-remove")
-    best = tightest_guarantee(Currency("pure", Fraction(1)), privacy)
+    best = implied(Currency("pure", Fraction(1)), privacy)
 
     assert (best.epsilon, best.delta) == (1, 0)
-
-
-@pytest.mark.parametrize("kind", ["zcdp", "gaussian"])
-def test_the_tightest_guarantee_is_never_weaker_than_what_was_enforced(kind):
-    privacy = Privacy(epsilon=Fraction(1), delta=Fraction(1, 10**9), neighbours="add-remove")
-    limit = largest_limit(kind, privacy.epsilon, privacy.delta)
-
-    assert tightest_guarantee(Currency(kind, limit), privacy).epsilon <= 1
-    assert tightest_guarantee(Currency(kind, limit / 4), privacy).epsilon < Fraction(6, 10)
 
 
 def test_words_state_the_factor_and_the_exception():
