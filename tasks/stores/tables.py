@@ -33,7 +33,9 @@ ENTRIES = sa.Table(
     sa.Column("signature", sa.Text, nullable=True),
     sa.Index("entries_of_account", "account", "kind", "position"),
     sa.Index("entries_of_release", "release", "kind", "position"),
+    # Without the second, "the settlement of this reservation" is looked for among all settlements.
     sa.Index("entries_of_reservation", "reservation", "kind", "about"),
+    sa.Index("entries_of_reservation_in_order", "reservation", "kind", "position"),
     sa.Index("receipts_of_reservation", "reservation", "number"),
     sa.Index("entries_about", "about", "kind", "position"),
     sa.Index("entries_of_kind", "kind", "position"),

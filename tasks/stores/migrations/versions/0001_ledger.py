@@ -38,6 +38,8 @@ def upgrade() -> None:
     op.create_index("entries_of_account", "entries", ["account", "kind", "position"])
     op.create_index("entries_of_release", "entries", ["release", "kind", "position"])
     op.create_index("entries_of_reservation", "entries", ["reservation", "kind", "about"])
+    in_order = ["reservation", "kind", "position"]
+    op.create_index("entries_of_reservation_in_order", "entries", in_order)
     op.create_index("receipts_of_reservation", "entries", ["reservation", "number"])
     op.create_index("entries_about", "entries", ["about", "kind", "position"])
     op.create_index("entries_of_kind", "entries", ["kind", "position"])
