@@ -147,9 +147,11 @@ class _Sums:
 
 
 def _tilt(parts: Parts, reach: float, log_delta: float) -> float:
-    """Return about the tilt at whose mean loss Chernoff's bound is delta: the saddle point.
+    """Return about the tilt at whose mean loss the moment's bound on delta is delta.
 
-    Any tilt is sound; at this one the wanted epsilon is in the middle of the tilted masses.
+    Any tilt is sound; at this one the wanted epsilon is in the middle of the tilted masses. The
+    bound is E e^(tilt (loss - epsilon)) times the largest (1 - e^-x) e^(-tilt x) over all x, as in
+    Canonne, Kamath & Steinke (2020), Proposition 12.
     """
     largest = LARGEST_EXPONENT / max(loss.span(reach) for loss, _ in parts)
     if all(isinstance(loss, Response) for loss, _ in parts):
@@ -158,8 +160,10 @@ def _tilt(parts: Parts, reach: float, log_delta: float) -> float:
     low, high = math.log(largest) - 40, math.log(largest)
     for _ in range(12):
         middle = (low + high) / 2
-        log_moment, mean, _ = _cumulants(parts, math.exp(middle))
-        if log_moment - math.exp(middle) * mean <= log_delta:
+        tilt = math.exp(middle)
+        log_moment, mean, _ = _cumulants(parts, tilt)
+        most = -math.log1p(tilt) - tilt * math.log1p(1 / tilt)
+        if log_moment - tilt * mean + most <= log_delta:
             high = middle
         else:
             low = middle
