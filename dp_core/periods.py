@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import Literal, get_args
 
 from dp_core.accounting.composition import Amount, Terms
+from dp_core.exact import exact_fraction
 
 Period = Literal["month", "quarter", "year"]
 
@@ -110,8 +111,8 @@ class Calendar:
         try:
             calendar = cls(
                 period=values["period"],  # type: ignore[arg-type]  # checked when made
-                epsilon=Fraction(str(values["epsilon"])),
-                delta=Fraction(str(values["delta"])),
+                epsilon=exact_fraction(values["epsilon"]),
+                delta=exact_fraction(values["delta"]),
                 carry_over=values["carry_over"] is True,
                 start=date.fromisoformat(str(values["start"])),
             )

@@ -21,6 +21,7 @@ from typing import Literal, get_args
 from dp_core.accounting.currency import Currency, Kind, largest_limit
 from dp_core.accounting.curves import zcdp_epsilon, zcdp_limit
 from dp_core.accounting.events import Event
+from dp_core.exact import exact_fraction
 
 Composition = Literal["basic", "zcdp"]
 
@@ -82,7 +83,7 @@ class Amount:
         """
         if isinstance(values, list) and [type(value) for value in values] == [str, str]:
             try:
-                amount = cls(Fraction(values[0]), Fraction(values[1]))
+                amount = cls(exact_fraction(values[0]), exact_fraction(values[1]))
             except (ValueError, ZeroDivisionError):
                 raise ValueError("An amount is two exact fractions in text.") from None
             if amount.to_json() == values:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
+from dp_core.exact import exact_fraction
+
 
 class Event(Protocol):
     """One use of one mechanism."""
@@ -140,7 +142,7 @@ def event_from_json(values: Mapping[str, object]) -> Event:
         ValueError: if it is not one of ours; an unknown event has no known cost.
     """
     try:
-        scale = Fraction(str(values["scale"]))
+        scale = exact_fraction(values["scale"])
         match values["mechanism"]:
             case "discrete-laplace":
                 event: Event = LaplaceEvent(scale, _whole(values["l1_sensitivity"]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,10 +12,10 @@ from dp_core.accounting.currency import Currency, Kind
 from dp_core.accounting.events import Event, event_from_json
 from dp_core.bundle.statement import STATEMENT
 from dp_core.errors import BadInput
+from dp_core.exact import exact_fraction
 from dp_core.ledger.receipts import Receipt
 from dp_core.privacy import Neighbours
 
-_EXACT = re.compile(r"-?[0-9]{1,2000}(/[0-9]{1,2000})?", re.ASCII)
 GARBAGE = (
     KeyError,
     TypeError,
@@ -203,13 +202,6 @@ def currency(kind: object, limit: object) -> Currency:
 def _pair(guarantee: Mapping[str, Any]) -> tuple[Fraction, Fraction]:
     epsilon, delta = guarantee["epsilon"]["exact"], guarantee["delta"]["exact"]
     return exact_fraction(epsilon), exact_fraction(delta)
-
-
-def exact_fraction(text: object) -> Fraction:
-    """Return an exact fraction from its text; refuses what would take for ever to expand."""
-    if not isinstance(text, str) or not _EXACT.fullmatch(text):
-        raise ValueError("not an exact fraction")
-    return Fraction(text)
 
 
 def _text(value: object) -> str:

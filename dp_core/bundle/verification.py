@@ -18,7 +18,7 @@ from dp_core.accounting.currency import Currency, largest_limit
 from dp_core.accounting.events import Event, GaussianEvent, LaplaceEvent
 from dp_core.accounting.sensitivity import count_l1, count_l2_squared
 from dp_core.accounting.statement import shown
-from dp_core.bundle.claims import GARBAGE, Charge, Claims, currency, exact_fraction, read_claims
+from dp_core.bundle.claims import GARBAGE, Charge, Claims, currency, read_claims
 from dp_core.bundle.codebook import CODEBOOK, MARGINALS, synthetic_path
 from dp_core.bundle.marginals_file import read_marginals
 from dp_core.bundle.report import REPORT
@@ -31,6 +31,7 @@ from dp_core.bundle.statement import (
 )
 from dp_core.canonical import digest
 from dp_core.errors import BadInput
+from dp_core.exact import exact_fraction
 from dp_core.ledger.entries import signed_message
 from dp_core.ledger.receipts import first_bad_link, result_hash
 from dp_core.ledger.signing import fingerprint, is_signed

@@ -18,6 +18,7 @@ from dp_core.accounting.composition import NO_CHARGES, NOTHING, Amount, Tally, T
 from dp_core.accounting.currency import Currency
 from dp_core.accounting.events import Event, event_from_json
 from dp_core.canonical import canonical_json
+from dp_core.exact import exact_fraction
 from dp_core.ledger.entries import Entry
 from dp_core.ledger.receipts import Receipt
 from dp_core.periods import Calendar
@@ -201,8 +202,8 @@ def use(book: Book, reservation: int) -> Use:
 def _use_of(text: str) -> Use:
     # The rules and the new total of each charge ask for the same one.
     charges, cost, rho, own_delta, results, stages = json.loads(text)
-    tally = Tally(charges, Fraction(cost), Fraction(rho), Fraction(own_delta))
-    return Use(tally, results, {stage: Fraction(spent) for stage, spent in stages.items()})
+    tally = Tally(charges, exact_fraction(cost), exact_fraction(rho), exact_fraction(own_delta))
+    return Use(tally, results, {stage: exact_fraction(spent) for stage, spent in stages.items()})
 
 
 def _balance_text(value: Balance) -> str:
@@ -237,13 +238,15 @@ def _amended(charter: Charter | None, receipt: Receipt) -> Charter:
     body: Mapping[str, Any] = receipt.body
     day = datetime.date.fromisoformat(receipt.at)
     if receipt.kind == "open":
+        if body["calendar"] and body["calendar"]["start"] != receipt.at:
+            raise ValueError("A calendar begins on the day of opening.")
         return Charter(
             name=receipt.account,
             terms=Terms(
                 composition=body["composition"],
-                epsilon=Fraction(body["epsilon"]),
-                delta=Fraction(body["delta"]),
-                own_delta=Fraction(body["own_delta"]),
+                epsilon=exact_fraction(body["epsilon"]),
+                delta=exact_fraction(body["delta"]),
+                own_delta=exact_fraction(body["own_delta"]),
             ),
             calendar=Calendar.from_json(body["calendar"]) if body["calendar"] else None,
             neighbours=cast(Neighbours, body["neighbours"]),
@@ -259,10 +262,12 @@ def _amended(charter: Charter | None, receipt: Receipt) -> Charter:
     if receipt.kind == "close":
         return replace(charter, closed=True)
     if receipt.kind == "raise":
-        terms = replace(terms, epsilon=Fraction(body["epsilon"]), delta=Fraction(body["delta"]))
+        terms = replace(
+            terms, epsilon=exact_fraction(body["epsilon"]), delta=exact_fraction(body["delta"])
+        )
         calendar = Calendar.from_json(body["calendar"]) if body["calendar"] else None
     else:
-        own_delta = Fraction(body["own_delta"])
+        own_delta = exact_fraction(body["own_delta"])
         terms = replace(terms, composition=body["composition"], own_delta=own_delta)
     changes = (*charter.changes, (day, receipt.kind, terms))
     return replace(charter, terms=terms, calendar=calendar, changes=changes)
@@ -277,10 +282,10 @@ def promise_of(position: int, receipt: Receipt) -> Promise:
         release=receipt.release,
         account=receipt.account,
         plan=body["plan"],
-        epsilon=Fraction(body["epsilon"]),
-        delta=Fraction(body["delta"]),
-        currency=Currency(currency["kind"], Fraction(currency["limit"])),
-        costs={stage: Fraction(cost) for stage, cost in body["costs"].items()},
+        epsilon=exact_fraction(body["epsilon"]),
+        delta=exact_fraction(body["delta"]),
+        currency=Currency(currency["kind"], exact_fraction(currency["limit"])),
+        costs={stage: exact_fraction(cost) for stage, cost in body["costs"].items()},
         day=datetime.date.fromisoformat(receipt.at),
     )
 
@@ -293,7 +298,7 @@ def charged_event(receipt: Receipt) -> tuple[Fraction, Event]:
 @lru_cache(maxsize=64)
 def _charged(cost: str, event: bytes) -> tuple[Fraction, Event]:
     # As text, in which 1, 1.0 and true differ. Charges of one batch often have the same event.
-    return Fraction(cost), event_from_json(json.loads(event))
+    return exact_fraction(cost), event_from_json(json.loads(event))
 
 
 # -- what an account has room for
@@ -543,7 +548,7 @@ def _broken_in_release(entry: Entry, book: Book) -> str | None:
                 return "draws a committed result again"
         case "settle":
             used = use(book, promise.position)
-            if Fraction(str(body["spent"])) != used.tally.cost:
+            if exact_fraction(body["spent"]) != used.tally.cost:
                 return "states another sum than was charged"
             if body["outcome"] not in OUTCOMES or not isinstance(body["seen"], bool):
                 return "ends its release in no way there is"

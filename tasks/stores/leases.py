@@ -8,6 +8,7 @@ the earlier one still tries is refused.
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import time
@@ -20,7 +21,7 @@ import psutil
 import sqlalchemy as sa
 
 from dp_core.canonical import canonical_json
-from dp_core.errors import StageFailed
+from dp_core.errors import LedgerCorrupt, StageFailed
 from tasks.stores.rows import Rows, now
 from tasks.stores.tables import LEASES
 
@@ -87,7 +88,7 @@ def acquire(rows: Rows, release: str, holder: Holder) -> Lease:
     """
     found = _find(rows, release)
     if found is not None and found.expires > _clock(rows):
-        other = Holder(**_holder(found.holder))
+        other = _holder(release, found.holder)
         if not _is_gone(other):
             raise StageFailed(_busy(release, other, found.expires - _clock(rows)))
     fence = found.fence + 1 if found is not None else 1
@@ -132,7 +133,7 @@ def holder_of(rows: Rows, release: str) -> Holder | None:
     found = _find(rows, release)
     if found is None or found.expires <= _clock(rows):
         return None
-    holder = Holder(**_holder(found.holder))
+    holder = _holder(release, found.holder)
     return None if _is_gone(holder) else holder
 
 
@@ -221,11 +222,11 @@ def _busy(release: str, other: Holder, left_ms: int) -> str:
     )
 
 
-def _holder(text: str) -> dict[str, Any]:
-    import json
-
-    values: dict[str, Any] = json.loads(text)
-    return values
+def _holder(release: str, text: str) -> Holder:
+    try:
+        return Holder(**json.loads(text))
+    except (ValueError, TypeError):
+        raise LedgerCorrupt(f"The lease of release {release!r} was changed.") from None
 
 
 def _text(holder: Holder) -> str:

@@ -74,7 +74,7 @@ class Ledger:
             by: Who opens it.
             reason: Why.
             owner: Who answers for it; the one who opens it, if nobody else is named.
-            calendar: Allowance per period.
+            calendar: Allowance per period; it begins on the day of opening.
             within: Account whose total is to cover this one too.
             approved_only: Whether only approved plans run.
 
@@ -88,6 +88,9 @@ class Ledger:
                 )
             if within is not None:
                 _check_above(rows, within, neighbours, unit)
+            if calendar is not None:
+                # An earlier start would carry over what was never allowed.
+                calendar = replace(calendar, start=rows.today())
             rows.append(
                 "open",
                 account=name,

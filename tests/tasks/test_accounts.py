@@ -518,3 +518,14 @@ def test_terms_that_no_account_can_have_are_no_terms():
     ):
         with pytest.raises(ValueError, match="account"):
             wrong()
+
+
+def test_a_calendar_begins_on_the_day_of_opening_whatever_is_asked(ledger_url, monkeypatch):
+    """An earlier start would carry over allowances of periods that never were."""
+    on(monkeypatch, "2026-11-20")
+    ledger = Ledger(ledger_url)
+    early = Calendar("month", Fraction(1, 10), Fraction(0), True, date(2020, 1, 1))
+    opened = open_town(ledger, terms=basic("2", "0"), calendar=early)
+    assert opened.charter.calendar is not None
+    assert opened.charter.calendar.start == date(2026, 11, 20)
+    assert opened.left.main == Fraction(1, 10)
