@@ -84,6 +84,26 @@ def test_laplace_noise_that_was_bought_at_a_delta_is_read_at_that_delta():
     assert float(found.epsilon) == pytest.approx(0.51996, rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("count", "zcdp", "gaussian", "billionth", "millionth"),
+    [
+        (1, 0.948, 0.968, None, None),
+        (10, 0.949, 0.997, None, None),
+        (100, 0.949, 1.000, 0.520, 0.392),
+        (1000, 0.949, 1.000, 0.161, 0.116),
+    ],
+)
+def test_the_documentation_states_what_is_gained(count, zcdp, gaussian, billionth, millionth):
+    for kind, expected in (("zcdp", zcdp), ("gaussian", gaussian)):
+        currency = Currency(kind, largest_limit(kind, ONE, BILLIONTH))
+        stated = tightest(currency, AT_A_BILLIONTH, tables(currency, count))
+        assert round(float(stated.epsilon), 3) == expected
+    pure = Currency("pure", ONE)
+    for privacy, epsilon in ((AT_A_BILLIONTH, billionth), (PURE, millionth)):
+        also = second(pure, privacy, tables(pure, count))
+        assert (also and round(float(also.epsilon), 3)) == epsilon
+
+
 @pytest.mark.parametrize("count", [1, 5])
 def test_few_laplace_tables_get_no_second_statement(count):
     currency = Currency("pure", ONE)
