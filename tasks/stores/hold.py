@@ -120,11 +120,10 @@ class Hold:
                 "home": self.lease.holder.home,
                 "seal": seal(key, reservation, input_hash),
             }
-            rows.append(
+            _add(
+                rows,
+                reservation,
                 "input",
-                account=reservation.account,
-                release=reservation.release,
-                reservation=reservation.position,
                 about=input_hash,
                 body=body,
             )
@@ -177,11 +176,10 @@ class Hold:
                 return old
             _check_stages(rows, reservation, steps)
             for step in steps:
-                rows.append(
+                _add(
+                    rows,
+                    reservation,
                     "charge",
-                    account=reservation.account,
-                    release=reservation.release,
-                    reservation=reservation.position,
                     about=batch,
                     key=charge_key(
                         reservation.release,
@@ -220,11 +218,10 @@ class Hold:
                     " result reaching the disk; find the cause, then abandon the release: it is"
                     " not drawn again without a person."
                 )
-            rows.append(
+            _add(
+                rows,
+                reservation,
                 "attempt",
-                account=reservation.account,
-                release=reservation.release,
-                reservation=reservation.position,
                 about=batch,
                 body={"batch": batch, "attempt": attempts + 1, "fence": self.lease.fence},
             )
@@ -238,11 +235,10 @@ class Hold:
         """Bind a stored result, by its hash, to the charges that paid for it."""
         with self._writing() as rows:
             require_open(rows, reservation)
-            rows.append(
+            _add(
+                rows,
+                reservation,
                 "commit",
-                account=reservation.account,
-                release=reservation.release,
-                reservation=reservation.position,
                 about=batch,
                 body={"batch": batch, "result": result},
             )
@@ -380,13 +376,28 @@ def _check_stages(rows: Rows, reservation: Reservation, steps: Sequence[Step]) -
             )
 
 
-def _settle(rows: Rows, reservation: Reservation, outcome: str, *, seen: bool) -> None:
-    tally = use(rows, reservation.position).tally
-    body: Mapping[str, Any] = {"outcome": outcome, "spent": str(tally.cost), "seen": seen}
+def _add(
+    rows: Rows,
+    reservation: Reservation,
+    kind: str,
+    *,
+    body: Mapping[str, object],
+    about: str | None = None,
+    key: str | None = None,
+) -> None:
+    """Add an entry that belongs to a reservation."""
     rows.append(
-        "settle",
+        kind,
         account=reservation.account,
         release=reservation.release,
         reservation=reservation.position,
+        about=about,
+        key=key,
         body=body,
     )
+
+
+def _settle(rows: Rows, reservation: Reservation, outcome: str, *, seen: bool) -> None:
+    tally = use(rows, reservation.position).tally
+    body: Mapping[str, Any] = {"outcome": outcome, "spent": str(tally.cost), "seen": seen}
+    _add(rows, reservation, "settle", body=body)
