@@ -21,11 +21,15 @@ from dp_core.ledger.books import (
     changes,
     charter_of,
     promise_of,
+    reservation_total,
 )
 from dp_core.ledger.entries import Entry, make_entry, signed_message, unique_key
 from dp_core.ledger.receipts import PUBLISHED, START, Receipt, make_receipt
 from dp_core.ledger.signing import Signer
 from tasks.stores.tables import ENTRIES, TOTALS
+
+_TOGETHER = 500
+"""Running totals that are read by one statement."""
 
 # Built once: each is executed for every charge.
 _ADD = sa.insert(ENTRIES)
@@ -212,8 +216,19 @@ class Rows:
                 entry.reservation: entry.receipt
                 for entry in self.find(account=account, kinds=("settle",))
             }
-            for entry in self.find(account=account, kinds=("reserve",)):
+            found = self.find(account=account, kinds=("reserve",))
+            self._read_totals([reservation_total(entry.position) for entry in found])
+            for entry in found:
                 yield promise_of(entry.position, entry.receipt), ends.get(entry.position)
+
+    def _read_totals(self, subjects: Sequence[str]) -> None:
+        """Read running totals that are about to be asked for one by one."""
+        for start in range(0, len(subjects), _TOGETHER):
+            some = subjects[start : start + _TOGETHER]
+            self._totals |= dict.fromkeys(some)
+            query = sa.select(TOTALS.c.subject, TOTALS.c.value).where(TOTALS.c.subject.in_(some))
+            for row in self.connection.execute(query.order_by(TOTALS.c.position)):
+                self._totals[row.subject] = str(row.value)
 
     def accounts_within(self, account: str) -> Sequence[str]:
         """Return the names of the accounts that stand directly within one."""

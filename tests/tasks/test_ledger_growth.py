@@ -132,6 +132,16 @@ def test_postgresql_reads_no_table_whole_after_10_000_charges(
         assert rows_read <= 10, operation
 
 
+def test_what_all_releases_of_an_account_used_is_read_together(plan: Plan, tmp_path: Path) -> None:
+    meter = Meter(fill(f"sqlite:///{tmp_path / 'ledger.db'}", plan, 30))
+    with meter.of("uses"):
+        uses = meter.ledger.uses("country")
+    assert meter.statements < 20
+    assert len(uses) == 30
+    assert [used.outcome for used in uses] == ["reserved", *["finished"] * 29]
+    assert all(used.amount.main > 0 for used in uses)
+
+
 def test_the_meter_sees_a_table_that_is_read_whole(
     plan: Plan, tmp_path: Path, postgres_server: PostgresServer
 ) -> None:
