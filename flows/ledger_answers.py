@@ -10,7 +10,7 @@ from dp_core.accounting.account_curve import gaussian_statement
 from dp_core.accounting.composition import NOTHING, Amount
 from dp_core.accounting.currency import THEOREMS
 from dp_core.errors import BadInput
-from dp_core.ledger.books import OF_ACCOUNT
+from dp_core.ledger.charters import OF_ACCOUNT
 from dp_core.plan import Plan
 from dp_core.standing import Standing, room
 from flows.answers import amount, amount_facts

@@ -9,9 +9,9 @@ import sqlalchemy as sa
 
 from dp_core.accounting.composition import Terms
 from dp_core.ledger.audit import MemoryBook
-from dp_core.ledger.books import changes
 from dp_core.ledger.entries import charge_key, make_entry, unique_key
 from dp_core.ledger.receipts import PUBLISHED, START, make_receipt
+from dp_core.ledger.rules import changes
 from dp_core.ledger.session import Step
 from dp_core.plan import Plan
 from tasks.stores.hold import _seal

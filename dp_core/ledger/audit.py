@@ -9,24 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from dp_core.errors import LedgerCorrupt
-from dp_core.ledger.books import (
-    OF_ACCOUNT,
-    Charter,
-    Promise,
-    broken_rule,
-    changes,
-    charter_of,
-    promise_of,
-)
+from dp_core.errors import BadInput, LedgerCorrupt
+from dp_core.ledger.charters import OF_ACCOUNT, Charter, Promise, charter_of, promise_of
 from dp_core.ledger.entries import (
     Entry,
     charge_key,
     entry_link,
+    not_known,
     signed_message,
     unique_key,
+    version_of,
 )
 from dp_core.ledger.receipts import PUBLISHED, START, Receipt, receipt_hash
+from dp_core.ledger.rules import broken_rule, changes
 from dp_core.ledger.signing import fingerprint, is_signed, public_key_of
 
 Totals = Sequence[tuple[str, str]]
@@ -75,6 +70,7 @@ def audit(
         inspect: Called with every entry that is in order, for checks of the caller's own.
 
     Raises:
+        BadInput: if the ledger is of a version that this program does not know.
         LedgerCorrupt: naming the first entry that does not fit.
     """
     state = _State()
@@ -123,6 +119,11 @@ class _State:
             return f"was changed, or does not follow entry {self.position}"
         if (entry.kind == "ledger") != (entry.position == 1):
             return "is not what a ledger begins with"
+        if entry.kind == "ledger":
+            # What a newer program wrote would look like damage from here on.
+            unknown = not_known(version_of(receipt))
+            if unknown is not None:
+                raise BadInput(f"The ledger {unknown}.")
         number, previous = self._expected(entry)
         if (receipt.number, receipt.previous) != (number, previous):
             return "does not follow the receipt before it"

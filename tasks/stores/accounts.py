@@ -10,7 +10,6 @@ from dp_core.accounting.composition import Amount, Terms
 from dp_core.errors import BadInput
 from dp_core.ledger.books import (
     Balance,
-    Charter,
     balance,
     lineage,
     promised,
@@ -19,6 +18,7 @@ from dp_core.ledger.books import (
     use,
     used_in_period,
 )
+from dp_core.ledger.charters import Charter
 from tasks.stores.refusals import no_account
 from tasks.stores.rows import Rows
 

@@ -16,9 +16,11 @@ from dp_core.accounting.currency import Currency
 from dp_core.bundle.statement import Place, Total
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt
 from dp_core.ledger.audit import Audit, Totals, audit
-from dp_core.ledger.books import OF_ACCOUNT, charter_of, is_raised, lineage, use
+from dp_core.ledger.books import lineage, use
+from dp_core.ledger.charters import OF_ACCOUNT, charter_of
 from dp_core.ledger.entries import Entry
 from dp_core.ledger.receipts import PUBLISHED, Receipt
+from dp_core.ledger.rules import is_raised
 from dp_core.ledger.signing import Signer, public_key_of
 from dp_core.periods import Calendar
 from dp_core.plan import Plan

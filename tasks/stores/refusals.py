@@ -9,16 +9,8 @@ from fractions import Fraction
 from dp_core.accounting.composition import NOTHING, largest_epsilon, most_sets, six_digits
 from dp_core.accounting.currency import Currency
 from dp_core.errors import BadInput, BudgetRefused, nearest
-from dp_core.ledger.books import (
-    Charter,
-    balance,
-    lineage,
-    promise_of,
-    promised,
-    room_on,
-    settled,
-    use,
-)
+from dp_core.ledger.books import balance, lineage, promised, room_on, settled, use
+from dp_core.ledger.charters import Charter, promise_of
 from dp_core.ledger.entries import Entry
 from dp_core.plan import Plan, make_plan
 from tasks.stores.rows import Rows

@@ -9,7 +9,8 @@ from typing import Any
 
 from dp_core.accounting.events import event_from_json
 from dp_core.errors import BadInput
-from dp_core.ledger.books import Promise, promise_of, use
+from dp_core.ledger.books import use
+from dp_core.ledger.charters import Promise, promise_of
 from dp_core.ledger.entries import Entry
 from dp_core.ledger.session import Step
 from dp_core.plan import Plan

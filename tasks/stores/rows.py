@@ -13,18 +13,11 @@ import sqlalchemy as sa
 
 from dp_core.canonical import canonical_json
 from dp_core.errors import BadInput, LedgerCorrupt
-from dp_core.ledger.books import (
-    OF_ACCOUNT,
-    Charter,
-    Promise,
-    broken_rule,
-    changes,
-    charter_of,
-    promise_of,
-    reservation_total,
-)
+from dp_core.ledger.books import reservation_total
+from dp_core.ledger.charters import OF_ACCOUNT, Charter, Promise, charter_of, promise_of
 from dp_core.ledger.entries import Entry, make_entry, signed_message, unique_key
 from dp_core.ledger.receipts import PUBLISHED, START, Receipt, make_receipt
+from dp_core.ledger.rules import broken_rule, changes
 from dp_core.ledger.signing import Signer
 from tasks.stores.tables import ENTRIES, TOTALS
 

@@ -9,7 +9,8 @@ from fractions import Fraction
 from dp_core.accounting.composition import NOTHING, Amount, Composition, Tally, Terms
 from dp_core.accounting.currency import Currency
 from dp_core.errors import BadInput
-from dp_core.ledger.books import Balance, Charter, lineage, standing, use
+from dp_core.ledger.books import Balance, lineage, standing, use
+from dp_core.ledger.charters import Charter
 from dp_core.standing import Standing
 from tasks.stores.accounts import Account, read_uses
 from tasks.stores.refusals import no_account

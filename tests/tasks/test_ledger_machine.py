@@ -27,7 +27,7 @@ from dp_core.accounting.composition import Amount, Terms
 from dp_core.accounting.currency import Currency, Kind
 from dp_core.accounting.curves import gaussian_limit, zcdp_limit
 from dp_core.errors import BadInput, BudgetRefused, ReleaseError
-from dp_core.ledger import books
+from dp_core.ledger import rules
 from dp_core.ledger.receipts import first_bad_link
 from dp_core.ledger.session import Step
 from dp_core.periods import Calendar
@@ -640,8 +640,8 @@ def forget_the_room(patch: pytest.MonkeyPatch) -> None:
 
 def give_back_too_much(patch: pytest.MonkeyPatch) -> None:
     """Let every release that is over have spent half of what it did."""
-    real = books.settled
-    patch.setattr(books, "settled", lambda *args: Amount(real(*args).main / 2, real(*args).delta))
+    real = rules.settled
+    patch.setattr(rules, "settled", lambda *args: Amount(real(*args).main / 2, real(*args).delta))
 
 
 def forget_the_fence(patch: pytest.MonkeyPatch) -> None:
@@ -651,13 +651,13 @@ def forget_the_fence(patch: pytest.MonkeyPatch) -> None:
 
 def forget_who_is_above(patch: pytest.MonkeyPatch) -> None:
     """Let only the account that a spec names pay."""
-    real = books.lineage
-    patch.setattr(books, "lineage", lambda book, name: real(book, name)[:1])
+    real = rules.lineage
+    patch.setattr(rules, "lineage", lambda book, name: real(book, name)[:1])
 
 
 def forget_the_period(patch: pytest.MonkeyPatch) -> None:
     """Let every period look unused."""
-    patch.setattr(books, "_in_period", lambda *_: {})
+    patch.setattr(rules, "_in_period", lambda *_: {})
 
 
 @pytest.mark.parametrize(
