@@ -33,6 +33,8 @@ from flows.commands import (
     with_json,
 )
 
+_OWN_DELTA = "Of delta, for mechanisms that have a delta of their own: none has one yet."
+
 
 @click.group(cls=Words)
 def ledger() -> None:
@@ -46,7 +48,7 @@ def ledger() -> None:
 @click.option("--neighbours", default="add-remove", help="add-remove or replace-one.")
 @click.option("--unit", default="row", help="Who is protected: row.")
 @click.option("--composition", default="basic", help="How releases add up: basic or zcdp.")
-@click.option("--own-delta", default="0", metavar="D", help="Part of delta for events' own (zcdp).")
+@click.option("--own-delta", default="0", metavar="D", help=_OWN_DELTA)
 @click.option("--owner", metavar="NAME", help="Who answers for it; default: --by.")
 @click.option("--per", metavar="PERIOD", help="Allowance per month, quarter or year.")
 @click.option("--period-epsilon", metavar="E", help="Epsilon that one period may use.")
@@ -163,7 +165,7 @@ def ledger_raise(
 @ledger.command("restate")
 @click.argument("account")
 @click.option("--composition", required=True, help="How releases add up: basic or zcdp.")
-@click.option("--own-delta", default="0", metavar="D", help="Part of delta for events' own (zcdp).")
+@click.option("--own-delta", default="0", metavar="D", help=_OWN_DELTA)
 @decided
 @with_json
 def ledger_restate(

@@ -211,7 +211,8 @@ class Terms:
 
             No own delta is promised. The release's delta is what its own statement is converted
             at; the account converts the same events itself, once, at its own delta. None of today's
-            mechanisms fails with a probability of its own; `spent` refuses one that does.
+            mechanisms fails with a probability of its own; the ledger refuses a charge of one that
+            does, and `spent` does so once more.
         """
         if self.is_basic:
             return Amount(epsilon, delta)

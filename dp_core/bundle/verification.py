@@ -345,7 +345,11 @@ def _charges(claims: Claims) -> str | tuple[str, ...]:
             wrong.append(f"Receipt {charge.number} charges less than its event costs.")
         # A table's counts, or the selection's whole vector of scores.
         scores = claims.scores if charge.stage == "select" else 0
-        if not _sensitive_enough(charge.event, claims.neighbours, scores=scores):
+        if _noise(charge.event) is None:
+            wrong.append(
+                f"Receipt {charge.number} is for a mechanism that no bundle of this version has."
+            )
+        elif not _sensitive_enough(charge.event, claims.neighbours, scores=scores):
             wrong.append(
                 f"Receipt {charge.number} assumes a smaller effect of one {claims.unit} than its"
                 " neighbours have."
@@ -379,7 +383,8 @@ def _sensitive_enough(event: Event, neighbours: Neighbours, *, scores: int) -> b
         return event.l1_sensitivity >= (scores * change or count_l1(neighbours))
     if isinstance(event, GaussianEvent):
         return event.l2_sensitivity_squared >= (scores * change**2 or count_l2_squared(neighbours))
-    return True
+    # privacy: what one record can do to another mechanism's result is not known here.
+    return False
 
 
 def _tables(folder: Path, claims: Claims) -> Check:

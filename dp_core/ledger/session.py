@@ -128,9 +128,18 @@ class MemorySession:
 
 
 def check_steps(currency: Currency, steps: Sequence[Step]) -> None:
-    """Raise ValueError unless every event costs at most what is set aside for it."""
+    """Raise ValueError unless every event costs at most what is set aside for it.
+
+    Privacy:
+        An event that can fail with a probability of its own is refused. No reservation sets a
+        delta aside for it yet, so none would be counted in the release, its account or its bundle.
+    """
     for step in steps:
         if step.cost <= 0:
             raise ValueError(f"Step {step.name!r} has no budget.")
         if currency.cost(step.event) > step.cost:
             raise ValueError(f"The event of step {step.name!r} costs more than its budget.")
+        if step.event.own_delta() > 0:
+            raise ValueError(
+                f"The event of step {step.name!r} has a delta of its own, which no plan reserves."
+            )

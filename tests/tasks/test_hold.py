@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from dp_core.accounting.composition import NOTHING, RHO_UNITS, Amount
 from dp_core.accounting.events import GaussianEvent
-from dp_core.errors import BadInput, BudgetRefused, StageFailed
+from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
 from dp_core.ledger.entries import charge_key
 from dp_core.ledger.receipts import PUBLISHED, first_bad_link
 from dp_core.ledger.session import Step
+from tasks.stores import hold as hold_module
 from tasks.stores.hold import MOST_ATTEMPTS
 from tasks.stores.ledger import Ledger
 from tests.ledgers import (
@@ -329,6 +330,30 @@ def test_an_event_that_costs_more_than_is_set_aside_is_refused(hold, tmp_path):
     with pytest.raises(ValueError, match="no budget"):
         hold.charge(held, "x", [Step("one_way", "a", Fraction(0), cheap, (2,))])
     assert hold.charges(held) == ()
+
+
+@pytest.mark.parametrize("terms", [basic(), zcdp()], ids=["basic", "zcdp"])
+def test_an_event_with_a_delta_of_its_own_is_refused_before_it_is_charged(
+    ledger_url, tmp_path, monkeypatch, terms
+):
+    """No reservation sets a delta aside for it, so it would be counted nowhere."""
+    ledger = Ledger(ledger_url)
+    open_town(ledger, terms=terms)
+    plan = plan_of(tmp_path, GAUSSIAN, privacy=CURVE)
+    steps = steps_of(plan, "one_way")
+    with ledger.hold("first", HOME) as hold:
+        held = begin(hold, plan)
+        with monkeypatch.context() as failing:
+            failing.setattr(GaussianEvent, "own_delta", lambda _: Fraction("1e-8"))
+            with pytest.raises(ValueError, match="a delta of its own"):
+                hold.charge(held, "one_way-0", steps)
+            # Also where whoever writes forgets to ask.
+            failing.setattr(hold_module, "check_steps", lambda *_: None)
+            with pytest.raises(LedgerCorrupt, match="a delta of its own"):
+                hold.charge(held, "one_way-0", steps)
+        assert hold.charges(held) == ()
+        hold.charge(held, "one_way-0", steps)
+        assert hold.settle(held, "finished").outcome == "finished"
 
 
 def test_a_batch_is_paid_once_and_only_for_the_same_steps(hold, tmp_path):

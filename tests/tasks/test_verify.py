@@ -9,6 +9,7 @@ from fractions import Fraction
 import pytest
 import sqlalchemy as sa
 
+from dp_core.accounting.events import GaussianEvent
 from dp_core.canonical import canonical_json
 from dp_core.errors import LedgerCorrupt
 from dp_core.ledger import audit as audit_module
@@ -412,6 +413,13 @@ def test_a_whole_rewritten_ledger_keeps_every_rule_when_nothing_is_forged(used):
 
 
 @pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
+def test_a_charge_for_an_event_with_a_delta_of_its_own_is_found(used, monkeypatch):
+    used.verify()
+    monkeypatch.setattr(GaussianEvent, "own_delta", lambda _: Fraction("1e-8"))
+    with pytest.raises(LedgerCorrupt, match=r"\(charge\) has an event with a delta of its own"):
+        used.verify()
+
+
 def test_an_entry_that_is_there_twice_is_found(used):
     """Moved on by one, with all links: what may be there once is counted, not only chained."""
     entries = [entry for entry, _ in used.all_entries()]

@@ -260,6 +260,16 @@ def test_an_event_that_costs_more_than_its_charge_shows(make, tmp_path):
     assert "charges less than its event costs" in failed(verify(folder))["charges"]
 
 
+def test_a_mechanism_whose_effect_cannot_be_checked_shows(broken):
+    document = statement_of(broken)
+    event = {"mechanism": "noisy-max", "scale": "1000000", "sensitivity": 1, "noise": "gumbel"}
+    document["ledger"]["receipts"][1]["body"]["event"] = event
+    relink(document)
+    reseal(broken, document)
+
+    assert "Receipt 2 is for a mechanism that no bundle" in failed(verify(broken))["charges"]
+
+
 @pytest.mark.parametrize("scores", [0, 3])
 def test_scores_charged_as_if_one_row_moved_one_of_them_show(broken, scores):
     document = statement_of(broken)
