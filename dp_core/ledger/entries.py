@@ -16,6 +16,18 @@ from dp_core.canonical import canonical_json
 from dp_core.ledger.receipts import Receipt
 
 LEDGER_VERSION = 2
+"""What the first entry of a ledger made now says; a ledger keeps the version it began with.
+
+Raised when a program of before would take what is written now for damage, or for something else: a
+new kind of entry, or a new meaning of an old one.
+"""
+
+OLDEST_VERSION = 2
+"""Of the ledgers that this program still reads."""
+
+_CHAIN = 2
+"""Stands in every link and under every signature, so it never changes, whatever the version is: all
+of history would look changed, and a bundle does not say which version its ledger had."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +124,7 @@ def make_entry(
 def entry_link(entry: Entry, previous: str) -> str:
     """Return the link that an entry has after the entry with the link `previous`."""
     values = [
-        LEDGER_VERSION,
+        _CHAIN,
         previous,
         entry.position,
         entry.receipt.hash,
@@ -127,7 +139,34 @@ def entry_link(entry: Entry, previous: str) -> str:
 
 def signed_message(receipt_hash: str, link: str) -> bytes:
     """Return what a signature is of: the receipt, which may be published, and its place."""
-    return canonical_json(["dp-release ledger", LEDGER_VERSION, receipt_hash, link])
+    return canonical_json(["dp-release ledger", _CHAIN, receipt_hash, link])
+
+
+def version_of(first: Receipt) -> int:
+    """Return the version of a ledger, from its first receipt.
+
+    Raises:
+        ValueError: if that names none.
+    """
+    version = first.body.get("version")
+    if first.kind != "ledger" or not isinstance(version, int) or isinstance(version, bool):
+        raise ValueError("Not the first receipt of a ledger.")
+    return version
+
+
+def not_known(version: int) -> str | None:
+    """Return how a ledger of that version is none for this program, None if it is one."""
+    if version > LEDGER_VERSION:
+        return (
+            f"has format {version}, and this dp-release knows none after {LEDGER_VERSION};"
+            " update dp-release"
+        )
+    if version < OLDEST_VERSION:
+        return (
+            f"has format {version}, of before the first release of dp-release, and this one reads"
+            f" none before {OLDEST_VERSION}"
+        )
+    return None
 
 
 def unique_key(receipt: Receipt, about: str | None, reservation: int | None) -> str | None:

@@ -7,6 +7,7 @@ keyed hashes of inputs, none of which may be published.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 
 from dp_core.canonical import canonical_json
 from dp_core.errors import BadInput, LedgerCorrupt
-from dp_core.ledger.entries import LEDGER_VERSION, Entry
+from dp_core.ledger.entries import Entry, not_known, version_of
 
 FORMAT_NAME = "dp-release ledger"
 _LONGEST_LINE = 1 << 26
@@ -31,14 +32,22 @@ def write_export(path: Path, entries: Iterable[Entry], *, count: int, head: str)
 
     Raises:
         BadInput: if the file exists or cannot be written.
+        LedgerCorrupt: if the first entry is not that of a ledger.
     """
-    first = {"format": FORMAT_NAME, "version": LEDGER_VERSION, "entries": count, "head": head}
     try:
         with path.open("xb") as file:
             try:
                 path.chmod(0o600)
-                file.write(canonical_json(first) + b"\n")
-                for entry in entries:
+                rest = iter(entries)
+                first, version = _first(rest)
+                header = {
+                    "format": FORMAT_NAME,
+                    "version": version,
+                    "entries": count,
+                    "head": head,
+                }
+                file.write(canonical_json(header) + b"\n")
+                for entry in itertools.chain([first], rest):
                     if entry.position > count:
                         break
                     file.write(canonical_json(entry.to_json()) + b"\n")
@@ -50,6 +59,15 @@ def write_export(path: Path, entries: Iterable[Entry], *, count: int, head: str)
         raise BadInput(f"There is a file {path} already; name a new one.") from None
     except OSError as error:
         raise BadInput(f"The export {path} could not be written ({error.strerror}).") from None
+
+
+def _first(entries: Iterator[Entry]) -> tuple[Entry, int]:
+    """Return the first entry, and the version of the ledger that it begins."""
+    try:
+        first = next(entries)
+        return first, version_of(first.receipt)
+    except (StopIteration, ValueError):
+        raise LedgerCorrupt("Entry 1 of the ledger is missing or was changed.") from None
 
 
 def read_export(path: Path) -> Iterator[tuple[Entry, None]]:
@@ -65,6 +83,8 @@ def read_export(path: Path) -> Iterator[tuple[Entry, None]]:
             position, link = 0, ""
             for position, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), b""), 1):
                 entry = _entry(position, line)
+                if position == 1 and entry.body.get("version") != header["version"]:
+                    raise LedgerCorrupt("The first line of the export was changed.")
                 link = entry.link
                 yield entry, None
     except OSError as error:
@@ -85,15 +105,15 @@ def _header(path: Path, line: bytes) -> dict[str, Any]:
         if header["format"] != FORMAT_NAME:
             raise ValueError
         version = header["version"]
+        if not isinstance(version, int) or isinstance(version, bool):
+            raise ValueError
     except (ValueError, KeyError, TypeError, RecursionError):
         raise BadInput(
             f"{path} is no export of a ledger; `dp-release ledger export FILE` makes one."
         ) from None
-    if version != LEDGER_VERSION:
-        raise BadInput(
-            f"{path} has ledger format {version!r:.20}, and this program knows"
-            f" {LEDGER_VERSION}; check it with a newer dp-release."
-        )
+    unknown = not_known(version)
+    if unknown is not None:
+        raise BadInput(f"The export {path} {unknown}.")
     whole = {"format": str, "version": int, "entries": int, "head": str}
     if {name: type(value) for name, value in header.items()} != whole or (
         canonical_json(header) + b"\n" != line

@@ -13,7 +13,14 @@ from dp_core.ledger.audit import audit
 from dp_core.ledger.entries import entry_link, signed_message
 from dp_core.ledger.export import read_export, write_export
 from dp_core.ledger.receipts import receipt_hash
-from dp_core.ledger.signing import fingerprint, is_signed, make_key, read_key, read_public
+from dp_core.ledger.signing import (
+    fingerprint,
+    is_signed,
+    key_proof,
+    make_key,
+    read_key,
+    read_public,
+)
 from tasks.stores.ledger import Ledger
 from tests.ledgers import KEY, open_town, reserve, spend
 from tests.specs import plan_of
@@ -154,7 +161,9 @@ def test_without_the_key_or_with_another_nothing_is_written(signed, ledger_url, 
 def test_a_key_replaces_another_which_then_signs_no_more(signed, signer, ledger_url, tmp_path):
     new = make_key(tmp_path / "new.pem")
     signed.add_key(new, replaces=signer.fingerprint, **WHO)
-    assert signed.verify(trusted=[signer.public]).keys == (new.public,)
+    # Both signed the entry of the change, so whoever trusts either can check up to there.
+    for key in (signer, new):
+        assert signed.verify(trusted=[key.public]).keys == (new.public,)
     with pytest.raises(BadInput, match=f"its key \\({new.fingerprint}\\)"):
         signed.approve("plan", **WHO)
     rotated = Ledger(ledger_url, new)
@@ -164,6 +173,28 @@ def test_a_key_replaces_another_which_then_signs_no_more(signed, signer, ledger_
         rotated.verify(trusted=[signer.public])
     with pytest.raises(BadInput, match="knows key"):
         rotated.add_key(signer, replaces=None, **WHO)
+
+
+def test_a_new_key_vouches_for_nothing_that_the_old_one_made_up(signed, signer, tmp_path):
+    new = make_key(tmp_path / "new.pem")
+    signed.add_key(new, replaces=signer.fingerprint, **WHO)
+    entries = entries_of(signed)
+    end = entries[-1].position
+    assert check(entries, trusted=[new.public]).keys == (new.public,)
+    for position, change in (
+        (end - 1, lambda body: {**body, "seen": True, "extra": 1}),  # another history before it
+        (end, lambda body: {**body, "reason": "another"}),
+        (end, lambda body: {**body, "replaces": None}),  # so that the old key would stay
+        (end, lambda body: {**body, "proof": signer.sign(key_proof(body, entries[-2].link))}),
+        (end, lambda body: {name: body[name] for name in body if name != "proof"}),
+        (end, lambda body: {**body, "proof": None}),
+    ):
+        forged = rewritten(entries, position, change, sign=signer)
+        with pytest.raises(LedgerCorrupt, match=rf"^Entry {end} \(key\) is not signed by the key"):
+            check(forged)
+    # Without the entry of the change: the old key signed the last one, not the new one.
+    with pytest.raises(LedgerCorrupt, match="not signed by the key that was given"):
+        check(entries[:-1], trusted=[new.public])
 
 
 def test_two_keys_can_sign_side_by_side(signed, signer, ledger_url, tmp_path):
@@ -217,7 +248,8 @@ def test_a_rewritten_ledger_is_found_by_its_signatures(signed, signer, tmp_path)
 
     # With one's own key made known in the place of the other: whoever has the true one sees it.
     def swap(body):
-        return {**body, "public_key": own.public, "fingerprint": own.fingerprint}
+        body = {**body, "public_key": own.public, "fingerprint": own.fingerprint}
+        return {**body, "proof": own.sign(key_proof(body, plain[-1].link))}
 
     plain = rewritten(entries[:2], 2, louder)
     key = replace(entries[2], about=own.fingerprint, key=f"key/{own.fingerprint}")
@@ -257,6 +289,7 @@ def test_a_key_entry_that_breaks_its_rules_is_found(signed, signer):
         (lambda body: {**body, "replaces": signer.fingerprint}, "replaces a key that is not known"),
         (lambda body: {**body, "fingerprint": "0" * 16}, "was changed"),
         (lambda body: {**body, "public_key": "no key"}, "was changed"),
+        (lambda body: {**body, "proof": "00"}, "is not signed by the key that it makes known"),
     ):
         with pytest.raises(LedgerCorrupt, match=rf"^Entry 3 \(key\) {sentence}"):
             check(rewritten(entries, 3, change, sign=signer))
@@ -371,7 +404,9 @@ def test_what_is_no_export_is_refused_in_one_sentence(export, tmp_path):
         (b"[" * 100_000, BadInput, "no export"),
         (b'{"format":"x"}\n', BadInput, "no export"),
         (b'{"format":"dp-release ledger"}\n', BadInput, "no export"),
-        (canonical_json({**header, "version": 3}) + b"\n", BadInput, "ledger format 3"),
+        (canonical_json({**header, "version": 3}) + b"\n", BadInput, "update dp-release"),
+        (canonical_json({**header, "version": 1}) + b"\n", BadInput, "before the first release"),
+        (canonical_json({**header, "version": "2"}) + b"\n", BadInput, "no export"),
         (canonical_json(without) + b"\n", LedgerCorrupt, "first line"),
     ):
         with pytest.raises(error, match=sentence):
