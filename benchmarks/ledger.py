@@ -193,9 +193,9 @@ def main() -> None:
             seconds = time.perf_counter() - started
             print(f"\n{machine(ledger)}")
             print(f"{charges:,} charges, {size_of(ledger):.0f} MB, filled in {seconds:.0f} s; ms")
-            print(f"{'verify':32} {verified(url, charges)}", flush=True)
             for name, line in measure(ledger, plan, options.operations).items():
                 print(f"{name:32} {line}", flush=True)
+            print(f"{'verify':32} {verified(url, charges)}", flush=True)
 
 
 if __name__ == "__main__":
