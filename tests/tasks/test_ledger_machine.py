@@ -353,8 +353,8 @@ class LedgerMachine(RuleBasedStateMachine):
 
         found = self.both(refusal, acquire)
         if refusal is None:
-            fence = self.model.leases.get(release, {"fence": 0})["fence"] + 1
-            assert found.lease.fence == fence
+            fence = found.lease.fence
+            assert fence > self.model.leases.get(release, {"fence": 0})["fence"]
             expires = self.model.clock + LIFETIME_MS
             self.model.leases[release] = {"fence": fence, "process": process, "expires": expires}
             self.holds.append((found, process))
@@ -458,7 +458,10 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(pick=PICK, stale=STALE, batch=st.sampled_from(list(BATCHES)))
     def charge(self, pick: int, stale: bool, batch: str) -> None:
         found, held, taken, late, home = self.open_release(pick, stale)
-        steps = steps_of(taken.variant, batch)
+        # A stale reservation may have had another currency than the latest.
+        pays = held.currency
+        asked = next(one for one in VARIANTS if (one.kind, one.limit) == (pays.kind, pays.limit))
+        steps = steps_of(asked, batch)
         plain = [(step.stage, step.cost) for step in steps]
         limits = costs_of(taken.variant)
         refusal = late or self.model.refuses_charge(taken, batch, plain, home, limits)
