@@ -8,22 +8,30 @@ when it ends.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sqlite3
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from dp_core.errors import BadInput, LedgerCorrupt, ReleaseError, StageFailed
-from dp_core.ledger.entries import LEDGER_VERSION
+from dp_core.ledger.entries import LEDGER_VERSION, not_known
 from dp_core.ledger.signing import Signer
 from tasks.stores.rows import Rows
+from tasks.stores.tables import METADATA
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 SCHEMA_VERSION = "0001"
-"""The migration that this version of the program works with."""
+"""The migration that this version of the program works with; the name of its last step."""
+
+_STEPS = "tasks.stores:migrations"
+"""Where Alembic finds them."""
 
 _LOCK = 0x6470_6C65_6467_6572
 """The advisory lock of a ledger in PostgreSQL: one database holds one ledger."""
@@ -42,7 +50,9 @@ _POSTGRES_WRITER = "; ".join(
 )
 
 
-_TABLES = {"entries", "totals", "leases"}
+_TABLES = frozenset(METADATA.tables)
+_FIRST_TABLES = frozenset({"entries", "totals", "leases"})
+"""Those of the first step, which a ledger of any version has."""
 
 _DAMAGE = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 """What SQLite answers to correct statements only where the file is not what was written."""
@@ -50,6 +60,10 @@ _DAMAGE = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 class Damaged(LedgerCorrupt):
     """The database cannot read what it once wrote."""
+
+
+class Denied(BadInput):
+    """The role under which the database is opened lacks a right."""
 
 
 class _Undone(Exception):
@@ -83,6 +97,8 @@ class Database:
                     f"Entry 1 of the ledger at {_shown(url)} cannot be read, nor any later one: the"
                     " database is damaged. Keep it, and restore a copy."
                 ) from None
+            if _is_denied(error):
+                raise Denied(_denied(url)) from None
             raise StageFailed(_unopened(url, error)) from None
 
     @property
@@ -128,9 +144,16 @@ class Database:
             raise StageFailed(
                 "The ledger already holds this entry: another process works on the same release."
             ) from None
+        except UnicodeEncodeError:
+            raise BadInput(
+                "A name or text for the ledger holds bytes that are no UTF-8; write it again in"
+                " UTF-8. Nothing was recorded."
+            ) from None
         except (sa.exc.SQLAlchemyError, UnicodeDecodeError) as error:
             if _is_damaged(error):
                 raise Damaged(_damaged(self.url)) from None
+            if _is_denied(error):
+                raise Denied(_denied(self.url)) from None
             if _is_full(error):
                 raise StageFailed(
                     f"The disk is full: the ledger at {_shown(self.url)} did not take the entry."
@@ -145,11 +168,23 @@ class Database:
         with self._engine.connect() as connection:
             if _is_current(connection, self.url):
                 return
-        with self.writing() as rows:
-            _migrate(rows.connection)
-            if rows.last() is None:
-                body = {"version": LEDGER_VERSION, "id": str(uuid.uuid4())}
-                rows.append("ledger", body=body)
+            old = sa.inspect(connection).has_table("entries")
+        try:
+            with self.writing() as rows:
+                # Several may open an older ledger at once, and of several versions: who had the
+                # lock first has migrated it, and whoever waited looks again.
+                if _is_current(rows.connection, self.url):
+                    return
+                _migrate(rows.connection)
+                if rows.last() is None:
+                    body = {"version": LEDGER_VERSION, "id": str(uuid.uuid4())}
+                    rows.append("ledger", body=body)
+        except Denied:
+            state = "The tables are of an earlier version" if old else "There are no tables yet"
+            raise Denied(
+                f"{state} in the ledger at {_shown(self.url)}, and this role may not make them: let"
+                " the database's owner open the ledger once, with this version of dp-release."
+            ) from None
 
 
 def _is_current(connection: sa.Connection, url: str) -> bool:
@@ -168,12 +203,16 @@ def _is_current(connection: sa.Connection, url: str) -> bool:
             " to another folder. What it spent still counts."
         )
     if version == SCHEMA_VERSION and known >= _TABLES:
+        _refuse_unknown(connection, url)
         return True
     if isinstance(version, str) and version.isdecimal() and version > SCHEMA_VERSION:
         raise BadInput(
             f"The ledger at {_shown(url)} was made by a newer version of dp-release; update this"
             " one."
         )
+    if known >= _FIRST_TABLES and version in _earlier_versions():
+        _refuse_unknown(connection, url)
+        return False
     if known & _TABLES:
         # Making the tables that are missing would begin a second ledger beside the first.
         missing = sorted((_TABLES | {"alembic_version"}) - known) or ["alembic_version"]
@@ -186,6 +225,24 @@ def _is_current(connection: sa.Connection, url: str) -> bool:
             f"The database at {_shown(url)} is another program's; give the ledger one of its own."
         )
     return False
+
+
+def _refuse_unknown(connection: sa.Connection, url: str) -> None:
+    """Refuse a ledger whose entries this program would take for damage.
+
+    Raises:
+        BadInput: if its first entry names another version than those that are known.
+    """
+    query = "SELECT body FROM entries WHERE position = 1"
+    try:
+        version = json.loads(str(connection.exec_driver_sql(query).scalar()))["version"]
+    except (sa.exc.DBAPIError, LookupError, TypeError, ValueError, RecursionError) as error:
+        if _is_denied(error):
+            raise
+        return  # the check of the whole ledger says what is wrong with it
+    unknown = not_known(version) if type(version) is int else None
+    if unknown is not None:
+        raise BadInput(f"The ledger at {_shown(url)} {unknown}.")
 
 
 def _engine(url: str) -> sa.Engine:
@@ -213,12 +270,26 @@ def _engine(url: str) -> sa.Engine:
 def _migrate(connection: sa.Connection) -> None:
     """Bring the tables to this version, inside the transaction of the connection."""
     from alembic import command
+
+    config = _alembic()
+    config.attributes["connection"] = connection
+    command.upgrade(config, SCHEMA_VERSION)
+
+
+def _earlier_versions() -> set[str]:
+    """Return the versions from which there are steps to this one."""
+    from alembic.script import ScriptDirectory
+
+    steps = ScriptDirectory.from_config(_alembic()).iterate_revisions(SCHEMA_VERSION, "base")
+    return {step.revision for step in steps} - {SCHEMA_VERSION}
+
+
+def _alembic() -> Config:
     from alembic.config import Config
 
     config = Config()
-    config.set_main_option("script_location", "tasks.stores:migrations")
-    config.attributes["connection"] = connection
-    command.upgrade(config, SCHEMA_VERSION)
+    config.set_main_option("script_location", _STEPS)
+    return config
 
 
 def _prepare_sqlite(engine: sa.Engine) -> None:
@@ -271,6 +342,10 @@ def _is_damaged(error: Exception) -> bool:
     return getattr(cause, "sqlstate", None) in ("XX001", "XX002")
 
 
+def _is_denied(error: Exception) -> bool:
+    return getattr(getattr(error, "orig", None), "sqlstate", None) == "42501"
+
+
 def _was_ledger(engine: sa.Engine) -> bool:
     """Return whether a database that cannot be read was a ledger: SQLite's schema comes first."""
     if engine.dialect.name != "sqlite":
@@ -284,6 +359,13 @@ def _damaged(url: str) -> str:
     return (
         f"The database of the ledger at {_shown(url)} is damaged and cannot be read whole;"
         " `dp-release ledger verify` names the first entry. Keep it, and restore a copy."
+    )
+
+
+def _denied(url: str) -> str:
+    return (
+        f"The role of the ledger at {_shown(url)} may not do this: let the database's owner"
+        " grant it what deployments/README.md lists."
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from dp_core.errors import BadInput, LedgerCorrupt, ReleaseError, StageFailed
-from tasks.stores.database import Damaged
+from tasks.stores.database import SCHEMA_VERSION, Damaged
 from tasks.stores.ledger import Ledger
 from tasks.stores.tables import METADATA
 from tests.ledgers import open_town, spend
@@ -96,7 +96,7 @@ def test_the_migrations_make_the_tables_that_the_program_knows(ledger_url):
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, METADATA) == []
         context = MigrationContext.configure(connection)
-        assert context.get_current_revision() == "0001"
+        assert context.get_current_revision() == SCHEMA_VERSION
 
 
 def test_a_ledger_is_made_once_and_opened_again(ledger_url):
@@ -127,10 +127,11 @@ def test_a_ledger_of_the_format_before_is_refused_and_left_as_it_is(ledger_url):
 
 
 def test_a_ledger_of_a_newer_version_is_refused(used, ledger_url):
-    execute(ledger_url, "UPDATE alembic_version SET version_num = '0002'")
+    later = f"{int(SCHEMA_VERSION) + 1:04d}"
+    execute(ledger_url, f"UPDATE alembic_version SET version_num = '{later}'")
     with pytest.raises(BadInput, match="newer version of dp-release; update this one"):
         Ledger(ledger_url)
-    execute(ledger_url, "UPDATE alembic_version SET version_num = '0001'")
+    execute(ledger_url, f"UPDATE alembic_version SET version_num = '{SCHEMA_VERSION}'")
     assert Ledger(ledger_url).verify() == used.verify()
 
 
