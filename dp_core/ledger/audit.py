@@ -22,7 +22,7 @@ from dp_core.ledger.entries import (
 )
 from dp_core.ledger.receipts import PUBLISHED, START, Receipt, receipt_hash
 from dp_core.ledger.rules import broken_rule, changes
-from dp_core.ledger.signing import fingerprint, is_signed, public_key_of
+from dp_core.ledger.signing import fingerprint, is_proven, is_signed, public_key_of
 
 Totals = Sequence[tuple[str, str]]
 """Subjects and values of the running totals that were stored together with an entry."""
@@ -90,8 +90,8 @@ class _State:
     position: int = 0
     link: str = START
     recorded: str = ""
-    signer: str | None = None
-    """Public key that signed the last entry."""
+    signers: frozenset[str] = frozenset()
+    """Public keys that signed the last entry; a new key's entry has two, the old key and itself."""
     signed: int = 0
     keys: dict[str, str] = field(default_factory=dict)
     book: MemoryBook = field(default_factory=lambda: MemoryBook())
@@ -187,6 +187,8 @@ class _State:
             return "is not signed by a key of the ledger"
         if not is_signed(key, signed_message(entry.receipt.hash, entry.link), entry.signature):
             return "has a signature that is not that of its key"
+        if public is not None and not is_proven(entry.body, self.link):
+            return "is not signed by the key that it makes known"
         return None
 
     def _count(self, entry: Entry, totals: Totals | None) -> None:
@@ -194,7 +196,8 @@ class _State:
         after = changes(entry, self.book)
         self.book.add(entry, after)
         self.position, self.link = entry.position, entry.link
-        self.signer = self.keys.get(entry.signer or "")
+        signer = self.keys.get(entry.signer or "")
+        self.signers = frozenset() if signer is None else frozenset({signer})
         self.recorded = entry.recorded
         self.signed += entry.signature is not None
         if entry.kind in PUBLISHED:
@@ -203,7 +206,7 @@ class _State:
                 del self.last[entry.reservation or 0]
         if entry.kind == "key":
             public = public_key_of(entry.body)
-            self.signer = self.signer or public
+            self.signers |= {public}
             self.keys[fingerprint(public)] = public
             self.keys.pop(str(entry.body["replaces"]), None)
         if totals is None:
@@ -226,7 +229,7 @@ class _State:
             for subject, value in self.book.totals.items():
                 if self.stored.get(subject) != value:
                     raise LedgerCorrupt(f"The running total of {subject!r} is missing or old.")
-        if trusted and self.signer not in trusted:
+        if trusted and self.signers.isdisjoint(trusted):
             raise LedgerCorrupt(
                 f"The last entry ({self.position}) is not signed by the key that was given."
             )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dp_core.canonical import canonical_json
 from dp_core.errors import BadInput
 
 if TYPE_CHECKING:
@@ -129,6 +130,24 @@ def is_signed(public: str, message: bytes, signature: str | None) -> bool:
     except (InvalidSignature, ValueError):
         return False
     return content.hex() == signature  # in one spelling only, so that no character can change
+
+
+def key_proof(body: Mapping[str, object], link: str) -> bytes:
+    """Return what a new key signs to join a ledger: its own entry, after all that is there.
+
+    Args:
+        body: Of its entry, with or without the `proof`.
+        link: Of the entry before it.
+    """
+    stated = {name: value for name, value in body.items() if name != "proof"}
+    return canonical_json(["dp-release key", 1, link, stated])
+
+
+def is_proven(body: Mapping[str, object], link: str) -> bool:
+    """Return whether the key that an entry makes known has itself signed the history before it."""
+    proof = body.get("proof")
+    signature = proof if isinstance(proof, str) else None
+    return is_signed(public_key_of(body), key_proof(body, link), signature)
 
 
 def public_key_of(body: Mapping[str, object]) -> str:

@@ -21,7 +21,7 @@ from dp_core.ledger.charters import OF_ACCOUNT, charter_of
 from dp_core.ledger.entries import Entry
 from dp_core.ledger.receipts import PUBLISHED, Receipt
 from dp_core.ledger.rules import is_raised
-from dp_core.ledger.signing import Signer, public_key_of
+from dp_core.ledger.signing import Signer, key_proof, public_key_of
 from dp_core.periods import Calendar
 from dp_core.plan import Plan
 from dp_core.privacy import Neighbours
@@ -288,7 +288,8 @@ class Ledger:
     def add_key(self, signer: Signer, *, replaces: str | None, by: str, reason: str) -> None:
         """Make a signing key known; from then on every entry must be signed.
 
-        The first key signs its own entry, a later one is signed by a key that stands.
+        The first key signs its own entry, a later one is signed by a key that stands; each also
+        signs, within its entry, the link of the history it joins.
 
         Args:
             signer: The new key.
@@ -313,17 +314,16 @@ class Ledger:
         if first:
             database = Database(database.url, signer)
         with database.writing() as rows:
-            rows.append(
-                "key",
-                about=signer.fingerprint,
-                body={
-                    "public_key": signer.public,
-                    "fingerprint": signer.fingerprint,
-                    "replaces": replaces,
-                    "by": by,
-                    "reason": reason,
-                },
-            )
+            body: dict[str, object] = {
+                "public_key": signer.public,
+                "fingerprint": signer.fingerprint,
+                "replaces": replaces,
+                "by": by,
+                "reason": reason,
+            }
+            # The new key vouches for all that it takes over: who trusts it need not know the old.
+            body["proof"] = signer.sign(key_proof(body, rows.link()))
+            rows.append("key", about=signer.fingerprint, body=body)
 
     # -- a release
 

@@ -320,6 +320,10 @@ class Rows:
         """Return the day that the next entry will have: never before that of the last."""
         return date.fromisoformat(max(now(), self._end()[2])[:10])
 
+    def link(self) -> str:
+        """Return the link of the last entry, after which the next one comes."""
+        return self._end()[1]
+
     def write_totals(self) -> None:
         """Store the running totals that this transaction changed, each once."""
         if self._written:
