@@ -50,6 +50,21 @@ def exact_delta(option: str, text: str | None) -> Fraction | None:
     return None if text is None else exact_number(option, text, below_one=True)
 
 
+def plain_text(option: str, text: str) -> str:
+    """Return a text that can be stored.
+
+    Raises:
+        BadInput: if it was typed in another encoding: its bytes arrive as lone surrogates.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise BadInput(
+            f"{option} {text!r:.60} is no UTF-8 text; write it again in UTF-8."
+        ) from None
+    return text
+
+
 def person_and_reason(by: str, reason: str) -> tuple[str, str]:
     """Return who decides and why, both stated."""
     for option, text in (("--by", by), ("--reason", reason)):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dp_core.errors import BadInput, nearest
-from flows.arguments import person_and_reason
+from flows.arguments import person_and_reason, plain_text
 
 if TYPE_CHECKING:
     from tasks.stores.ledger import Ledger
@@ -39,6 +39,11 @@ def with_json(command: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(command)
     def wrapped(*arguments: Any, as_json: bool, **options: Any) -> None:
         click.get_current_context().ensure_object(dict)["json"] = as_json
+        for parameter in click.get_current_context().command.params:
+            given = options.get(parameter.name or "")
+            if isinstance(given, str):
+                option = isinstance(parameter, click.Option)
+                plain_text(parameter.opts[0] if option else parameter.human_readable_name, given)
         answer = command(*arguments, as_json=as_json, **options)
         if as_json:
             click.echo(json.dumps(answer, indent=2, ensure_ascii=False, default=str))

@@ -141,6 +141,17 @@ MISTAKES = [
         "--own-delta must be below --delta",
     ),
     (["close", "twon", *WHO], "Did you mean 'town'?"),
+    # Typed in Latin-1: the bytes that are no UTF-8 arrive as lone surrogates.
+    (
+        ["close", "town", "--by", "Ada", "--reason", "caf\udce9"],
+        "--reason 'caf\\udce9' is no UTF-8",
+    ),
+    (["close", "town", "--by", "Ren\udce9", "--reason", "x"], "--by 'Ren\\udce9' is no UTF-8"),
+    (["close", "\udce9t\udce9", *WHO], "is no UTF-8 text"),
+    (["open", "\udce9t\udce9", "--epsilon", "1", *WHO], "is no UTF-8 text"),
+    (["open", "a", "--epsilon", "1", "--owner", "\udce9", *WHO], "--owner '\\udce9' is no UTF-8"),
+    (["open", "a", "--epsilon", "1", "--within", "\udce9", *WHO], "--within '\\udce9' is no UTF-8"),
+    (["approve", "caf\udce9", *WHO], "is no UTF-8 text"),
     (["approve", "abc123", *WHO], "'abc123' is neither the hash of a plan (64 hex digits"),
     (["approve", "a" * 63, *WHO], "64 hex digits"),
     (["approve", "a" * 64, "--by", "Ada"], "Missing option '--reason'"),

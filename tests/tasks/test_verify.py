@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from dp_core.accounting.events import GaussianEvent
 from dp_core.canonical import canonical_json
-from dp_core.errors import LedgerCorrupt
+from dp_core.errors import BadInput, LedgerCorrupt
 from dp_core.ledger import audit as audit_module
 from dp_core.ledger.audit import audit
 from dp_core.ledger.entries import entry_link
@@ -528,3 +528,29 @@ def test_the_first_wrong_entry_is_named_where_two_are_wrong(used, ledger_url):
             connection.execute(sa.update(ENTRIES).where(here).values(**values))
     with pytest.raises(LedgerCorrupt, match=r"^Entry 4 \("):
         used.verify()
+
+
+@pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
+def test_half_of_a_surrogate_pair_in_a_stored_body_is_named(ledger_url):
+    ledger = Ledger(ledger_url)
+    open_town(ledger)
+    with owner(ledger_url) as connection:
+        connection.exec_driver_sql(
+            r"""UPDATE entries SET body = replace(body, '"officer"', '"\ud800"') WHERE position = 2"""
+        )
+    with pytest.raises(LedgerCorrupt, match=r"^Entry 2 \(open\) was changed"):
+        ledger.verify()
+
+
+def test_what_is_no_text_is_refused_and_nothing_recorded(ledger_url):
+    ledger = Ledger(ledger_url)
+    open_town(ledger)
+    for write in (
+        lambda: ledger.close_account("town", by="officer", reason="caf\udce9"),
+        lambda: ledger.approve("\ud800", by="officer", reason="test"),
+        lambda: open_town(ledger, "\udce9"),
+        lambda: ledger.account("\udce9"),
+    ):
+        with pytest.raises(BadInput, match="no UTF-8"):
+            write()
+    assert ledger.verify().entries == 2
