@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dp_core.errors import BadInput
+from flows.opening import require_known_results
 from tasks.places import home_id
 from tasks.stores.artifacts import RunFolder
 from tasks.stores.ledger import Ledger
@@ -46,11 +47,12 @@ def abandon(home: Path, ledger: Ledger, name: str) -> Abandoned:
         )
     if held.outcome is not None:
         raise BadInput(f"Release {name!r} is {held.outcome} already; there is nothing to abandon.")
-    folder = RunFolder(home, name)
+    folder = RunFolder(home, name, held.link)
     with ledger.hold(name, home_id(home)) as hold:
         here = folder.exists()
         if here:
             folder.bar_results()
+            require_known_results(home, ledger, held)
         # privacy: a crash between storing and committing leaves a result that anyone here can
         # read. Where the folder is not here, nobody knows what was in it.
         stored = folder.has_results() if here else bool(ledger.charges(held))

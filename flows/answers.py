@@ -154,7 +154,7 @@ def status_facts(home: Path, ledger: Ledger, release: str) -> dict[str, object]:
         raise BadInput(
             f"There is no release {release!r} in this ledger; `dp-release status` lists them."
         )
-    folder = RunFolder(home, release)
+    folder = RunFolder(home, release, held.link)
     charges = ledger.charges(held)
     spent = sum((charge.cost for charge in charges), Fraction(0))
     done = [stage for stage in STAGE_NAMES if folder.done(stage) is not None]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from dp_core.bundle.writer import check_destination
-from dp_core.errors import BadInput
+from dp_core.errors import BadInput, LedgerCorrupt
 from dp_core.plan import Plan, make_plan
 from dp_core.spec_file import load_spec
 from tasks.places import home, open_ledger
 from tasks.stores.artifacts import RunFolder
+from tasks.stores.ledger import Ledger
 from tasks.stores.reservations import Reservation
 
 
@@ -33,17 +34,33 @@ def check_opening(spec: Path, out: Path, *, release: str | None = None) -> Plan:
             f" back to go on, or make the other with `dp-release run {spec} --out DIR`."
         )
     ledger = open_ledger(home())
-    if not is_publishing(ledger.reservation(name), plan):
+    held = ledger.reservation(name)
+    if held is None or not is_publishing(held, plan):
         check_destination(out)
         ledger.check(plan)
         return plan
-    folder = RunFolder(home(), name)
+    folder = RunFolder(home(), name, held.link)
     if folder.done("publish") is not None and folder.done("tidy") is not None:
         raise BadInput(
             f"Release {name!r} is finished; its bundle is in {folder.remembered()[1]}."
             " A release is made once: choose a new name under `release` for another."
         )
     return plan
+
+
+def require_known_results(at: Path, ledger: Ledger, held: Reservation) -> None:
+    """Refuse to end a reservation by a ledger that forgot what was charged to it.
+
+    Raises:
+        LedgerCorrupt: if there is a noisy result that it has no charge for.
+    """
+    stored = RunFolder(at, held.release, held.link).batches()
+    forgotten = stored - {charge.batch for charge in ledger.charges(held)}
+    if forgotten:
+        raise LedgerCorrupt(
+            f"Release {held.release!r} has a noisy result ({min(forgotten)}) that the ledger has no"
+            " charge for: the ledger is older than the run's folder. Restore its newest copy."
+        )
 
 
 def is_publishing(held: Reservation | None, plan: Plan) -> bool:

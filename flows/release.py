@@ -14,17 +14,16 @@ from prefect import Task, flow
 from dp_core.errors import BadInput, ReleaseError, SchemaViolation, StageFailed
 from dp_core.spec_file import load_spec
 from flows.artifacts import ReleaseArtifacts
-from flows.opening import check_opening, is_publishing
+from flows.opening import check_opening, is_publishing, require_known_results
 from flows.outside import without_data
 from tasks.check_quality import check_quality
 from tasks.cluster import dask_client
 from tasks.count_marginals import count_marginals
 from tasks.discretize import discretize
-from tasks.heads import note_head
 from tasks.identify import identify
 from tasks.lost import forget_lost, needs_data
 from tasks.measure_marginals import measure_basics, measure_marginals
-from tasks.places import home, home_id, ledger_url, open_ledger
+from tasks.places import home, home_id, open_ledger
 from tasks.publish import publish, tidy
 from tasks.reconstruct import reconstruct
 from tasks.run import Progress, Run, silent
@@ -123,7 +122,7 @@ def carry_out(
     with ledger.hold(release, home_id(where)) as hold, dask_client(dask) as client:
         run = open_run(spec, out, ledger, hold, keep_confidential=keep_confidential)
         run.client = client
-        note_head(run.home, run.ledger, ledger_url(run.home))
+        run.note_head()
         try:
             make_release(run, perform)
         except BadInput as error:
@@ -135,7 +134,7 @@ def carry_out(
         finally:
             # What stops the release here must not be hidden by a note that could not be written.
             with suppress(ReleaseError, OSError):
-                note_head(run.home, run.ledger, ledger_url(run.home))
+                run.note_head()
     return run
 
 
@@ -167,23 +166,27 @@ def open_run(
     """
     plan = check_opening(spec_path, out)
     where = home()
-    folder = RunFolder(where, plan.spec.release)
     held = hold.reservation()
-    if held and not held.outcome and not folder.exists() and ledger.charges(held):
-        # privacy: results of its charges lie elsewhere; to draw them here would be a second draw.
-        raise StageFailed(
-            f"Release {plan.spec.release!r} was begun in another home, or its folder {folder.path}"
-            " is gone. Resume it in the home that began it, or put the folder back; its results are"
-            " never drawn again."
-        )
+    if held and not held.outcome and ledger.charges(held):
+        folder = RunFolder(where, plan.spec.release, held.link)
+        if not folder.exists():
+            # privacy: results of its charges lie elsewhere; to draw them here would be a second
+            # draw.
+            raise StageFailed(
+                f"Release {plan.spec.release!r} was begun in another home, or its folder"
+                f" {folder.path} is gone. Resume it in the home that began it, or put the folder"
+                " back; its results are never drawn again."
+            )
     if not is_publishing(held, plan):
         if held and not held.outcome and held.plan != plan.hash and not ledger.charges(held):
             # It spent nothing, so a corrected spec may simply begin again.
+            require_known_results(where, ledger, held)
             held = hold.settle(held, "returned")
-        if held is None or held.outcome == "returned":
-            folder.clear()
+        if held is None or held.outcome is not None:
+            RunFolder(where, plan.spec.release).refuse_results()
         held = hold.reserve(plan)
     assert held is not None
+    folder = RunFolder(where, plan.spec.release, held.link)
     folder.begin(spec=spec_path.absolute(), out=out.absolute())
     return Run(
         plan=plan,
@@ -200,6 +203,7 @@ def open_run(
 
 def give_back(run: Run) -> bool:
     """Return the reservation of a release that spent nothing, and whether it was one."""
+    require_known_results(run.home, run.ledger, run.reservation)
     if run.ledger.charges(run.reservation):
         return False
     run.hold.settle(run.reservation, "returned")

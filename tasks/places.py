@@ -9,6 +9,7 @@ from pathlib import Path
 
 import sqlalchemy
 
+from dp_core.canonical import digest
 from dp_core.errors import LedgerCorrupt
 from dp_core.ledger.signing import Signer, read_key
 from tasks.heads import check_head
@@ -46,11 +47,15 @@ def signer(at: Path) -> Signer | None:
 
 
 def home_id(at: Path) -> str:
-    """Return the identifier of a home, which a release that was begun here carries."""
+    """Return the identifier of a home, which a release that was begun here carries.
+
+    A copy of a home is another home, since results may be stored in the one that the other lacks:
+    the file's number, which a copy does not share, is part of it.
+    """
     path = at / IDENTITY
     at.mkdir(mode=0o700, parents=True, exist_ok=True)
     _write_once(path, str(uuid.uuid4()).encode())
-    return path.read_text().strip()
+    return digest([path.read_text().strip(), path.stat().st_ino])
 
 
 def assert_not_lost(at: Path | None = None) -> None:

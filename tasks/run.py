@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from dp_core.errors import StageFailed
 from dp_core.plan import Plan
 from dp_core.spec import ReleaseSpec
-from tasks.places import home_key
+from tasks.heads import note_head
+from tasks.places import home_key, ledger_url
 from tasks.stores.artifacts import RunFolder
 from tasks.stores.hold import Hold
 from tasks.stores.ledger import Ledger
@@ -73,7 +74,7 @@ class Run:
     @cached_property
     def folder(self) -> RunFolder:
         """Where the run keeps its files."""
-        return RunFolder(self.home, self.spec.release)
+        return RunFolder(self.home, self.spec.release, self.reservation.link)
 
     @cached_property
     def key(self) -> bytes:
@@ -117,8 +118,13 @@ class Run:
             self.reservation,
             self.spec.privacy.neighbours,
             self.folder.noisy,
+            self.note_head,
         )
         return Curator(self.spec.schema.domain, self.counter, session)
+
+    def note_head(self) -> None:
+        """Note in the home how far the ledger went."""
+        note_head(self.home, self.ledger, ledger_url(self.home))
 
     def fact(self, stage: str, name: str) -> object:
         """Return a public fact that a finished stage left.

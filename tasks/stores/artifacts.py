@@ -3,6 +3,10 @@
 `runs/<release>/` holds `confidential/` (codes and counts; removed when the release is done),
 `internal/` (comparisons with the data; for staff) and `public/` (noisy results and what was made
 of them). All of it is mode 0700; files are written to a temporary name, synced and renamed.
+
+Each reservation has files of its own, in `reservations/`, and those three names lead to the latest
+one's. A process that was taken for dead goes on writing where it began: never among the files of a
+reservation that another account, another input or another ledger pays for.
 """
 
 from __future__ import annotations
@@ -24,33 +28,74 @@ RUN_VERSION = 1
 INTERNAL_NOTICE = "CONFIDENTIAL: computed from the data itself; for staff, never to be published."
 
 
+_PARTS = ("confidential", "internal", "public", "run.json")
+
+
 class RunFolder:
     """Where one release keeps its files."""
 
-    def __init__(self, home: Path, release: str) -> None:
-        """Name the folder; `create` makes it."""
+    def __init__(self, home: Path, release: str, reservation: str | None = None) -> None:
+        """Name the folder; `begin` makes it.
+
+        Args:
+            home: Folder of all runs.
+            release: Name.
+            reservation: Link of the reservation whose files these are; None to look at the latest
+                one's, which is not for writing.
+        """
         self.path = home / "runs" / release
         self.release = release
-        self.confidential = self.path / "confidential"
-        self.internal = self.path / "internal"
-        self.public = self.path / "public"
+        self._own = None if reservation is None else reservation[:32]
+        root = self.path if self._own is None else self.path / "reservations" / self._own
+        self.confidential, self.internal, self.public, self._run = (root / part for part in _PARTS)
 
-    def create(self) -> None:
-        """Make the three folders, mode 0700."""
+    def exists(self) -> bool:
+        """Whether a run of this name, or of this reservation, ever began here."""
+        return self._run.is_file()
+
+    def begin(self, *, spec: Path, out: Path) -> None:
+        """Make the folders, and remember where the spec is and where the bundle goes.
+
+        Raises:
+            LedgerCorrupt: if there are noisy results of another reservation: then it was charged,
+                in a ledger that knew.
+        """
+        if self._own is None:
+            raise ValueError("A run begins in the folder of its reservation.")
+        self.refuse_results()
         with disk_errors("the run folder"):
             for folder in (self.path, self.confidential, self.internal, self.public):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 folder.chmod(0o700)
-
-    def exists(self) -> bool:
-        """Whether a run of this name ever began here."""
-        return (self.path / "run.json").is_file()
-
-    def begin(self, *, spec: Path, out: Path) -> None:
-        """Remember where the spec is and where the bundle goes."""
-        self.create()
         values = {"version": RUN_VERSION, "spec": str(spec), "out": str(out)}
-        write_atomically(self.path / "run.json", canonical_json(values))
+        write_atomically(self._run, canonical_json(values))
+        self._show()
+        for other in self._others():
+            # Of a reservation that was given back: the codes of its input are not needed any more.
+            other.remove_confidential()
+
+    def refuse_results(self) -> None:
+        """Raise LedgerCorrupt if there are noisy results of any other reservation."""
+        if any(folder.has_results() for folder in self._others()):
+            raise LedgerCorrupt(
+                f"The run folder {self.path} holds noisy results that this ledger has no charge"
+                " for: it is older than the folder, or another ledger. Restore the newest copy of"
+                " the ledger that paid, or choose a new name under `release`."
+            )
+
+    def _others(self) -> list[RunFolder]:
+        home, everything = self.path.parent.parent, self.path / "reservations"
+        names = [path.name for path in everything.glob("*") if path.name != self._own]
+        return [RunFolder(home, self.release, name) for name in names]
+
+    def _show(self) -> None:
+        """Let the names that people use lead to this reservation's files."""
+        with disk_errors("the run folder"):
+            _link(self.path / "current", f"reservations/{self._own}")
+            for part in _PARTS:
+                _link(self.path / part, f"current/{part}")
+            for left in self.path.glob("*.tmp"):
+                left.unlink(missing_ok=True)
 
     def remembered(self) -> tuple[Path, Path]:
         """Return the spec's path and the bundle's, as `begin` was told.
@@ -59,7 +104,7 @@ class RunFolder:
             BadInput: if there is no run of this name.
         """
         try:
-            values = json.loads((self.path / "run.json").read_bytes())
+            values = json.loads(self._run.read_bytes())
             return Path(values["spec"]), Path(values["out"])
         except (OSError, ValueError, KeyError, TypeError):
             raise BadInput(
@@ -87,7 +132,7 @@ class RunFolder:
 
         A full disk must not hide the failure it caused.
         """
-        path = self.internal / "failure.txt"
+        path = (self.internal if self.internal.is_dir() else self.path) / "failure.txt"
         with contextlib.suppress(OSError, StageFailed):
             write_atomically(path, f"{INTERNAL_NOTICE}\n{detail}\n".encode())
         return path
@@ -99,8 +144,12 @@ class RunFolder:
 
     def has_results(self) -> bool:
         """Whether noise was drawn and stored, in part or in full, and may have been seen."""
+        return bool(self.batches())
+
+    def batches(self) -> set[str]:
+        """Return the batches of which a noisy result is there, in part or in full."""
         folders = [folder for folder in self.public.glob("noisy*") if folder.is_dir()]
-        return any(any(folder.iterdir()) for folder in folders)
+        return {path.name.split(".noise")[0] for folder in folders for path in folder.iterdir()}
 
     def bar_results(self) -> None:
         """Let no noisy result be stored any more, so that what is there is all that ever will be.
@@ -119,24 +168,10 @@ class RunFolder:
                 if self.noisy.is_file():
                     return
 
-    def clear(self) -> None:
-        """Remove what an earlier attempt that spent nothing left behind.
-
-        Raises:
-            LedgerCorrupt: if it left noisy results: then it was charged, in a ledger that knew.
-        """
-        if self.has_results():
-            raise LedgerCorrupt(
-                f"The run folder {self.path} holds noisy results, but this ledger has no charge for"
-                " them: it is older than the folder, or another ledger. Restore the newest copy of"
-                " the ledger that paid, or choose a new name under `release`."
-            )
-        with disk_errors("the run folder"):
-            for folder in (self.confidential, self.internal, self.public):
-                shutil.rmtree(folder, ignore_errors=True)
-
     def remove_confidential(self) -> None:
         """Delete codes and counts."""
+        if self._own is None:
+            raise ValueError("What is deleted belongs to a reservation.")
         shutil.rmtree(self.confidential, ignore_errors=True)
 
     def _marker(self, stage: str) -> Path:
@@ -155,6 +190,20 @@ def write_atomically(path: Path, content: bytes) -> None:
             os.fsync(file.fileno())
         temporary.replace(path)
         sync_folder(path.parent)
+
+
+def _link(path: Path, target: str) -> None:
+    """Let a name lead somewhere else from one moment to the next."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(target)
+    temporary.replace(path)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, mode 0700, that is still there after a power cut."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    sync_folder(folder.parent)
 
 
 def sync_folder(folder: Path) -> None:

@@ -104,7 +104,8 @@ def acquire(rows: Rows, release: str, holder: Holder) -> Lease:
 def require(rows: Rows, lease: Lease) -> None:
     """Raise StageFailed unless this holder is the last one; an expired lease is still its own."""
     found = _find(rows, lease.release)
-    if found is None or found.fence != lease.fence:
+    # Not the fence alone: it can come again where the table was restored from a backup.
+    if found is None or (found.fence, found.holder) != (lease.fence, _text(lease.holder)):
         raise StageFailed(
             f"Another process took over release {lease.release!r} while this one did not answer;"
             f" nothing more is done here. `dp-release status {lease.release}` shows where it is."
@@ -168,9 +169,8 @@ def _is_gone(holder: Holder) -> bool:
     """Return whether a holder surely died; what cannot be seen from here may be alive."""
     if holder.host != socket.gethostname():
         return False
-    if holder.boot != _boot():
-        return True  # the machine was started again since
-    if holder.space != _space():
+    if (holder.boot, holder.space) != (_boot(), _space()):
+        # Started again since, or a copy of that machine, or a container beside it.
         return False
     try:
         process = psutil.Process(holder.process)
@@ -209,8 +209,8 @@ def _space() -> str:
 
 def _busy(release: str, other: Holder, left_ms: int) -> str:
     where = f"process {other.process} on {other.host}, since {other.since}"
-    elsewhere = other.host != socket.gethostname() or other.space != _space()
-    if not elsewhere:
+    here = socket.gethostname(), _boot(), _space()
+    if (other.host, other.boot, other.space) == here:
         return (
             f"Another process is working on release {release!r} ({where}); wait for it, or see"
             f" `dp-release status {release}`."

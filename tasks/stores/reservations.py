@@ -47,9 +47,11 @@ class Reservation(Promise):
     """The latest promise to a release, and what became of it.
 
     Attributes:
+        link: Of its entry: no other reservation of any ledger has the same.
         outcome: `finished`, `abandoned` or `returned`; None while the release is under way.
     """
 
+    link: str = ""
     outcome: str | None = None
 
 
@@ -88,7 +90,7 @@ def read_reservation(rows: Rows, release: str) -> Reservation | None:
     end = rows.latest(kinds=("settle",), reservation=found.position)
     promise = promise_of(found.position, found.receipt)
     values = {field.name: getattr(promise, field.name) for field in fields(Promise)}
-    return Reservation(**values, outcome=str(end.body["outcome"]) if end else None)
+    return Reservation(**values, link=found.link, outcome=str(end.body["outcome"]) if end else None)
 
 
 def is_charged(rows: Rows, reservation: Promise) -> bool:

@@ -25,8 +25,9 @@ import glob
 import hashlib
 import json
 import os
+import secrets
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ from dp_core.errors import LedgerCorrupt, StageFailed
 from dp_core.ledger.receipts import result_hash
 from dp_core.ledger.session import Draw, Grant, Step
 from dp_core.privacy import Neighbours
-from tasks.stores.artifacts import disk_errors, sync_folder
+from tasks.stores.artifacts import disk_errors, make_folder, sync_folder
 from tasks.stores.hold import Hold
 from tasks.stores.reservations import Reservation
 
@@ -56,12 +57,15 @@ class LedgerSession:
         reservation: What this release may spend.
         neighbours: The relation every event is calibrated to.
         folder: Where noisy results are kept.
+        noted: Called after a charge and before the draw; it notes elsewhere how far the ledger
+            went, so that a backup that lacks the charge is known for one.
     """
 
     hold: Hold
     reservation: Reservation
     neighbours: Neighbours
     folder: Path
+    noted: Callable[[], None] = lambda: None
 
     @property
     def currency(self) -> Currency:
@@ -88,12 +92,13 @@ class LedgerSession:
         grants = tuple(
             Grant(charge.number, step) for charge, step in zip(charges, steps, strict=True)
         )
+        self.noted()
         attempt = charges[0].attempts
         committed = charges[0].result
         if committed is not None:
             return _pair(grants, self._committed(path, committed, grants))
         if known:
-            stored = _read(path, grants)
+            stored = self._read(path, grants)
             if stored is not None:
                 _erase_temporaries(path)
                 self.hold.commit(self.reservation, batch, _fingerprint(grants, stored))
@@ -110,8 +115,8 @@ class LedgerSession:
             _erase_temporaries(path)
             self.hold.attempt(self.reservation, batch)
             attempt += 1
-        _draw_and_store(path, grants, attempt, self.hold.lease.fence, draw)
-        values = _read(path, grants)
+        _draw_and_store(path, grants, self._header(grants), attempt, draw)
+        values = self._read(path, grants)
         if values is None:
             self.hold.require()
             raise StageFailed(
@@ -122,10 +127,21 @@ class LedgerSession:
         self.hold.commit(self.reservation, batch, _fingerprint(grants, values))
         return _pair(grants, values)
 
+    def _header(self, grants: Sequence[Grant]) -> dict[str, object]:
+        """Return what a result carries besides its values: who paid for it, and its shapes."""
+        return {
+            "reservation": self.reservation.link,
+            "charges": [grant.number for grant in grants],
+            "shapes": [list(grant.step.shape) for grant in grants],
+        }
+
+    def _read(self, path: Path, grants: Sequence[Grant]) -> list[NDArray[np.int64]] | None:
+        return _read(path, grants, self._header(grants))
+
     def _committed(
         self, path: Path, committed: str, grants: Sequence[Grant]
     ) -> list[NDArray[np.int64]]:
-        stored = _read(path, grants)
+        stored = self._read(path, grants)
         if stored is None or _fingerprint(grants, stored) != committed:
             raise StageFailed(
                 f"The committed noisy result {path.name!r} of release"
@@ -138,23 +154,17 @@ class LedgerSession:
 
 
 def _draw_and_store(
-    path: Path, grants: Sequence[Grant], attempt: int, fence: int, draw: Draw
+    path: Path, grants: Sequence[Grant], carries: dict[str, object], attempt: int, draw: Draw
 ) -> None:
     """Draw into space that is already allocated, so that no failure depends on what was drawn."""
-    header = canonical_json(
-        {
-            "charges": [grant.number for grant in grants],
-            "attempt": attempt,
-            "shapes": [list(grant.step.shape) for grant in grants],
-        }
-    )
+    header = canonical_json({**carries, "attempt": attempt})
     cells = sum(int(np.prod(grant.step.shape, dtype=np.int64)) for grant in grants)
     prefix = MAGIC + struct.pack("<Q", len(header)) + header
-    # Of this holder alone: an earlier one that wakes up late must not store under its name.
-    temporary = path.with_name(f"{path.name}.{fence}.tmp")
+    # Of this draw alone: no holder that wakes up late writes into it or stores under its name.
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
     with disk_errors("a noisy result"):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
+        make_folder(path.parent)
+        with temporary.open("xb") as file:
             os.posix_fallocate(file.fileno(), 0, len(prefix) + 8 * cells + 32)
             # privacy: between the draw and the store nothing looks at the values.
             values = draw(grants)
@@ -177,7 +187,9 @@ def _erase_temporaries(path: Path) -> None:
             left.unlink(missing_ok=True)
 
 
-def _read(path: Path, grants: Sequence[Grant]) -> list[NDArray[np.int64]] | None:
+def _read(
+    path: Path, grants: Sequence[Grant], carries: dict[str, object]
+) -> list[NDArray[np.int64]] | None:
     """Return a stored result, None unless it is complete and paid for by these grants."""
     try:
         content = path.read_bytes()
@@ -190,9 +202,7 @@ def _read(path: Path, grants: Sequence[Grant]) -> list[NDArray[np.int64]] | None
     start = len(MAGIC) + 8
     (length,) = struct.unpack("<Q", body[len(MAGIC) : start])
     header: dict[str, Any] = json.loads(body[start : start + length])
-    if header["charges"] != [grant.number for grant in grants] or header["shapes"] != [
-        list(grant.step.shape) for grant in grants
-    ]:
+    if {**header, "attempt": None} != {**carries, "attempt": None}:
         return None
     flat = np.frombuffer(body, dtype="<i8", offset=start + length).astype(np.int64)
     values, at = [], 0

@@ -6,13 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from dp_core.errors import BadInput, StageFailed
+from dp_core.errors import BadInput, LedgerCorrupt, StageFailed
 from tasks.stores.artifacts import RunFolder, disk_errors, write_atomically
+
+LINK, OTHER = "a" * 64, "b" * 64
+
+
+def begin(folder):
+    folder.begin(spec=Path("/x/spec.yaml"), out=Path("/x/out"))
 
 
 @pytest.fixture
 def folder(tmp_path):
-    return RunFolder(tmp_path / "home", "first")
+    return RunFolder(tmp_path / "home", "first", LINK)
 
 
 def mode(path):
@@ -22,7 +28,7 @@ def mode(path):
 def test_every_folder_of_a_run_is_for_its_owner_alone(folder):
     before = os.umask(0)
     try:
-        folder.create()
+        begin(folder)
     finally:
         os.umask(before)
     for place in (folder.path, folder.confidential, folder.internal, folder.public):
@@ -30,9 +36,9 @@ def test_every_folder_of_a_run_is_for_its_owner_alone(folder):
 
 
 def test_a_folder_that_was_opened_up_is_closed_again(folder):
-    folder.create()
+    begin(folder)
     folder.confidential.chmod(0o755)
-    folder.create()
+    begin(folder)
     assert mode(folder.confidential) == 0o700
 
 
@@ -74,16 +80,13 @@ def test_a_torn_marker_is_no_marker(folder):
 
 
 def test_removing_what_is_confidential_leaves_the_rest(folder):
-    folder.create()
+    begin(folder)
     for place in (folder.confidential, folder.internal, folder.public):
         (place / "file").write_text("x")
     folder.remove_confidential()
     assert not folder.confidential.exists()
     assert (folder.internal / "file").exists()
     assert (folder.public / "file").exists()
-    folder.clear()
-    assert not folder.internal.exists()
-    assert not folder.public.exists()
 
 
 def test_a_file_is_whole_or_what_it_was_before(tmp_path, monkeypatch):
@@ -139,7 +142,7 @@ def test_a_disk_that_refuses_is_one_sentence_and_other_errors_are_themselves():
 
 
 def test_a_folder_that_is_barred_takes_no_result_and_keeps_those_it_has(tmp_path):
-    folder = RunFolder(tmp_path, "first")
+    folder = RunFolder(tmp_path, "first", LINK)
     folder.noisy.mkdir(parents=True)
     draft = folder.noisy / "one_way-0.noise.1.tmp"
     draft.write_bytes(b"a draw that was under way")
@@ -156,8 +159,50 @@ def test_a_folder_that_is_barred_takes_no_result_and_keeps_those_it_has(tmp_path
 
 
 def test_a_folder_without_results_is_barred_as_well(tmp_path):
-    folder = RunFolder(tmp_path, "first")
+    folder = RunFolder(tmp_path, "first", LINK)
     folder.bar_results()
     assert not folder.has_results()
     with pytest.raises(FileExistsError):
         folder.noisy.mkdir(exist_ok=True)
+
+
+def test_each_reservation_has_files_of_its_own_and_the_names_lead_to_the_latest(tmp_path):
+    first, second = (RunFolder(tmp_path, "town", link) for link in (LINK, OTHER))
+    view = RunFolder(tmp_path, "town")
+    begin(first)
+    (first.confidential / "codes").write_text("of the first input")
+    first.finish("discretize")
+    assert view.done("discretize") is not None
+    begin(second)
+    assert view.done("discretize") is None
+    assert not first.confidential.exists(), "the codes of a reservation that was given back"
+    # A late process of the first goes on where it began.
+    first.finish("count")
+    first.confidential.mkdir()
+    assert second.done("count") is None
+    assert view.done("count") is None
+    assert list(view.confidential.iterdir()) == []
+    begin(first)
+    assert view.done("count") is not None
+
+
+def test_results_of_another_reservation_are_never_passed_over(tmp_path):
+    first, second = (RunFolder(tmp_path, "town", link) for link in (LINK, OTHER))
+    begin(first)
+    first.noisy.mkdir()
+    (first.noisy / "total-0.noise").write_bytes(b"may have been read")
+    assert first.batches() == {"total-0"}
+    with pytest.raises(LedgerCorrupt, match="older than the folder, or another ledger"):
+        begin(second)
+    with pytest.raises(LedgerCorrupt, match="another ledger"):
+        RunFolder(tmp_path, "town").refuse_results()
+    begin(first)
+    assert (first.noisy / "total-0.noise").exists()
+
+
+def test_what_is_looked_at_is_not_written(tmp_path):
+    view = RunFolder(tmp_path, "town")
+    with pytest.raises(ValueError, match="folder of its reservation"):
+        begin(view)
+    with pytest.raises(ValueError, match="belongs to a reservation"):
+        view.remove_confidential()

@@ -200,8 +200,8 @@ def test_a_killed_process_is_taken_over_at_once_and_a_living_one_is_not(ledger, 
 
 @pytest.mark.parametrize(
     "changes",
-    [{"started": 1.0}, {"process": 2**22 + 7}, {"boot": "an earlier start"}],
-    ids=["number used again", "no such process", "started again"],
+    [{"started": 1.0}, {"process": 2**22 + 7}],
+    ids=["number used again", "no such process"],
 )
 def test_a_holder_that_surely_died_is_taken_over_at_once(ledger, ledger_url, changes):
     take(ledger)
@@ -215,8 +215,8 @@ def test_a_holder_that_surely_died_is_taken_over_at_once(ledger, ledger_url, cha
 
 @pytest.mark.parametrize(
     "changes",
-    [{"host": "elsewhere"}, {"host": "elsewhere", "boot": "b"}, {"space": "pid:[1]", "process": 1}],
-    ids=["host", "host and start", "container"],
+    [{"host": "elsewhere"}, {"boot": "another"}, {"space": "pid:[1]", "process": 1}],
+    ids=["host", "a copy of this machine", "container"],
 )
 def test_a_holder_that_cannot_be_seen_keeps_its_lease_until_it_ends(ledger, ledger_url, changes):
     take(ledger)

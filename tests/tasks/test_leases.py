@@ -138,15 +138,7 @@ def test_a_number_of_a_process_that_another_one_has_now_is_not_the_holder(ledger
         assert hold.lease.fence == 2
 
 
-@pytest.mark.usefixtures("holder")
-def test_a_holder_from_before_the_machine_was_started_again_is_taken_over(ledger, file):
-    text = json.loads(value_of(file, "holder")) | {"boot": "an earlier one"}
-    change(file, "UPDATE leases SET holder = ?", json.dumps(text))
-    with ledger.hold("first", "this home") as hold:
-        assert hold.lease.fence == 2
-
-
-@pytest.mark.parametrize("place", ["host", "space"])
+@pytest.mark.parametrize("place", ["host", "boot", "space"])
 def test_a_holder_that_cannot_be_seen_from_here_keeps_its_lease_until_it_ends(
     ledger, file, holder, place
 ):

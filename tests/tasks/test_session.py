@@ -233,8 +233,8 @@ def test_another_complete_result_than_the_committed_one_is_refused(session, step
     results = session.perform(BATCH, steps, noise)
     grants = [grant for grant, _ in results]
     stored(session).unlink()
-    session_module._draw_and_store(stored(session), grants, 2, 1, noise)
-    assert session_module._read(stored(session), grants) is not None
+    session_module._draw_and_store(stored(session), grants, session._header(grants), 2, noise)
+    assert session._read(stored(session), grants) is not None
     with pytest.raises(StageFailed, match="never drawn again"):
         session.perform(BATCH, steps, Noise())
 
@@ -426,7 +426,9 @@ def test_the_result_of_another_charge_is_not_taken_for_this_one(session, steps):
         for charge, step in zip(charges, steps, strict=True)
     ]
     theirs, ours = Noise(), Noise()
-    session_module._draw_and_store(stored(session), strangers, 1, 1, theirs)
+    session_module._draw_and_store(
+        stored(session), strangers, session._header(strangers), 1, theirs
+    )
     with pytest.raises(StageFailed, match="or another's"):
         session.perform(BATCH, steps, ours)
     assert ours.drawn == []
@@ -439,7 +441,7 @@ def test_the_result_of_another_shape_is_not_taken_for_this_one(session, steps):
         session_module.Grant(charge.number, replace(step, shape=(*step.shape, 1)))
         for charge, step in zip(charges, steps, strict=True)
     ]
-    session_module._draw_and_store(stored(session), others, 1, 1, Noise())
+    session_module._draw_and_store(stored(session), others, session._header(others), 1, Noise())
     ours = Noise()
     with pytest.raises(StageFailed, match="or another's"):
         session.perform(BATCH, steps, ours)
@@ -577,8 +579,8 @@ def test_the_first_result_that_was_stored_is_the_one_even_if_it_is_the_late_hold
 
     def draw(other_grants):
         values = theirs(other_grants)
-        fence = session.hold.lease.fence
-        session_module._draw_and_store(stored(session), grants, 1, fence, ours)
+        header = session._header(grants)
+        session_module._draw_and_store(stored(session), grants, header, 1, ours)
         return values
 
     with take_over() as other:

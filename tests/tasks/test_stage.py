@@ -40,8 +40,8 @@ class FakeRun:
 
 @pytest.fixture
 def run(tmp_path):
-    folder = RunFolder(tmp_path, "first")
-    folder.create()
+    folder = RunFolder(tmp_path, "first", "a" * 64)
+    folder.begin(spec=tmp_path / "spec.yaml", out=tmp_path / "out")
     return FakeRun(folder)
 
 
