@@ -214,6 +214,45 @@ def raised_calendar(
     return after
 
 
+def restated_calendar(
+    account: str, before: Calendar | None, old: Terms, terms: Terms, *, delta: str | None
+) -> Calendar | None:
+    """Return the calendar of an account that is restated, None without one.
+
+    The delta of a period is delta in a basic account, and own delta of events in a zcdp account. So
+    where the composition changes it is stated anew, as `account_calendar` has it for a new account.
+
+    Args:
+        account: Its name, for the sentences.
+        before: Its calendar.
+        old: Its terms so far.
+        terms: Its terms from now on.
+        delta: Of a period, as typed.
+
+    Raises:
+        BadInput: if the account has no calendar, or what a period may use of delta is not stated.
+    """
+    stated = exact_delta("--period-delta", delta)
+    if before is None:
+        if stated is not None:
+            raise BadInput(
+                f"Account {account!r} has no allowance per period; leave out --period-delta."
+            )
+        return None
+    changed = old.composition != terms.composition
+    if stated is None and changed and terms.is_basic:
+        raise BadInput(
+            f"Account {account!r} has an allowance per {before.period}, whose delta means another"
+            f" thing under basic: give --period-delta, what one {before.period} may use of the"
+            f" delta {float(terms.delta):g}, or 0 for pure releases only."
+        )
+    if stated is None:
+        stated = terms.own_delta if changed else before.delta
+    after = replace(before, delta=stated)
+    _check_allowance(after, terms)
+    return after
+
+
 def _check_allowance(calendar: Calendar, terms: Terms) -> None:
     whole = terms.delta if terms.is_basic else terms.own_delta
     for option, part, total, word in (

@@ -101,18 +101,18 @@ def _row(
         "last": found.last.isoformat() if found.last and every else None,
         "days": [day.isoformat() for day in found.days],
         "stopped_by": found.stopped_by,
-        "note": "" if now or found.releases else _short_delta(standings, plan),
+        "note": "" if now else _supposed(standings),
     }
 
 
-def _short_delta(standings: Sequence[Standing], plan: Plan) -> str:
-    """Return a hint where a restated calendar keeps an allowance of delta that was another's."""
-    delta = plan.spec.privacy.delta
-    for one in standings:
-        if one.terms.is_basic and one.calendar is not None and one.calendar.delta < delta:
-            allowed = float(one.calendar.delta)
-            return f" (it allows delta {allowed:g}; once restated, raise --period-delta)"
-    return ""
+def _supposed(standings: Sequence[Standing]) -> str:
+    """Return what a restated calendar is supposed to allow of delta, where that is to be stated."""
+    supposed = {
+        float(one.calendar.delta)
+        for one in standings
+        if one.calendar is not None and one.calendar.delta
+    }
+    return f" (with --period-delta {max(supposed):g})" if supposed else ""
 
 
 def _check_takes(ledger: Ledger, plan: Plan) -> None:

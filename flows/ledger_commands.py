@@ -22,6 +22,7 @@ from flows.arguments import (
     plan_named,
     raised_calendar,
     relation,
+    restated_calendar,
 )
 from flows.commands import (
     Words,
@@ -166,10 +167,17 @@ def ledger_raise(
 @click.argument("account")
 @click.option("--composition", required=True, help="How releases add up: basic or zcdp.")
 @click.option("--own-delta", default="0", metavar="D", help=_OWN_DELTA)
+@click.option("--period-delta", metavar="D", help="New delta of one period; zcdp: own delta.")
 @decided
 @with_json
 def ledger_restate(
-    account: str, composition: str, own_delta: str, by: str, reason: str, as_json: bool
+    account: str,
+    composition: str,
+    own_delta: str,
+    period_delta: str | None,
+    by: str,
+    reason: str,
+    as_json: bool,
 ) -> Mapping[str, object]:
     """Let releases add up in another way, history included."""
     from flows.ledger_answers import RESTATING, account_facts
@@ -178,14 +186,23 @@ def ledger_restate(
     part = exact_number("--own-delta", own_delta, below_one=True)
     found = ledger_that_is()
     before = account_facts(found, account)
-    terms = found.account(account).terms
+    charter = found.account(account).charter
+    terms = charter.terms
     if kind == "zcdp" and terms.delta == 0:
         raise BadInput(
             f"Account {account!r} has delta 0, and zcdp needs one above 0; raise it first with"
             f" `dp-release ledger raise {account} --delta D --by NAME --reason TEXT`."
         )
-    account_terms(kind, epsilon=terms.epsilon, delta=terms.delta, own_delta=part)
-    found.restate_account(account, composition=kind, own_delta=part, by=by, reason=reason)
+    after = account_terms(kind, epsilon=terms.epsilon, delta=terms.delta, own_delta=part)
+    calendar = restated_calendar(account, charter.calendar, terms, after, delta=period_delta)
+    found.restate_account(
+        account,
+        composition=kind,
+        own_delta=part,
+        period_delta=calendar.delta if calendar else None,
+        by=by,
+        reason=reason,
+    )
     answer = {"before": before, "after": account_facts(found, account), "note": RESTATING}
     if not as_json:
         print_answer("changed", answer)

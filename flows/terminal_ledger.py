@@ -102,14 +102,15 @@ def _change(change: Answer) -> str:
     words = {"raise": "raised to", "restate": "restated as", "close": "closed"}[change["kind"]]
     if change["kind"] == "raise":
         words += f" {privacy(change)}"
-        if change["calendar"]:
-            calendar = change["calendar"]
-            words += (
-                f" (epsilon {number(fraction(calendar['epsilon']))}, delta"
-                f" {number(fraction(calendar['delta']))} per {calendar['period']})"
-            )
     elif change["kind"] == "restate":
         words += f" {change['composition']}"
+    calendar = change.get("calendar")
+    if calendar:
+        own = "own delta" if change.get("composition") == "zcdp" else "delta"
+        words += (
+            f" (epsilon {number(fraction(calendar['epsilon']))}, {own}"
+            f" {number(fraction(calendar['delta']))} per {calendar['period']})"
+        )
     return f"{change['day']} {words} by {change['by']}: {change['reason']}"
 
 

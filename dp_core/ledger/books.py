@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Protocol
@@ -221,3 +221,40 @@ def settled(charter: Charter, promise: Promise, used: Use, settlement: Receipt) 
         promise.delta,
         seen=bool(settlement.body["seen"]),
     )
+
+
+def taken(book: Book, charter: Charter, promise: Promise, settlement: Receipt | None) -> Amount:
+    """Return what a release takes of an account's total: its promise, or what it took in the end.
+
+    Args:
+        book: That knows what it used.
+        charter: The account, with the terms to count by.
+        promise: Of the release.
+        settlement: How it ended, None while it is under way.
+    """
+    if settlement is None:
+        return promised(charter, promise)
+    return settled(charter, promise, use(book, promise.position), settlement)
+
+
+def recounted(book: Book, charter: Charter) -> tuple[Balance, dict[int, Amount]]:
+    """Count the whole history of an account by its terms, as if it had always had them.
+
+    Args:
+        book: That holds the history.
+        charter: The account, with the terms and the calendar to count by.
+
+    Returns:
+        Its balance, and what it used in each period in which anything was.
+    """
+    state, periods = Balance(), dict[int, Amount]()
+    for promise, settlement in book.promises_of(subtree(book, charter.name)):
+        amount = taken(book, charter, promise, settlement)
+        if settlement is None:
+            state = replace(state, reserved=state.reserved + amount)
+        else:
+            state = replace(state, spent=state.spent + amount)
+        if charter.calendar is not None:
+            index = charter.calendar.index(promise.day)
+            periods[index] = periods.get(index, NOTHING) + amount
+    return state, periods

@@ -113,7 +113,7 @@ def amended(charter: Charter | None, receipt: Receipt) -> Charter:
                 delta=exact_fraction(body["delta"]),
                 own_delta=exact_fraction(body["own_delta"]),
             ),
-            calendar=Calendar.from_json(body["calendar"]) if body["calendar"] else None,
+            calendar=_calendar(body),
             neighbours=cast(Neighbours, body["neighbours"]),
             unit=body["unit"],
             within=body["within"],
@@ -130,12 +130,18 @@ def amended(charter: Charter | None, receipt: Receipt) -> Charter:
         terms = replace(
             terms, epsilon=exact_fraction(body["epsilon"]), delta=exact_fraction(body["delta"])
         )
-        calendar = Calendar.from_json(body["calendar"]) if body["calendar"] else None
+        calendar = _calendar(body)
     else:
         own_delta = exact_fraction(body["own_delta"])
         terms = replace(terms, composition=body["composition"], own_delta=own_delta)
+        if "calendar" in body:  # the first ledgers restated an account without a word about it
+            calendar = _calendar(body)
     changes = (*charter.changes, (day, receipt.kind, terms))
     return replace(charter, terms=terms, calendar=calendar, changes=changes)
+
+
+def _calendar(body: Mapping[str, Any]) -> Calendar | None:
+    return Calendar.from_json(body["calendar"]) if body["calendar"] else None
 
 
 def promise_of(position: int, receipt: Receipt) -> Promise:

@@ -8,16 +8,7 @@ from fractions import Fraction
 
 from dp_core.accounting.composition import Amount, Terms
 from dp_core.errors import BadInput
-from dp_core.ledger.books import (
-    Balance,
-    balance,
-    lineage,
-    promised,
-    room_on,
-    settled,
-    use,
-    used_in_period,
-)
+from dp_core.ledger.books import Balance, balance, lineage, room_on, subtree, taken
 from dp_core.ledger.charters import Charter
 from tasks.stores.refusals import no_account
 from tasks.stores.rows import Rows
@@ -102,17 +93,10 @@ def read_account(rows: Rows, name: str) -> Account:
 
 def read_uses(rows: Rows, account: Account) -> tuple[Used, ...]:
     """Return what every release took of an account's total, in the order of their reservation."""
-    names = [account.name]
-    for name in names:
-        names += rows.accounts_within(name)
     found: list[tuple[int, Used]] = []
-    for promise, settlement in rows.promises_of(names):
-        if settlement is None:
-            amount, outcome = promised(account.charter, promise), "reserved"
-        else:
-            used = use(rows, promise.position)
-            amount = settled(account.charter, promise, used, settlement)
-            outcome = str(settlement.body["outcome"])
+    for promise, settlement in rows.promises_of(subtree(rows, account.name)):
+        amount = taken(rows, account.charter, promise, settlement)
+        outcome = "reserved" if settlement is None else str(settlement.body["outcome"])
         epsilon, delta = promise.epsilon, promise.delta
         if outcome == "returned":
             epsilon, delta = Fraction(0), Fraction(0)
@@ -121,11 +105,3 @@ def read_uses(rows: Rows, account: Account) -> tuple[Used, ...]:
         )
         found.append((promise.position, used_by))
     return tuple(used for _, used in sorted(found, key=lambda item: item[0]))
-
-
-def read_period(rows: Rows, account: Account) -> Amount | None:
-    """Return what an account used in the current period of its calendar, None without one."""
-    calendar = account.charter.calendar
-    if calendar is None:
-        return None
-    return used_in_period(rows, account.name, calendar.index(account.day))

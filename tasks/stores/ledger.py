@@ -13,12 +13,12 @@ from fractions import Fraction
 
 from dp_core.accounting.composition import Composition, Tally, Terms
 from dp_core.accounting.currency import Currency
-from dp_core.bundle.statement import Place, Total
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt
 from dp_core.ledger.audit import Audit, Totals, audit
 from dp_core.ledger.books import lineage, use
-from dp_core.ledger.charters import OF_ACCOUNT, charter_of
+from dp_core.ledger.charters import OF_ACCOUNT, Charter, charter_of
 from dp_core.ledger.entries import Entry
+from dp_core.ledger.places import Place, Total
 from dp_core.ledger.receipts import PUBLISHED, Receipt
 from dp_core.ledger.rules import is_raised
 from dp_core.ledger.signing import Signer, key_proof, public_key_of
@@ -166,9 +166,26 @@ class Ledger:
         return self.account(name)
 
     def restate_account(
-        self, name: str, *, composition: Composition, own_delta: Fraction, by: str, reason: str
+        self,
+        name: str,
+        *,
+        composition: Composition,
+        own_delta: Fraction,
+        period_delta: Fraction | None = None,
+        by: str,
+        reason: str,
     ) -> Account:
         """Let an account's releases add up in another way, counting its whole history again.
+
+        Args:
+            name: Of the account.
+            composition: How releases add up from now on.
+            own_delta: Part of delta set aside for events' own (zcdp).
+            period_delta: What a period of its calendar allows: delta (basic) or own delta (zcdp).
+                Needed where both are there, the calendar and another composition: the number that
+                stands there means something else from now on.
+            by: Who decides.
+            reason: Why.
 
         Raises:
             BadInput: if there is no such account, or these terms cannot be.
@@ -183,6 +200,7 @@ class Ledger:
                 raise BadInput(f"Account {name!r} cannot be restated: {error}") from None
             if terms == old:
                 raise BadInput(f"Account {name!r} has these terms already.")
+            calendar = _restated_calendar(account.charter, composition, period_delta)
             try:
                 rows.append(
                     "restate",
@@ -190,6 +208,7 @@ class Ledger:
                     body={
                         "composition": composition,
                         "own_delta": str(own_delta),
+                        "calendar": calendar.to_json() if calendar else None,
                         "by": by,
                         "reason": reason,
                     },
@@ -545,3 +564,21 @@ def _check_above(rows: Rows, name: str, neighbours: Neighbours, unit: str) -> No
             f"Account {name!r} protects one {above.unit} under {above.neighbours}; an account"
             " within it does the same."
         )
+
+
+def _restated_calendar(
+    charter: Charter, composition: Composition, delta: Fraction | None
+) -> Calendar | None:
+    calendar = charter.calendar
+    if calendar is None:
+        if delta is not None:
+            raise BadInput(f"Account {charter.name!r} has no calendar, so no delta of a period.")
+        return None
+    if delta is None:
+        if composition != charter.terms.composition:
+            raise BadInput(
+                f"Account {charter.name!r} has an allowance per {calendar.period}; its delta means"
+                f" something else under {composition} composition and must be stated anew."
+            )
+        return calendar
+    return replace(calendar, delta=delta)

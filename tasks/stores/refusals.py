@@ -9,7 +9,7 @@ from fractions import Fraction
 from dp_core.accounting.composition import NOTHING, largest_epsilon, most_sets, six_digits
 from dp_core.accounting.currency import Currency
 from dp_core.errors import BadInput, BudgetRefused, nearest
-from dp_core.ledger.books import balance, lineage, promised, room_on, settled, use
+from dp_core.ledger.books import balance, lineage, room_on, subtree, taken
 from dp_core.ledger.charters import Charter, promise_of
 from dp_core.ledger.entries import Entry
 from dp_core.plan import Plan, make_plan
@@ -104,19 +104,12 @@ def _check_room(rows: Rows, charter: Charter, plan: Plan, accounts: Sequence[Cha
 
 
 def _users(rows: Rows, charter: Charter) -> str:
-    names = [charter.name]
-    for name in names:
-        names += rows.accounts_within(name)
     found: list[str] = []
     more = False
-    for entry in _recent(rows, names):
+    for entry in _recent(rows, subtree(rows, charter.name)):
         promise = promise_of(entry.position, entry.receipt)
         end = rows.latest(kinds=("settle",), reservation=entry.position)
-        amount = (
-            promised(charter, promise)
-            if end is None
-            else settled(charter, promise, use(rows, promise.position), end.receipt)
-        )
+        amount = taken(rows, charter, promise, end.receipt if end else None)
         if amount == NOTHING:
             continue
         if len(found) == _MOST_USERS:

@@ -214,6 +214,33 @@ def test_a_restated_account_counts_its_history_again(project, command):
     assert command("ledger", "verify").code == 0
 
 
+def test_restating_states_what_a_period_may_use_of_delta(project, command):
+    words = ("--per", "month", "--period-epsilon", "1/2", *WHO)
+    zcdp = ("--epsilon", "2", "--delta", "1e-5", "--composition", "zcdp")
+    command("ledger", "open", "m", *zcdp, *words)
+    count = entries(project)
+    to_basic = ("ledger", "restate", "m", "--composition", "basic", *WHO)
+    said = "give --period-delta, what one month may use of the delta 1e-05, or 0 for pure"
+    assert_refused(command(*to_basic), 2, said)
+    assert_refused(command(*to_basic, "--period-delta", "1e-4"), 2, "above the account's whole")
+    assert entries(project) == count
+    spec = project.write_spec(account="m", privacy="{epsilon: 0.5, delta: 1e-6}")
+    supposed = command("ledger", "forecast", spec, "--json").json["forecasts"][1]
+    assert (supposed["releases"], supposed["note"]) == (4, " (with --period-delta 1e-05)")
+    answer = command(*to_basic, "--period-delta", "1e-6", "--json").json
+    assert answer["after"]["calendar"]["delta"] == 1e-6
+    assert "restated as basic (epsilon 0.5, delta 1e-06 per month) by Ada" in (
+        command("ledger", "show", "m").out
+    )
+    assert command("ledger", "forecast", spec, "--json").json["forecasts"][0]["releases"] == 4
+    # Back: all of the own delta, of which there is none.
+    command("ledger", "restate", "m", "--composition", "zcdp", *WHO)
+    assert command("ledger", "show", "m", "--json").json["calendar"]["delta"] == 0
+    none = ("--composition", "zcdp", "--period-delta", "0", *WHO)
+    assert_refused(command("ledger", "restate", "town", *none), 2, "has no allowance per period")
+    assert command("ledger", "verify").code == 0
+
+
 def test_a_pure_account_is_not_restated_and_the_sentence_says_how(project, command):
     project.open_account("pure", terms=Terms("basic", Fraction(1), Fraction(0)))
     answer = command("ledger", "restate", "pure", "--composition", "zcdp", *WHO)

@@ -297,7 +297,10 @@ def test_restating_counts_the_releases_of_accounts_within_and_the_periods(
     on(monkeypatch, "2026-12-01")
     spend(ledger, pure(tmp_path, "0.5", "third", "county"))
     before = ledger.account("country")
-    rho = ledger.restate_account("country", composition="zcdp", own_delta=Fraction(0), **WHO)
+    restated = {"own_delta": Fraction(0), **WHO}
+    rho = ledger.restate_account(
+        "country", composition="zcdp", period_delta=Fraction(0), **restated
+    )
     uses = ledger.uses("country")
     assert [used.release for used in uses] == ["first", "second", "third"]
     assert sum(used.amount.main for used in uses) == rho.balance.used.main
@@ -307,9 +310,43 @@ def test_restating_counts_the_releases_of_accounts_within_and_the_periods(
     assert november == uses[0].amount + uses[1].amount
     assert december == uses[2].amount
     ledger.verify()
-    again = ledger.restate_account("country", composition="basic", own_delta=Fraction(0), **WHO)
+    again = ledger.restate_account(
+        "country", composition="basic", period_delta=Fraction("1e-5"), **restated
+    )
+    assert again.charter.calendar == before.charter.calendar
     assert again.balance == before.balance == ledger.account("country").balance
     assert again.left == before.left
+    ledger.verify()
+
+
+def test_what_a_period_allows_of_delta_is_stated_anew_when_the_account_is_restated(
+    ledger, tmp_path
+):
+    """The number means delta in one account and own delta of events in the other."""
+    open_town(ledger, terms=zcdp(), calendar=monthly("2", "0"))
+    to_basic = {"composition": "basic", "own_delta": Fraction(0), **WHO}
+    with pytest.raises(BadInput, match="must be stated anew"):
+        ledger.restate_account("town", **to_basic)
+    ledger.restate_account("town", period_delta=Fraction("2e-6"), **to_basic)
+    calendar = ledger.account("town").charter.calendar
+    assert (calendar.epsilon, calendar.delta) == (2, Fraction("2e-6"))
+    spend(ledger, plan_of(tmp_path, GAUSSIAN, privacy=CURVE))
+    open_town(ledger, "other")
+    with pytest.raises(BadInput, match="has no calendar"):
+        ledger.restate_account(
+            "other",
+            composition="zcdp",
+            own_delta=Fraction(0),
+            period_delta=Fraction(0),
+            **WHO,
+        )
+    # The same composition with another own delta leaves its meaning, and so the number.
+    ledger.restate_account(
+        "town", composition="zcdp", own_delta=Fraction(0), period_delta=Fraction(0), **WHO
+    )
+    part = Fraction("1e-6")
+    account = ledger.restate_account("town", composition="zcdp", own_delta=part, **WHO)
+    assert account.charter.calendar.delta == 0
     ledger.verify()
 
 

@@ -291,7 +291,13 @@ class LedgerMachine(RuleBasedStateMachine):
         self.both(
             refusal,
             lambda: self.ledger.restate_account(
-                name, composition=composition, own_delta=own_delta, **NAMED
+                name,
+                composition=composition,
+                own_delta=own_delta,
+                period_delta=as_calendar(account["calendar"]).delta
+                if account["calendar"]
+                else None,
+                **NAMED,
             ),
         )
         if refusal is None:
