@@ -149,11 +149,6 @@ class Database:
                 "A name or text for the ledger holds bytes that are no UTF-8; write it again in"
                 " UTF-8. Nothing was recorded."
             ) from None
-        except UnicodeEncodeError:
-            raise BadInput(
-                "A name or text for the ledger holds bytes that are no UTF-8; write it again in"
-                " UTF-8. Nothing was recorded."
-            ) from None
         except (sa.exc.SQLAlchemyError, UnicodeDecodeError) as error:
             if _is_damaged(error):
                 raise Damaged(_damaged(self.url)) from None

@@ -14,13 +14,14 @@ import pytest
 from dp_core.accounting.currency import Currency, Kind, largest_limit
 from dp_core.accounting.events import GaussianEvent, LaplaceEvent
 from dp_core.bundle.checks import tally_sets
-from dp_core.bundle.statement import Place, Published, Total
+from dp_core.bundle.statement import Published
 from dp_core.bundle.synthetic_file import write_synthetic
 from dp_core.bundle.writer import write_bundle
 from dp_core.canonical import digest
 from dp_core.codec import decode
 from dp_core.dataset import Dataset
 from dp_core.domain import Clique
+from dp_core.ledger.places import Place, Total
 from dp_core.ledger.receipts import START, Receipt, make_receipt, result_hash
 from dp_core.marginals import Measurement
 from dp_core.names import table_step
