@@ -62,3 +62,20 @@ def test_the_ledger_s_table_is_the_one_in_the_code():
     assert session.__doc__ is not None
     assert cases((DOCS / "ledger.md").read_text(encoding="utf-8")) == cases(session.__doc__)
     assert len(cases(session.__doc__)) == 7
+
+
+def test_the_tests_that_the_ledger_s_page_names_are_there():
+    text = (DOCS / "ledger.md").read_text(encoding="utf-8")
+    named = {
+        name
+        for bracket in re.findall(r"\[([^][]*)\](?!\()", text)
+        for name in re.findall(r"[\w/]+\.py", bracket)
+    }
+    root = DOCS.parent
+    missing = [
+        name
+        for name in sorted(named)
+        if not (root / (name if "/" in name else f"tests/tasks/{name}")).is_file()
+    ]
+    assert missing == []
+    assert len(named) > 20
