@@ -64,7 +64,8 @@ class RunFolder:
             raise ValueError("A run begins in the folder of its reservation.")
         self.refuse_results()
         with disk_errors("the run folder"):
-            for folder in (self.path, self.confidential, self.internal, self.public):
+            above = (self.path, self.path / "reservations", self.public.parent)
+            for folder in (*above, self.confidential, self.internal, self.public):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 folder.chmod(0o700)
         values = {"version": RUN_VERSION, "spec": str(spec), "out": str(out)}
@@ -194,6 +195,11 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 def _link(path: Path, target: str) -> None:
     """Let a name lead somewhere else from one moment to the next."""
+    if path.exists() and not path.is_symlink():
+        raise StageFailed(
+            f"{path} is no link any more: the home was copied without its links. Restore it with"
+            " them (`cp -a`, `rsync -a`), or go on in the home that it was copied from."
+        )
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     temporary.unlink(missing_ok=True)
     temporary.symlink_to(target)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -206,3 +207,12 @@ def test_what_is_looked_at_is_not_written(tmp_path):
         begin(view)
     with pytest.raises(ValueError, match="belongs to a reservation"):
         view.remove_confidential()
+
+
+def test_a_home_that_was_copied_without_its_links_is_one_sentence(folder, tmp_path):
+    begin(folder)
+    shutil.copytree(tmp_path / "home", tmp_path / "copy")
+    with pytest.raises(StageFailed, match="copied without its links"):
+        begin(RunFolder(tmp_path / "copy", "first", LINK))
+    shutil.copytree(tmp_path / "home", tmp_path / "good", symlinks=True)
+    begin(RunFolder(tmp_path / "good", "first", LINK))

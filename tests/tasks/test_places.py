@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from fractions import Fraction
 
 import pytest
@@ -156,3 +157,12 @@ def test_a_ledger_named_by_its_url_is_not_replaced_either(home, tmp_path, monkey
     with pytest.raises(LedgerCorrupt, match=r"restore .*named\.db"):
         open_ledger(home)
     assert not (tmp_path / "named.db").exists()
+
+
+def test_a_copy_of_a_home_is_another_home(home, tmp_path):
+    """Results may be stored in the one that the other lacks."""
+    first = home_id(home)
+    shutil.copytree(home, tmp_path / "copy")
+    assert home_id(tmp_path / "copy") != first
+    home.rename(tmp_path / "moved")
+    assert home_id(tmp_path / "moved") == first

@@ -1,0 +1,127 @@
+"""A process that was taken for dead goes on: what it writes reaches nothing that others read."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+import sqlalchemy as sa
+
+from dp_core.accounting.composition import Terms
+from dp_core.bundle.marginals_file import read_marginals
+from dp_core.bundle.verification import verify
+from dp_core.errors import BadInput, LedgerCorrupt, StageFailed
+from flows.abandonment import abandon
+from tasks.coding import write_codes
+from tests.flows.conftest import as_csv, plainly, survey
+
+pytestmark = pytest.mark.usefixtures("quick")
+
+
+def end_the_lease(project):
+    """What a minute without renewal does to a holder that cannot be seen from here."""
+    engine = sa.create_engine(f"sqlite:///{project.home / 'ledger.db'}")
+    with engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE leases SET expires = 0")
+    engine.dispose()
+
+
+def test_codes_of_one_input_are_never_counted_for_another_account(project):
+    """A stopped process writes its codes while another makes the release from other data."""
+    village = survey()
+    for row in village:
+        row[2] = "1"
+    (project.folder / "village.csv").write_text(as_csv(village))
+    project.open_account("village", terms=Terms("basic", Fraction(5), Fraction("1e-5")))
+
+    def late(stage, run):
+        if stage.name != "discretize":
+            plainly(stage, run)
+            return
+        end_the_lease(project)
+
+        def meanwhile(other, other_run):
+            plainly(other, other_run)
+            if other.name == "discretize":
+                # Its work was begun before it was taken over, and goes on to its end.
+                write_codes(run.source, run.spec.schema, run.codes, lambda _done: None)
+
+        project.write_spec(
+            data="village.csv", account="village", privacy="{epsilon: 5, delta: 1e-6}"
+        )
+        project.release(perform=meanwhile)
+        with pytest.raises(StageFailed, match="took over"):
+            plainly(stage, run)
+        raise StageFailed("refused")
+
+    with pytest.raises(StageFailed, match="refused"):
+        project.release(perform=late)
+    assert verify(project.out).passed
+    tables = {
+        table.clique: table.values for table in read_marginals(project.out / "marginals.parquet")
+    }
+    male, female = tables[("sex",)]
+    assert male > 300
+    assert female < 100
+    balances = [project.ledger().account(name).balance.spent.main for name in ("town", "village")]
+    assert balances == [0, 5]
+
+
+@pytest.fixture
+def forgotten(project):
+    """A charged and stored result that the ledger, restored from a backup, knows nothing of."""
+    file, backups = project.home / "ledger.db", {}
+
+    def stops(stage, run):
+        if stage.name == "basics":
+            backups["before any charge"] = file.read_bytes()
+        if stage.name == "measure":
+            backups["before the last"] = file.read_bytes()
+        plainly(stage, run)
+        if stage.name == "measure":
+            raise StageFailed("outside")
+
+    with pytest.raises(StageFailed, match="outside"):
+        project.release(perform=stops)
+    return file, backups
+
+
+@pytest.mark.parametrize("backup", ["before any charge", "before the last"])
+@pytest.mark.parametrize("noted", [True, False], ids=["noted", "the note is lost too"])
+def test_a_ledger_that_forgot_a_charge_ends_no_release(project, forgotten, backup, noted):
+    """Neither abandoning nor beginning anew gives back what a forgotten charge spent."""
+    file, backups = forgotten
+    file.write_bytes(backups[backup])
+    end_the_lease(project)
+    if not noted:
+        (project.home / "ledger.head").unlink()
+
+    with pytest.raises(LedgerCorrupt, match="older than"):
+        abandon(project.home, project.ledger(), "town")
+    (project.folder / "town.csv").rename(project.folder / "moved.csv")
+    with pytest.raises(LedgerCorrupt, match="older than"):
+        project.release()
+    project.write_spec(privacy="{epsilon: 0.5, delta: 1e-6}")
+    (project.folder / "moved.csv").rename(project.folder / "town.csv")
+    with pytest.raises((LedgerCorrupt, BadInput), match=r"older than|another plan"):
+        project.release()
+    if not noted:
+        assert project.ledger().account("town").balance.reserved.main == 1
+
+
+def test_a_result_that_another_ledger_paid_for_stops_the_release(project, monkeypatch, tmp_path):
+    def stops(stage, run):
+        plainly(stage, run)
+        if stage.name == "basics":
+            raise StageFailed("outside")
+
+    monkeypatch.setenv("DP_RELEASE_LEDGER", f"sqlite:///{tmp_path / 'other.db'}")
+    project.open_account(terms=Terms("basic", Fraction(50), Fraction("1e-5")))
+    project.write_spec(privacy="{epsilon: 50, delta: 1e-6}")
+    with pytest.raises(StageFailed, match="outside"):
+        project.release(perform=stops)
+    monkeypatch.delenv("DP_RELEASE_LEDGER")
+    project.write_spec(privacy="{epsilon: 0.1, delta: 1e-6}")
+    with pytest.raises(LedgerCorrupt, match="another ledger"):
+        project.release()
+    assert project.ledger().account("town").balance.used.main == 0
