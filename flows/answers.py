@@ -10,6 +10,7 @@ from dp_core.accounting.composition import Amount, Terms
 from dp_core.errors import BadInput
 from dp_core.plan import Plan, PlannedTable
 from dp_core.privacy import PAYING_STAGES
+from tasks.stores.accounts import Above
 from tasks.stores.artifacts import RunFolder
 from tasks.stores.ledger import Ledger
 from tasks.stores.reservations import Reservation
@@ -49,6 +50,20 @@ def amount_facts(terms: Terms, of: Amount) -> dict[str, object]:
         "own_delta": float(of.delta),
         "own_delta_exact": str(of.delta),
     }
+
+
+def left_facts(terms: Terms, left: Amount) -> dict[str, object]:
+    """Return what can still be promised; less than nothing counts as nothing."""
+    nothing = Fraction(0)
+    return amount_facts(terms, Amount(max(left.main, nothing), max(left.delta, nothing)))
+
+
+def above_facts(above: Above | None) -> dict[str, object] | None:
+    """Return the account above another that leaves less than it, and what; None for none."""
+    if above is None:
+        return None
+    composition = above.terms.composition
+    return {"account": above.name, "composition": composition} | left_facts(above.terms, above.left)
 
 
 def plan_facts(plan: Plan, ledger: Ledger | None) -> dict[str, object]:
@@ -93,20 +108,28 @@ def plan_facts(plan: Plan, ledger: Ledger | None) -> dict[str, object]:
 
 
 def _account_of(plan: Plan, ledger: Ledger | None) -> dict[str, object]:
+    from dp_core.standing import room
     from flows.forecasting import fitting_now
     from flows.ledger_answers import approval_facts
 
     account = ledger.find_account(plan.spec.account) if ledger else None
     if ledger is None or account is None:
-        nothing = ("account_closed", "left", "more_such_releases", "approval")
+        nothing = ("account_closed", "left", "above", "more_such_releases", "approval")
         return {"account_found": False, **dict.fromkeys(nothing)}
     paying = ledger.lineage(account.name)
     closed = any(one.charter.closed for one in paying)
-    fits = fitting_now(ledger.standings(account.name), plan, account.day)
+    own, *others = ledger.standings(account.name)
+    fits, least = fitting_now(own, plan, account.day), own
+    for other in others:
+        count = fitting_now(other, plan, account.day)
+        if count < fits:
+            fits, least = count, other
+    above = None if least is own else Above(least.name, least.terms, room(least, account.day))
     return {
         "account_found": True,
         "account_closed": closed,
-        "left": amount_facts(account.terms, account.left),
+        "left": left_facts(account.terms, account.left),
+        "above": above_facts(above),
         "more_such_releases": 0 if closed else fits,
         "approval": approval_facts(ledger, plan),
     }
@@ -235,7 +258,8 @@ def made_facts(
         "spent": amount(spent.epsilon, spent.delta),
         "neighbours": privacy.neighbours,
         "charges": len(_charges_of(ledger, plan.spec.release)),
-        "left": amount_facts(account.terms, account.left),
+        "left": left_facts(account.terms, account.left),
+        "above": above_facts(account.above),
         "out": str(out.absolute()),
         "sets": plan.spec.sets,
         "rows": (synthesis.get("rows") or [None])[0],

@@ -142,7 +142,7 @@ def status(release: str | None, as_json: bool) -> Mapping[str, object]:
 def abandon(release: str, as_json: bool) -> Mapping[str, object]:
     """Give up a release; its charges stay spent, its name used."""
     from flows.abandonment import abandon as give_up
-    from flows.answers import amount_facts
+    from flows.answers import above_facts, amount_facts, left_facts
 
     name = check_release(release)
     ledger = ledger_that_is()
@@ -155,7 +155,8 @@ def abandon(release: str, as_json: bool) -> Mapping[str, object]:
         "account": account.name,
         "composition": account.terms.composition,
         "spent": amount_facts(account.terms, spent.amount),
-        "left": amount_facts(account.terms, account.left),
+        "left": left_facts(account.terms, account.left),
+        "above": above_facts(account.above),
         "files": over.files,
     }
     if not as_json:

@@ -65,9 +65,9 @@ def forecast_facts(ledger: Ledger, plan: Plan, *, every: Period | None) -> dict[
     }
 
 
-def fitting_now(standings: Sequence[Standing], plan: Plan, day: date) -> int:
-    """Return how many releases of a plan fit on one day, by all totals and allowances."""
-    return min(_count(room(one, day), asked_of(one, plan)) for one in standings)
+def fitting_now(standing: Standing, plan: Plan, day: date) -> int:
+    """Return how many releases of a plan fit in an account on one day, by total and allowance."""
+    return _count(room(standing, day), asked_of(standing, plan))
 
 
 def asked_of(standing: Standing, plan: Plan) -> Amount:

@@ -7,13 +7,13 @@ from fractions import Fraction
 from typing import Any
 
 from dp_core.accounting.account_curve import gaussian_statement
-from dp_core.accounting.composition import NOTHING, Amount
+from dp_core.accounting.composition import NOTHING
 from dp_core.accounting.currency import THEOREMS
 from dp_core.errors import BadInput
 from dp_core.ledger.charters import OF_ACCOUNT
 from dp_core.plan import Plan
 from dp_core.standing import Standing, room
-from flows.answers import amount, amount_facts
+from flows.answers import above_facts, amount, amount_facts, left_facts
 from tasks.stores.accounts import Account
 from tasks.stores.ledger import Ledger
 
@@ -48,8 +48,9 @@ def account_facts(ledger: Ledger, name: str) -> dict[str, object]:
         "total": amount_facts(terms, terms.limit) | amount(terms.epsilon, terms.delta),
         "reserved": amount_facts(terms, balance.reserved),
         "spent": amount_facts(terms, balance.spent),
-        "left": amount_facts(terms, _least_nothing(account.total_left)),
-        "left_today": amount_facts(terms, _least_nothing(account.left)),
+        "left": left_facts(terms, account.total_left),
+        "left_today": left_facts(terms, account.left),
+        "above": above_facts(account.above),
         "calendar": _calendar(account, standing),
         "statement": _statement(account),
         "tightest": _tightest(ledger, account),
@@ -71,10 +72,6 @@ def _accounts_within(ledger: Ledger, name: str) -> list[str]:
     return [entry.receipt.account for entry in ledger.entries(kinds=("open",), about=name)]
 
 
-def _least_nothing(left: Amount) -> Amount:
-    return Amount(max(left.main, Fraction(0)), max(left.delta, Fraction(0)))
-
-
 def _calendar(account: Account, standing: Standing) -> dict[str, object] | None:
     calendar, terms = account.charter.calendar, account.terms
     if calendar is None:
@@ -89,9 +86,9 @@ def _calendar(account: Account, standing: Standing) -> dict[str, object] | None:
         "carry_over": calendar.carry_over,
         "this": calendar.label(index),
         "until": calendar.last_day(index).isoformat(),
-        "allowed": amount_facts(terms, _least_nothing(left + used)),
+        "allowed": left_facts(terms, left + used),
         "used": amount_facts(terms, used),
-        "left": amount_facts(terms, _least_nothing(room(standing, account.day))),
+        "left": left_facts(terms, room(standing, account.day)),
     }
 
 
@@ -143,10 +140,7 @@ def charge_facts(ledger: Ledger, account: str, release: str | None) -> list[Mapp
     Raises:
         BadInput: if there is no such account, or the release is not paid from it.
     """
-    ledger.account(account)
-    names = [account]
-    for name in names:
-        names += _accounts_within(ledger, name)
+    names = list(ledger.covered(account))
     if release is not None:
         held = ledger.reservation(release)
         if held is None or held.account not in names:

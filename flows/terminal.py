@@ -9,7 +9,7 @@ from rich.console import Console
 
 from dp_core.presets import PRESETS
 from flows import terminal_ledger
-from flows.terminal_parts import fact, fraction, held, number, open_console, table_of
+from flows.terminal_parts import fact, fraction, left_of, number, open_console, sentence, table_of
 
 MOST_TABLES = 40
 
@@ -58,10 +58,9 @@ def _plan(console: Console, plan: Mapping[str, Any]) -> None:
     elif plan["account_closed"]:
         console.print(f"Account {plan['account']!r} is closed, or one that it stands within.")
     else:
-        console.print(
-            f"Account {plan['account']!r} has {held(plan['left'])} left:"
-            f" {_room(plan['more_such_releases'])}."
-        )
+        left = left_of(plan)
+        room = _room(plan["more_such_releases"])
+        sentence(console, f"{left[0].upper()}{left[1:]}: {room}.")
     if plan["approval"]:
         fact(console, "Approval", _approval(plan))
 
@@ -109,7 +108,7 @@ def _planned_tables(console: Console, plan: Mapping[str, Any]) -> None:
 
 
 def _made(console: Console, made: Mapping[str, Any]) -> None:
-    spent, left = made["spent"], made["left"]
+    spent = made["spent"]
     console.print(
         f"[bold]{made['release']}[/bold] is released: {made['sets']}"
         f" {'sets' if made['sets'] != 1 else 'set'} of {made['rows']:,} rows"
@@ -119,8 +118,7 @@ def _made(console: Console, made: Mapping[str, Any]) -> None:
         console,
         "Spent",
         f"epsilon {number(spent['epsilon'])}, delta {number(spent['delta'])}"
-        f" ({made['neighbours']}) in {made['charges']} charges; account {made['account']!r} has"
-        f" {held(left)} left.",
+        f" ({made['neighbours']}) in {made['charges']} charges; {left_of(made)}.",
     )
     _accuracy(console, made["accuracy"])
     console.print(f"Bundle   {made['out']}", soft_wrap=True)

@@ -8,7 +8,17 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from flows.terminal_parts import fact, fraction, held, number, plural, privacy, sentence, table_of
+from flows.terminal_parts import (
+    fact,
+    fraction,
+    held,
+    left_of,
+    number,
+    plural,
+    privacy,
+    sentence,
+    table_of,
+)
 
 MOST_CHARGES = 1000
 """Charges that a terminal shows; `--json`, and a file or a pipe, get all of them."""
@@ -26,6 +36,14 @@ def account(console: Console, answer: Answer) -> None:
         f" {answer['unit']}, composition {answer['composition']}"
     )
     _balance(console, answer)
+    if answer["above"]:
+        above = answer["above"]
+        fact(
+            console,
+            "Above",
+            f"{above['account']}, which pays for every release too, has {held(above)} left: less"
+            " than this account itself",
+        )
     fact(console, "Owner", f"{answer['owner']}; opened {_opening(answer)}")
     if answer["within"]:
         fact(console, "Within", f"{answer['within']}, whose total covers this account too")
@@ -140,16 +158,18 @@ def accounts(console: Console, answer: Answer) -> None:
         )
         return
     console.print("[dim]epsilon of each account[/dim]")
-    table = table_of(
-        "account", *_WORDS, "releases", "composition", right=("releases",), fold=("account",)
-    )
+    names = ("account", *_WORDS[:-1], "left today", "releases", "composition")
+    table = table_of(*names, right=("releases",), fold=("account", "left today"))
     for one in answer["accounts"]:
         used = sum(item["outcome"] != "returned" for item in one["releases"])
         name = one["account"] + (" (closed)" if one["closed"] else "")
         if one["within"]:
             name += f", within {one['within']}"
-        amounts = (number(one[word]["epsilon"]) for word in _WORDS)
-        table.add_row(name, *amounts, str(used), one["composition"])
+        amounts = (number(one[word]["epsilon"]) for word in _WORDS[:-1])
+        left, above = number(one["left_today"]["epsilon"]), one["above"]
+        if above:
+            left = f"{number(above['epsilon'])} (by {above['account']})"
+        table.add_row(name, *amounts, left, str(used), one["composition"])
     console.print(table)
 
 
@@ -331,5 +351,5 @@ def abandoned(console: Console, answer: Answer) -> None:
     }[answer["files"]]
     console.print(
         f"Release {answer['release']!r} is abandoned: {word} {answer['spent'][word]:.6g} stays"
-        f" spent, and account {answer['account']!r} has {answer['left'][word]:.6g} left. {files}"
+        f" spent, and {left_of(answer)}. {files}"
     )

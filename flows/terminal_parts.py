@@ -84,6 +84,15 @@ def held(amount: Mapping[str, Any]) -> str:
     return privacy(amount)
 
 
+def left_of(answer: Mapping[str, Any]) -> str:
+    """Return what an account has left, and the account above it that leaves less."""
+    text = f"account {answer['account']!r} has {held(answer['left'])} left"
+    above = answer["above"]
+    if above:
+        text += f"; {above['account']!r}, above it, has {held(above)} left"
+    return text
+
+
 def plural(count: int, word: str) -> str:
     """Return a count of things.
 

@@ -37,19 +37,36 @@ class Used:
 
 
 @dataclass(frozen=True, slots=True)
+class Above:
+    """An account above another, where it leaves less than that one has itself.
+
+    Attributes:
+        name: Unique in the ledger.
+        terms: Its own, in which `left` is counted.
+        left: What it can promise today.
+    """
+
+    name: str
+    terms: Terms
+    left: Amount
+
+
+@dataclass(frozen=True, slots=True)
 class Account:
     """One protected population, its total, and what became of it.
 
     Attributes:
         charter: Its terms.
         balance: Reserved and spent.
-        left: What can be promised today, by the totals and calendars of all accounts that pay.
+        left: What it can promise today, by its own total and calendar.
+        above: The account above it that leaves the least, None where none leaves less than `left`.
         day: Today.
     """
 
     charter: Charter
     balance: Balance
     left: Amount
+    above: Above | None
     day: datetime.date
 
     @property
@@ -85,10 +102,17 @@ def read_account(rows: Rows, name: str) -> Account:
         raise BadInput(no_account(rows, name))
     charter, today = accounts[0], rows.today()
     left = room_on(rows, charter, today)
-    for above in accounts[1:]:
-        if above.terms.composition == charter.terms.composition:
-            left = left.lesser(room_on(rows, above, today))
-    return Account(charter, balance(rows, name), left, today)
+    others = [Above(above.name, above.terms, room_on(rows, above, today)) for above in accounts[1:]]
+    less = [other for other in others if _leaves_less(other, charter.terms, left)]
+    least = min(less, key=lambda other: other.terms.epsilon_of(other.left), default=None)
+    return Account(charter, balance(rows, name), left, least, today)
+
+
+def _leaves_less(above: Above, terms: Terms, left: Amount) -> bool:
+    """Return whether an account above leaves less; by epsilon where they add up otherwise."""
+    if above.terms.composition == terms.composition == "basic":
+        return not left.within(above.left)
+    return above.terms.epsilon_of(above.left) < terms.epsilon_of(left)
 
 
 def read_uses(rows: Rows, account: Account) -> tuple[Used, ...]:

@@ -15,7 +15,7 @@ from dp_core.accounting.composition import Composition, Tally, Terms
 from dp_core.accounting.currency import Currency
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt
 from dp_core.ledger.audit import Audit, Totals, audit
-from dp_core.ledger.books import lineage, use
+from dp_core.ledger.books import lineage, subtree, use
 from dp_core.ledger.charters import OF_ACCOUNT, Charter, charter_of
 from dp_core.ledger.entries import Entry
 from dp_core.ledger.places import Place, Total
@@ -260,6 +260,15 @@ class Ledger:
             if not found:
                 raise BadInput(no_account(rows, name))
             return tuple(read_account(rows, charter.name) for charter in found)
+
+    def covered(self, name: str) -> tuple[str, ...]:
+        """Return the names of an account and of all that stand within it, however deep.
+
+        Raises:
+            BadInput: if there is no such account, naming the nearest.
+        """
+        with self._database.reading() as rows:
+            return tuple(subtree(rows, read_account(rows, name).name))
 
     def standings(self, name: str, composition: Composition | None = None) -> tuple[Standing, ...]:
         """Return how an account and those it stands within stand today; see `read_standings`."""

@@ -599,6 +599,33 @@ def test_accounts_are_listed_with_what_they_have(project, command):
     assert rows[3].split() == ["ward,", "within", "town", "2", "0", "1", "1", "1", "basic"]
 
 
+def test_the_account_above_that_leaves_less_is_named_wherever_left_is_told(project, command):
+    project.open_account("outer", terms=ZCDP)
+    project.open_account(
+        "inner", terms=Terms("basic", Fraction(10), Fraction("1e-5")), within="outer"
+    )
+    spec = project.write_spec(account="inner", privacy="{epsilon: 3, delta: 1e-6}")
+    planned = command("plan", spec, "--json").json
+    assert (planned["left"]["epsilon"], planned["more_such_releases"]) == (10, 0)
+    assert (planned["above"]["account"], planned["above"]["composition"]) == ("outer", "zcdp")
+    text = command("plan", spec).out
+    assert "Account 'inner' has epsilon 10, delta 1e-05 left; 'outer', above it, has rho" in text
+    assert "left: not enough for this release." in text
+    shown = command("ledger", "show", "inner", "--json").json
+    assert shown["left"] == shown["left_today"]
+    assert shown["above"] == planned["above"]
+    text = command("ledger", "show", "inner").out
+    assert "left today" not in text
+    assert "Above    outer, which pays for every release too, has rho" in text
+    overview = command("ledger", "show").out
+    assert "2 (by outer)" in overview
+    pay(project, account="inner", settle="", release="short")
+    assert "'outer', above it, has rho" in command("abandon", "short").out
+    # Where the account itself holds fewer of them, it alone is named.
+    spec = project.write_spec(account="town", privacy="{epsilon: 3, delta: 1e-6}")
+    assert command("plan", spec, "--json").json["above"] is None
+
+
 def test_charges_are_those_of_one_release_or_of_all_accounts_within(project, command):
     project.open_account("ward", within="town")
     project.open_account("other")

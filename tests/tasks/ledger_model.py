@@ -165,16 +165,6 @@ class Model:
         here = once[0] * (index + 1) - used[0], once[1] * (index + 1) - used[1]
         return min(left[0], here[0]), min(left[1], here[1])
 
-    def left(self, name: str) -> Pair:
-        """Return what can be promised today, by all accounts that add up alike."""
-        composition = self.accounts[name]["composition"]
-        rooms = [
-            self.room(above)
-            for above in self.lineage(name)
-            if self.accounts[above]["composition"] == composition
-        ]
-        return min(room[0] for room in rooms), min(room[1] for room in rooms)
-
     # -- the clock and the chain
 
     @property

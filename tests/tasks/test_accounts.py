@@ -376,8 +376,10 @@ def test_a_full_account_above_refuses_and_is_named(ledger, tmp_path):
     open_town(ledger, within="country")
     open_town(ledger, "village", within="country")
     spend(ledger, pure(tmp_path, "0.75"))
-    assert ledger.account("village").left == amount("0.25", "1e-5")
-    assert ledger.account("village").total_left == amount(2, "1e-5")
+    village = ledger.account("village")
+    assert village.left == village.total_left == amount(2, "1e-5")
+    assert (village.above.name, village.above.left) == ("country", amount("0.25", "1e-5"))
+    assert ledger.account("country").above is None
     before = ledger.verify()
     with pytest.raises(BudgetRefused) as refused:
         reserve(ledger, pure(tmp_path, "0.5", "second", "village"))
@@ -388,6 +390,20 @@ def test_a_full_account_above_refuses_and_is_named(ledger, tmp_path):
     assert ledger.verify() == before
     reserve(ledger, pure(tmp_path, "0.25", "second", "village"))
     ledger.verify()
+
+
+def test_the_account_above_that_leaves_the_least_is_named(ledger):
+    """Also where it adds up otherwise, in its own amounts."""
+    open_town(ledger, "country", basic("4"))
+    open_town(ledger, "county", zcdp("1"), within="country")
+    open_town(ledger, within="county")
+    above = ledger.account("town").above
+    assert (above.name, above.terms, above.left) == ("county", zcdp("1"), zcdp("1").limit)
+    assert ledger.account("county").above is None
+    # Enough epsilon and too little delta is less, too.
+    open_town(ledger, "pure", basic("9", "0"))
+    open_town(ledger, "below", within="pure")
+    assert ledger.account("below").above.name == "pure"
 
 
 def test_a_closed_account_above_takes_no_more_releases(ledger, tmp_path):

@@ -141,7 +141,7 @@ class LedgerMachine(RuleBasedStateMachine):
         for name, account in found.items():
             sums = account.balance.reserved, account.balance.spent
             assert sums == tuple(amount(pair) for pair in self.model.sums(name))
-            assert account.left == amount(self.model.left(name))
+            assert account.left == amount(self.model.room(name))
             total = account.total_left
             assert total == account.terms.limit - sums[0] - sums[1]
             assert min(total.main, total.delta) >= 0
