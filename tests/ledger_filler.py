@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from dp_core.accounting.composition import Terms
 from dp_core.ledger.audit import MemoryBook
 from dp_core.ledger.entries import charge_key, make_entry, unique_key
+from dp_core.ledger.places import whereabouts
 from dp_core.ledger.receipts import PUBLISHED, START, make_receipt
 from dp_core.ledger.rules import changes
 from dp_core.ledger.session import Step
@@ -122,6 +123,7 @@ class Filler:
         if settle:
             spent = sum((step.cost for step in steps), Fraction(0))
             body = {"outcome": "finished", "spent": str(spent), "seen": True}
+            body |= whereabouts(self._book, spec.account)
             self.add("settle", about=None, body=body, **common)
             self.end_transaction()
 

@@ -240,6 +240,7 @@ class MemoryBook:
 
     def __init__(self) -> None:
         self.totals: dict[str, str] = {}
+        self._identity = ""
         self.inputs: dict[int, str] = {}
         self._terms: dict[str, list[Receipt]] = {}
         self._charters: dict[str, Charter] = {}
@@ -257,6 +258,8 @@ class MemoryBook:
         """Take an entry in, with the totals that it changed."""
         receipt = entry.receipt
         self.totals |= after
+        if entry.kind == "ledger":
+            self._identity = str(entry.body["id"])
         if entry.kind in OF_ACCOUNT:
             self._terms.setdefault(receipt.account, []).append(receipt)
             self._charters[receipt.account] = charter_of(self._terms[receipt.account])
@@ -290,6 +293,10 @@ class MemoryBook:
             self._batches.setdefault(place, set()).add(str(entry.about))
         if entry.key is not None:
             self._of_reservation.setdefault(place, []).append(entry.key)
+
+    def identity(self) -> str:
+        """Return the ledger's own identifier."""
+        return self._identity
 
     def total(self, subject: str) -> str | None:
         """Return a running total."""

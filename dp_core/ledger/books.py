@@ -63,6 +63,9 @@ class Use:
 class Book(Protocol):
     """Everything the entries before this one amount to."""
 
+    def identity(self) -> str:
+        """Return the ledger's own identifier."""
+
     def total(self, subject: str) -> str | None:
         """Return a running total as it was last written, None if it never was."""
 

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
+
+from dp_core.exact import exact_fraction
+from dp_core.ledger.books import Book, lineage
+from dp_core.ledger.charters import Charter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,3 +49,73 @@ class Total:
     own_delta: Fraction
     opened: datetime.date
     changed: tuple[tuple[datetime.date, str, str, Fraction, Fraction], ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        """Return the total as a settlement states it: every number as exact text."""
+        return {
+            "account": self.account,
+            "composition": self.composition,
+            "epsilon": str(self.epsilon),
+            "delta": str(self.delta),
+            "own_delta": str(self.own_delta),
+            "opened": self.opened.isoformat(),
+            "changed": [
+                [day.isoformat(), kind, composition, str(epsilon), str(delta)]
+                for day, kind, composition, epsilon, delta in self.changed
+            ],
+        }
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Total:
+        """Return the total that `to_json` wrote.
+
+        Raises:
+            Exception: a lookup, type or value error if it has not that shape.
+        """
+        return cls(
+            account=values["account"],
+            composition=values["composition"],
+            epsilon=exact_fraction(values["epsilon"]),
+            delta=exact_fraction(values["delta"]),
+            own_delta=exact_fraction(values["own_delta"]),
+            opened=datetime.date.fromisoformat(values["opened"]),
+            changed=tuple(
+                (
+                    datetime.date.fromisoformat(day),
+                    kind,
+                    composition,
+                    exact_fraction(epsilon),
+                    exact_fraction(delta),
+                )
+                for day, kind, composition, epsilon, delta in values["changed"]
+            ),
+        )
+
+
+def total_of(charter: Charter) -> Total:
+    """Return what an account allows, as it stands now."""
+    return Total(
+        account=charter.name,
+        composition=charter.terms.composition,
+        epsilon=charter.terms.epsilon,
+        delta=charter.terms.delta,
+        own_delta=charter.terms.own_delta,
+        opened=charter.opened,
+        changed=tuple(
+            (day, kind, then.composition, then.epsilon, then.delta)
+            for day, kind, then in charter.changes
+        ),
+    )
+
+
+def whereabouts(book: Book, account: str) -> dict[str, object]:
+    """Return what every settlement states beside its own release: the ledger, and who paid.
+
+    The settlement is the last receipt that is published, so a signature under it covers these too.
+
+    Args:
+        book: Of the entries before the settlement.
+        account: Account of the release; those it stands within pay as well.
+    """
+    totals = [total_of(charter).to_json() for charter in lineage(book, account)]
+    return {"ledger": book.identity(), "totals": totals}

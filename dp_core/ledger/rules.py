@@ -33,6 +33,7 @@ from dp_core.ledger.books import (
 )
 from dp_core.ledger.charters import Charter, Promise, amended, charged_event, promise_of
 from dp_core.ledger.entries import Entry
+from dp_core.ledger.places import whereabouts
 from dp_core.ledger.receipts import Receipt
 from dp_core.periods import Calendar
 
@@ -227,6 +228,9 @@ def _broken_in_release(entry: Entry, book: Book) -> str | None:
             used = use(book, promise.position)
             if exact_fraction(body["spent"]) != used.tally.cost:
                 return "states another sum than was charged"
+            stated = whereabouts(book, promise.account)
+            if {name: body[name] for name in stated} != stated:
+                return "states another ledger, or other totals, than those that paid"
             if body["outcome"] not in OUTCOMES or not isinstance(body["seen"], bool):
                 return "ends its release in no way there is"
             if body["outcome"] == "returned" and used.tally.charges:

@@ -18,6 +18,7 @@ from dp_core.canonical import canonical_json
 from dp_core.errors import BadInput, BudgetRefused, ReleaseError, StageFailed
 from dp_core.ledger.books import use
 from dp_core.ledger.entries import Entry, charge_key
+from dp_core.ledger.places import whereabouts
 from dp_core.ledger.session import Step, check_steps
 from dp_core.plan import Plan
 from tasks.stores import leases
@@ -399,5 +400,6 @@ def _add(
 
 def _settle(rows: Rows, reservation: Reservation, outcome: str, *, seen: bool) -> None:
     tally = use(rows, reservation.position).tally
-    body: Mapping[str, Any] = {"outcome": outcome, "spent": str(tally.cost), "seen": seen}
+    body: dict[str, Any] = {"outcome": outcome, "spent": str(tally.cost), "seen": seen}
+    body |= whereabouts(rows, reservation.account)
     _add(rows, reservation, "settle", body=body)

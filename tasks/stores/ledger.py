@@ -16,7 +16,7 @@ from dp_core.accounting.currency import Currency
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt
 from dp_core.ledger.audit import Audit, Totals, audit
 from dp_core.ledger.books import lineage, subtree, use
-from dp_core.ledger.charters import OF_ACCOUNT, Charter, charter_of
+from dp_core.ledger.charters import Charter
 from dp_core.ledger.entries import Entry
 from dp_core.ledger.places import Place, Total
 from dp_core.ledger.receipts import PUBLISHED, Receipt
@@ -32,7 +32,7 @@ from tasks.stores.database import Damaged, Database
 from tasks.stores.hold import Hold, held, is_sealed, reserve
 from tasks.stores.refusals import no_account, show
 from tasks.stores.reservations import Charge, Reservation, read_charges, read_reservation
-from tasks.stores.rows import Rows, standing_keys
+from tasks.stores.rows import Rows, known_signer, standing_keys
 from tasks.stores.standings import read_standings, read_tallies
 
 _PAGE = 1000
@@ -417,6 +417,19 @@ class Ledger:
         public = public_key_of(keys[-1]) if keys else None
         return Place(link=end.link, public_key=public, signature=end.signature)
 
+    def sign(self, message: bytes) -> tuple[str, str] | None:
+        """Return the public key and the signature of a message; None where the ledger has no keys.
+
+        Raises:
+            BadInput: if the ledger has keys and this process has none of them.
+        """
+        with self._database.reading() as rows:
+            standing = standing_keys([entry.body for entry in rows.find(kinds=("key",))])
+        if not standing:
+            return None
+        signer = known_signer(self._database.signer, standing)
+        return signer.public, signer.sign(message)
+
     def totals(self, reservation: Reservation) -> tuple[Total, ...]:
         """Return the totals of all accounts that pay for a release, as it was settled.
 
@@ -424,10 +437,7 @@ class Ledger:
         """
         with self._database.reading() as rows:
             end = _settlement(rows, reservation)
-            return tuple(
-                _total(rows, charter.name, end.position)
-                for charter in lineage(rows, reservation.account)
-            )
+        return tuple(Total.from_json(total) for total in end.body["totals"])
 
     # -- reading and checking
 
@@ -456,7 +466,7 @@ class Ledger:
     def identity(self) -> str:
         """Return the ledger's own identifier."""
         with self._database.reading() as rows:
-            return str(rows.find(kinds=("ledger",))[0].body["id"])
+            return rows.identity()
 
     def spent_by(self, reservation: Reservation) -> Mapping[str, Fraction]:
         """Return what each stage of a release was charged so far."""
@@ -539,24 +549,6 @@ def _settlement(rows: Rows, reservation: Reservation) -> Entry:
     if end is None:
         raise ValueError(f"Release {reservation.release!r} is not settled.")
     return end
-
-
-def _total(rows: Rows, account: str, until: int) -> Total:
-    known = [entry for entry in rows.find(account=account, kinds=OF_ACCOUNT)]
-    charter = charter_of([entry.receipt for entry in known if entry.position < until])
-    terms = charter.terms
-    return Total(
-        account=account,
-        composition=terms.composition,
-        epsilon=terms.epsilon,
-        delta=terms.delta,
-        own_delta=terms.own_delta,
-        opened=charter.opened,
-        changed=tuple(
-            (day, kind, then.composition, then.epsilon, then.delta)
-            for day, kind, then in charter.changes
-        ),
-    )
 
 
 def _open_account(rows: Rows, name: str) -> Account:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any
@@ -172,6 +172,10 @@ class Rows:
                 )
 
     # -- the book that the rules are asked about
+
+    def identity(self) -> str:
+        """Return the ledger's own identifier."""
+        return str(self.find(position=1)[0].body["id"])
 
     def total(self, subject: str) -> str | None:
         """Return a running total as it was last written, None if it never was."""
@@ -373,14 +377,23 @@ class Rows:
         if not self._keys and entry.kind != "key":
             return entry
         trusted = self._keys or {str(entry.about)}
-        if self._signer is None or self._signer.fingerprint not in trusted:
-            raise BadInput(
-                "This ledger takes signed entries only: set DP_RELEASE_SIGNING_KEY to the file of"
-                f" its key ({', '.join(sorted(trusted))})."
-            )
-        message = signed_message(entry.receipt.hash, entry.link)
-        signature = self._signer.sign(message)
-        return replace(entry, signer=self._signer.fingerprint, signature=signature)
+        signer = known_signer(self._signer, trusted)
+        signature = signer.sign(signed_message(entry.receipt.hash, entry.link))
+        return replace(entry, signer=signer.fingerprint, signature=signature)
+
+
+def known_signer(signer: Signer | None, standing: Collection[str]) -> Signer:
+    """Return the key of this process.
+
+    Raises:
+        BadInput: unless it is one of those that may sign.
+    """
+    if signer is None or signer.fingerprint not in standing:
+        raise BadInput(
+            "This ledger takes signed entries only: set DP_RELEASE_SIGNING_KEY to the file of"
+            f" its key ({', '.join(sorted(standing))})."
+        )
+    return signer
 
 
 def standing_keys(bodies: Sequence[Mapping[str, Any]]) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import uuid
 from fractions import Fraction
 
 import pytest
@@ -267,7 +268,26 @@ def test_the_charges_of_a_plan_sum_to_it_exactly(ledger, hold, tmp_path):
     assert ledger.spent_by(held) == {stage: cost for stage, cost in plan.costs.items() if cost}
     assert hold.settle(held, "finished").outcome == "finished"
     assert ledger.account("town").balance.spent == amount("1/3")
-    assert ledger.head().body == {"outcome": "finished", "spent": "1/3", "seen": True}
+    body = dict(ledger.head().body)
+    assert body.pop("ledger") == ledger.identity()
+    assert [total["account"] for total in body.pop("totals")] == ["town"]
+    assert body == {"outcome": "finished", "spent": "1/3", "seen": True}
+    ledger.verify(KEY)
+
+
+def test_a_settlement_states_what_all_who_paid_allow_and_keeps_to_it(ledger, tmp_path):
+    open_town(ledger, "country", basic("9", "1e-4"))
+    open_town(ledger, "village", within="country")
+    ledger.raise_account("country", epsilon=Fraction(10), by="officer", reason="test")
+    held = spend(ledger, plan_of(tmp_path, account="village"))
+    before = ledger.totals(held)
+    assert [(total.account, total.epsilon) for total in before] == [("village", 2), ("country", 10)]
+    assert [change[1:] for change in before[1].changed] == [
+        ("raise", "basic", Fraction(10), Fraction("1e-4"))
+    ]
+    ledger.raise_account("country", epsilon=Fraction(11), by="officer", reason="test")
+    assert ledger.totals(held) == before
+    assert [total.to_json() for total in before] == ledger.receipts(held)[-1].body["totals"]
     ledger.verify(KEY)
 
 
@@ -568,6 +588,7 @@ def test_published_receipts_tell_neither_the_time_of_day_nor_what_else_is_there(
     tmp_path, monkeypatch, attempts
 ):
     """Each says how the confidential stages went; none may reach a receipt or its hash."""
+    monkeypatch.setattr(uuid, "uuid4", lambda: "the same ledger")
 
     def hashes(name, clock, attempts):
         folder = tmp_path / name

@@ -364,6 +364,9 @@ def forge(kind, **values):
         (forge("charge", cost="1"), "charges more than stage"),
         (forge("charge", batch="another"), "was changed"),
         (forge("settle", spent="1/7"), "states another sum"),
+        (forge("settle", ledger="another"), "states another ledger, or other totals"),
+        (forge("settle", totals=[]), "states another ledger, or other totals"),
+        (forge("settle", totals="2"), "states another ledger, or other totals"),
         (forge("settle", outcome="forgotten"), "ends its release in no way"),
         (forge("settle", outcome="returned"), "gives back what was charged"),
         (forge("settle", seen=False), "no result was seen"),
@@ -534,10 +537,9 @@ def test_the_first_wrong_entry_is_named_where_two_are_wrong(used, ledger_url):
 def test_half_of_a_surrogate_pair_in_a_stored_body_is_named(ledger_url):
     ledger = Ledger(ledger_url)
     open_town(ledger)
+    change = r"""SET body = replace(body, '"officer"', '"\ud800"')"""
     with owner(ledger_url) as connection:
-        connection.exec_driver_sql(
-            r"""UPDATE entries SET body = replace(body, '"officer"', '"\ud800"') WHERE position = 2"""
-        )
+        connection.exec_driver_sql(f"UPDATE entries {change} WHERE position = 2")
     with pytest.raises(LedgerCorrupt, match=r"^Entry 2 \(open\) was changed"):
         ledger.verify()
 
