@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import sqlite3
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,6 +51,7 @@ _POSTGRES_WRITER = "; ".join(
 )
 
 
+_DAY_S = 86_400
 _TABLES = frozenset(METADATA.tables)
 _FIRST_TABLES = frozenset({"entries", "totals", "leases"})
 """Those of the first step, which a ledger of any version has."""
@@ -114,6 +116,7 @@ class Database:
             with connection.begin():
                 if self.dialect == "postgresql":
                     connection.exec_driver_sql(_POSTGRES_WRITER)
+                    _check_clock(connection)
                 rows = Rows(connection, self.signer)
                 yield rows
                 rows.write_totals()
@@ -292,6 +295,20 @@ def _alembic() -> Config:
     return config
 
 
+def _check_clock(connection: sa.Connection) -> None:
+    """Refuse a machine whose clock is days off: entries never go back, so all would follow it.
+
+    Raises:
+        StageFailed: if it differs from the database's by more than a day.
+    """
+    theirs = connection.exec_driver_sql("SELECT extract(epoch FROM clock_timestamp())").scalar()
+    if abs(time.time() - float(theirs or 0)) > _DAY_S:
+        raise StageFailed(
+            "The clock of this machine and that of the ledger's database differ by more than a day,"
+            " and entries are dated by it; set it right, then resume."
+        )
+
+
 def _prepare_sqlite(engine: sa.Engine) -> None:
     path = engine.url.database
     if path and path != ":memory:":
@@ -312,7 +329,9 @@ def _prepare_sqlite(engine: sa.Engine) -> None:
         # The driver must not begin transactions behind our back: we begin them.
         connection.isolation_level = None
         connection.execute("PRAGMA busy_timeout = 60000")
-        connection.execute("PRAGMA synchronous = FULL")
+        # privacy: a charge must not come undone in a power cut; FULL does not sync the folder from
+        # which a committed transaction's journal is deleted.
+        connection.execute("PRAGMA synchronous = EXTRA")
 
     @sa.event.listens_for(engine, "begin")
     def _begin(connection: sa.Connection) -> None:

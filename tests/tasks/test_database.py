@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import time
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
 from dp_core.errors import BadInput, LedgerCorrupt, ReleaseError, StageFailed
+from tasks.stores import database
 from tasks.stores.database import SCHEMA_VERSION, Damaged
 from tasks.stores.ledger import Ledger
 from tasks.stores.tables import METADATA
@@ -335,3 +337,20 @@ def test_every_error_of_the_database_is_a_sentence(used, ledger_url, tmp_path):
             assert connection.execute("SELECT count(*) FROM entries").fetchone()[0] > 1
         connection.close()
     assert Path(__file__).name not in failed.value.message
+
+
+def test_a_machine_whose_clock_is_days_off_writes_nothing(postgres_url, monkeypatch):
+    """Entries are never dated back, so all later ones would follow its date."""
+    ledger = Ledger(postgres_url)
+    before = ledger.head().position
+    monkeypatch.setattr(database.time, "time", lambda: time.time_ns() / 1e9 + 3 * 86_400)
+    with pytest.raises(StageFailed, match="differ by more than a day"):
+        open_town(ledger)
+    assert ledger.head().position == before
+
+
+def test_sqlite_keeps_what_it_committed_through_a_power_cut(tmp_path):
+    ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    with ledger._database.writing() as rows:
+        extra = rows.connection.exec_driver_sql("PRAGMA synchronous").scalar()
+    assert extra == 3
