@@ -18,8 +18,7 @@ from dp_core.ledger.receipts import Receipt
 LEDGER_VERSION = 2
 """What the first entry of a ledger made now says; a ledger keeps the version it began with.
 
-Raised when a program of before would take what is written now for damage, or for something else: a
-new kind of entry, or a new meaning of an old one.
+Raised when the entries of a new ledger are to be read otherwise than those of one of before.
 """
 
 OLDEST_VERSION = 2

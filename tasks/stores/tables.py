@@ -62,37 +62,39 @@ LEASES = sa.Table(
     sa.Column("expires", sa.BigInteger, nullable=False),
 )
 
-_APPEND_ONLY = (ENTRIES.name, TOTALS.name)
+_MESSAGE = "the ledger is append-only"
 
-_TAKEN = {
-    ENTRIES.name: "position = NEW.position OR link = NEW.link OR key = NEW.key",
-    TOTALS.name: "subject = NEW.subject AND position = NEW.position",
-}
+REFUSE_CHANGE = (
+    "CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS"
+    f" $$ BEGIN RAISE EXCEPTION '{_MESSAGE}' USING ERRCODE = 'integrity_constraint_violation';"
+    " END $$"
+)
+"""What the triggers call in PostgreSQL."""
 
 
-def refusals(dialect: str) -> list[str]:
-    """Return statements that make the database refuse updates and deletes of the record."""
-    message = "the ledger is append-only"
+def refusals(dialect: str, table: str, taken: str) -> list[str]:
+    """Return statements that make the database refuse to change or remove rows of a table.
+
+    Steps of migrations call it, those that were released too: what it returns for them must stay.
+
+    Args:
+        dialect: `sqlite` or `postgresql`.
+        table: Name.
+        taken: Condition for a row that a new one, `NEW`, would take the place of.
+    """
     if dialect == "sqlite":
         return [
-            f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table}"
-            f" BEGIN SELECT RAISE(ABORT, '{message}'); END"
-            for table in _APPEND_ONLY
-            for verb in ("UPDATE", "DELETE")
-        ] + [
+            *(
+                f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table}"
+                f" BEGIN SELECT RAISE(ABORT, '{_MESSAGE}'); END"
+                for verb in ("UPDATE", "DELETE")
+            ),
             # INSERT OR REPLACE removes the row that is in its way without any DELETE trigger.
             f"CREATE TRIGGER {table}_no_replace BEFORE INSERT ON {table}"
-            f" WHEN EXISTS (SELECT 1 FROM {table} WHERE {_TAKEN[table]})"
-            f" BEGIN SELECT RAISE(ABORT, '{message}'); END"
-            for table in _APPEND_ONLY
+            f" WHEN EXISTS (SELECT 1 FROM {table} WHERE {taken})"
+            f" BEGIN SELECT RAISE(ABORT, '{_MESSAGE}'); END",
         ]
     return [
-        "CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS"
-        f" $$ BEGIN RAISE EXCEPTION '{message}' USING ERRCODE = 'integrity_constraint_violation';"
-        " END $$",
-        *(
-            f"CREATE TRIGGER {table}_no_change BEFORE UPDATE OR DELETE OR TRUNCATE ON {table}"
-            " FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()"
-            for table in _APPEND_ONLY
-        ),
+        f"CREATE TRIGGER {table}_no_change BEFORE UPDATE OR DELETE OR TRUNCATE ON {table}"
+        " FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()"
     ]

@@ -24,6 +24,8 @@ STEP = f'''
 import sqlalchemy as sa
 from alembic import op
 
+from tasks.stores.tables import refusals
+
 revision = "{NEXT}"
 down_revision = "{database.SCHEMA_VERSION}"
 
@@ -33,6 +35,8 @@ def upgrade() -> None:
     op.create_table("steps", sa.Column("name", sa.Text, primary_key=True))
     op.create_index("entries_by_remark", "entries", ["remark"])
     op.execute("INSERT INTO steps VALUES ('{NEXT}')")
+    for statement in refusals(op.get_bind().dialect.name, "steps", "name = NEW.name"):
+        op.execute(statement)
 '''
 GRANTS = """
 GRANT SELECT, INSERT ON entries, totals TO {role};
@@ -115,7 +119,12 @@ def test_a_ledger_of_before_is_migrated_keeps_every_link_and_goes_on(
 def test_the_record_still_cannot_be_changed_after_a_migration(ledger_url, tmp_path, monkeypatch):
     become_next(monkeypatch, make_steps(tmp_path))
     Ledger(ledger_url)
-    for statement in ("UPDATE entries SET remark = 'x'", "DELETE FROM totals"):
+    for statement in (
+        "UPDATE entries SET remark = 'x'",
+        "DELETE FROM totals",
+        "UPDATE steps SET name = 'x'",
+        "DELETE FROM steps",
+    ):
         with pytest.raises(sa.exc.IntegrityError, match="append-only"):
             query(ledger_url, statement)
 

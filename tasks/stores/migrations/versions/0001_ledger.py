@@ -5,12 +5,17 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from tasks.stores.tables import POSITION, refusals
+from tasks.stores.tables import POSITION, REFUSE_CHANGE, refusals
 
 revision = "0001"
 down_revision = None
 branch_labels = None
 depends_on = None
+
+_APPEND_ONLY = {
+    "entries": "position = NEW.position OR link = NEW.link OR key = NEW.key",
+    "totals": "subject = NEW.subject AND position = NEW.position",
+}
 
 
 def upgrade() -> None:
@@ -57,5 +62,9 @@ def upgrade() -> None:
         sa.Column("holder", sa.Text, nullable=False),
         sa.Column("expires", sa.BigInteger, nullable=False),
     )
-    for statement in refusals(op.get_bind().dialect.name):
-        op.execute(statement)
+    dialect = op.get_bind().dialect.name
+    if dialect == "postgresql":
+        op.execute(REFUSE_CHANGE)
+    for table, taken in _APPEND_ONLY.items():
+        for statement in refusals(dialect, table, taken):
+            op.execute(statement)
