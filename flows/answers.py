@@ -13,6 +13,7 @@ from dp_core.privacy import PAYING_STAGES
 from tasks.stores.accounts import Above
 from tasks.stores.artifacts import RunFolder
 from tasks.stores.ledger import Ledger
+from tasks.stores.refusals import no_account
 from tasks.stores.reservations import Reservation
 
 STAGE_NAMES = (
@@ -114,8 +115,10 @@ def _account_of(plan: Plan, ledger: Ledger | None) -> dict[str, object]:
 
     account = ledger.find_account(plan.spec.account) if ledger else None
     if ledger is None or account is None:
+        known = [one.name for one in ledger.accounts()] if ledger else []
         nothing = ("account_closed", "left", "above", "more_such_releases", "approval")
-        return {"account_found": False, **dict.fromkeys(nothing)}
+        missing = no_account(known, plan.spec.account)
+        return {"account_found": False, "account_missing": missing, **dict.fromkeys(nothing)}
     paying = ledger.lineage(account.name)
     closed = any(one.charter.closed for one in paying)
     own, *others = ledger.standings(account.name)
@@ -127,6 +130,7 @@ def _account_of(plan: Plan, ledger: Ledger | None) -> dict[str, object]:
     above = None if least is own else Above(least.name, least.terms, room(least, account.day))
     return {
         "account_found": True,
+        "account_missing": None,
         "account_closed": closed,
         "left": left_facts(account.terms, account.left),
         "above": above_facts(above),

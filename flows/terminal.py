@@ -51,10 +51,7 @@ def _plan(console: Console, plan: Mapping[str, Any]) -> None:
         console.print(f"Memory for reconstruction and synthesis: about {_size(plan)}.")
     console.print(f"Plan {plan['plan_hash']}")
     if not plan["account_found"]:
-        console.print(
-            f"Account {plan['account']!r} is not open yet: dp-release ledger open"
-            f" {plan['account']} --epsilon E --delta D --by NAME --reason TEXT"
-        )
+        sentence(console, plan["account_missing"])
     elif plan["account_closed"]:
         console.print(f"Account {plan['account']!r} is closed, or one that it stands within.")
     else:

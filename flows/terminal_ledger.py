@@ -154,7 +154,8 @@ def accounts(console: Console, answer: Answer) -> None:
     """Print a line for each account."""
     if not answer["accounts"]:
         console.print(
-            "No account is open: dp-release ledger open ACCOUNT --epsilon E --by NAME --reason TEXT"
+            "No account is open: dp-release ledger open ACCOUNT --epsilon E --delta D --by NAME"
+            " --reason TEXT"
         )
         return
     console.print("[dim]epsilon of each account[/dim]")

@@ -306,8 +306,9 @@ def largest_epsilon(
     """Return the largest epsilon of a release that still fits, of 6 digits; 0 if none does.
 
     The promise of a release of that epsilon fits in `left`, and that of the next larger number of 6
-    digits does not. Where a smaller epsilon makes the plan choose another kind of currency, there
-    can be more than one such number; this is one of them.
+    digits does not. In a basic account it is exactly what is left where that is as short to write.
+    Where a smaller epsilon makes the plan choose another kind of currency, there can be more than
+    one such number; this is one of them.
 
     Args:
         terms: Of the account.
@@ -325,7 +326,7 @@ def largest_epsilon(
         return Fraction(0)
     if terms.is_basic:
         # What is asked is what is promised, so there is nothing to search.
-        epsilon = six_digits(left.main)
+        epsilon = short(left.main)
         return epsilon if fits(epsilon) else Fraction(0)
     for power in range(LARGEST_EPSILON, SMALLEST_EPSILON - 1, -1):
         if fits(Fraction(10) ** power):
@@ -347,8 +348,9 @@ def most_sets(terms: Terms, left: Amount, asked: Currency, delta: Fraction, sets
     """Return how many sets of a release in split mode fit with each set's noise as planned.
 
     Each set is measured at 1/sets of the currency's limit, so that limit is what has to shrink in
-    proportion; epsilon on a curve shrinks more slowly. The sets fit at the epsilon that
-    `largest_epsilon` gives for the same kind of currency.
+    proportion; epsilon on a curve shrinks more slowly. In pure epsilon the limit is epsilon, and
+    the sets fit at exactly their part of it. On a curve they fit at the epsilon that
+    `largest_epsilon` gives.
 
     Args:
         terms: Of the account.
@@ -357,6 +359,13 @@ def most_sets(terms: Terms, left: Amount, asked: Currency, delta: Fraction, sets
         delta: Of the release.
         sets: How many it asks for.
     """
+    if asked.kind == "pure":
+
+        def fits(count: int) -> bool:
+            part = Currency("pure", asked.limit * count / sets)
+            return terms.promised(part, part.limit, delta).within(left)
+
+        return next((count for count in range(sets, 0, -1) if fits(count)), 0)
     currency_of = of_kind(asked.kind, delta)
     epsilon = largest_epsilon(terms, left, delta, currency_of)
     fitting = currency_of(epsilon) if epsilon > 0 else None
@@ -372,3 +381,12 @@ def six_digits(value: Fraction) -> Fraction:
     """Return a value rounded down to 6 digits, so that what fits still fits when it is shown."""
     down = Context(prec=6, rounding=ROUND_FLOOR)
     return Fraction(down.divide(Decimal(value.numerator), Decimal(value.denominator)))
+
+
+def short(value: Fraction) -> Fraction:
+    """Return a value rounded down to 6 digits, or itself where its fraction is as short as that.
+
+    >>> short(Fraction(2, 3)), short(Fraction(2000001, 3000001))
+    (Fraction(2, 3), Fraction(333333, 500000))
+    """
+    return value if len(str(value)) <= len("0.123456") else six_digits(value)

@@ -10,7 +10,7 @@ from dp_core.accounting.composition import Amount, Terms
 from dp_core.errors import BadInput
 from dp_core.ledger.books import Balance, balance, lineage, room_on, subtree, taken
 from dp_core.ledger.charters import Charter
-from tasks.stores.refusals import no_account
+from tasks.stores.refusals import account_names, no_account
 from tasks.stores.rows import Rows
 
 
@@ -99,7 +99,7 @@ def read_account(rows: Rows, name: str) -> Account:
     """
     accounts = lineage(rows, name)
     if not accounts:
-        raise BadInput(no_account(rows, name))
+        raise BadInput(no_account(account_names(rows), name))
     charter, today = accounts[0], rows.today()
     left = room_on(rows, charter, today)
     others = [Above(above.name, above.terms, room_on(rows, above, today)) for above in accounts[1:]]

@@ -30,7 +30,7 @@ from tasks.stores import leases
 from tasks.stores.accounts import Account, Used, read_account, read_uses
 from tasks.stores.database import Damaged, Database
 from tasks.stores.hold import Hold, held, is_sealed, reserve
-from tasks.stores.refusals import no_account, show
+from tasks.stores.refusals import account_names, no_account, show
 from tasks.stores.reservations import Charge, Reservation, read_charges, read_reservation
 from tasks.stores.rows import Rows, known_signer, standing_keys
 from tasks.stores.standings import read_standings, read_tallies
@@ -258,7 +258,7 @@ class Ledger:
         with self._database.reading() as rows:
             found = lineage(rows, name)
             if not found:
-                raise BadInput(no_account(rows, name))
+                raise BadInput(no_account(account_names(rows), name))
             return tuple(read_account(rows, charter.name) for charter in found)
 
     def covered(self, name: str) -> tuple[str, ...]:

@@ -6,7 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from dp_core.accounting.composition import NOTHING, largest_epsilon, most_sets, six_digits
+from dp_core.accounting.composition import (
+    NOTHING,
+    Amount,
+    Terms,
+    largest_epsilon,
+    most_sets,
+    six_digits,
+)
 from dp_core.accounting.currency import Currency
 from dp_core.errors import BadInput, BudgetRefused, nearest
 from dp_core.ledger.books import balance, lineage, room_on, subtree, taken
@@ -27,7 +34,7 @@ def check_reservation(rows: Rows, plan: Plan) -> None:
     """
     accounts = lineage(rows, plan.spec.account)
     if not accounts:
-        raise BadInput(no_account(rows, plan.spec.account))
+        raise BadInput(no_account(account_names(rows), plan.spec.account))
     _check_revised(rows, plan)
     for charter in accounts:
         _check_terms(charter, plan)
@@ -42,14 +49,27 @@ def check_reservation(rows: Rows, plan: Plan) -> None:
         _check_room(rows, charter, plan, accounts)
 
 
-def no_account(rows: Rows, name: str) -> str:
-    """Return the sentence about an account that is not there."""
-    known = [entry.receipt.account for entry in rows.find(kinds=("open",))]
+def no_account(known: Sequence[str], name: str) -> str:
+    """Return the sentence about an account that is not there.
+
+    Args:
+        known: Names of those that are.
+        name: That was asked for.
+    """
     hint = nearest(name, known) or " None is open yet."
+    sentence = f"There is no account {name!r}.{hint}"
+    if "Did you mean" in hint:
+        # To open one under a misspelt name would give the same people a second budget.
+        return sentence
     return (
-        f"There is no account {name!r}.{hint} Open one with `dp-release ledger open {name}"
-        " --epsilon E --delta D --by NAME --reason TEXT`."
+        f"{sentence} Open one with `dp-release ledger open {name} --epsilon E --delta D --by NAME"
+        " --reason TEXT`."
     )
+
+
+def account_names(rows: Rows) -> list[str]:
+    """Return the names of all accounts, in the order of their opening."""
+    return [entry.receipt.account for entry in rows.find(kinds=("open",))]
 
 
 def _check_revised(rows: Rows, plan: Plan) -> None:
@@ -91,16 +111,23 @@ def _check_room(rows: Rows, charter: Charter, plan: Plan, accounts: Sequence[Cha
         where += f" in {charter.calendar.label(charter.calendar.index(today))}"
     if asked.main > left.main:
         word = "epsilon" if terms.is_basic else "rho"
-        sums = asked.main, left.main, terms.limit.main
+        wants, has, whole = (_words(terms, amount) for amount in (asked, left, terms.limit))
     else:
         word = "delta" if terms.is_basic else "own delta"
         sums = asked.delta, left.delta, terms.limit.delta
-    wants, has, whole = (show(max(value, Fraction(0))) for value in sums)
+        wants, has, whole = (show(max(value, Fraction(0))) for value in sums)
     of = "" if by_period else f" of {whole}"
+    raised = f"{charter.owner} answers for it: `dp-release ledger raise {charter.name}` raises it."
     raise BudgetRefused(
         f"Release {plan.spec.release!r} asks for {word} {wants}, but {where} has {has} left{of}."
-        f" {_users(rows, charter)}{_advice(rows, accounts, plan)}"
+        f" {_users(rows, charter)} {raised}{_advice(rows, accounts, plan)}"
     )
+
+
+def _words(terms: Terms, amount: Amount) -> str:
+    """Return the main part of an amount; rho with the epsilon that it comes to by itself."""
+    main = show(max(amount.main, Fraction(0)))
+    return main if terms.is_basic else f"{main} (epsilon {show(terms.epsilon_of(amount))})"
 
 
 def _users(rows: Rows, charter: Charter) -> str:
@@ -142,23 +169,38 @@ def _advice(rows: Rows, accounts: Sequence[Charter], plan: Plan) -> str:
     currency = _currency_of(plan, delta)
     largest = min(largest_epsilon(terms, left, delta, currency) for terms, left in rooms)
     if largest <= 0:
+        main = all(left.main > 0 and left.delta >= 0 for _, left in rooms)
+        if main and delta < privacy.delta and currency(privacy.epsilon) is None:
+            return (
+                f" Only delta {show(delta)} is left, and Gaussian noise needs more: with"
+                " measure.noise laplace and privacy.delta 0, epsilon is left to spend."
+            )
         return " Nothing is left to spend."
     if delta < privacy.delta and privacy.epsilon <= largest:
         if delta > 0:
             return f" The largest privacy.delta that still fits is {show(delta)}."
-        return " Set privacy.delta to 0, or name another account."
+        return " With privacy.delta 0 it fits."
     if delta < privacy.delta:
         return (
-            f" What still fits is privacy.epsilon {show(largest)} with privacy.delta {show(delta)}."
+            f" What still fits is privacy.epsilon {exact(largest)} with privacy.delta"
+            f" {show(delta)}."
         )
-    advice = f" The largest privacy.epsilon that still fits is {show(largest)}"
+    advice = f" The largest privacy.epsilon that still fits is {exact(largest)}"
     if spec.mode == "split" and spec.sets > 1:
         sets = min(
             most_sets(terms, left, plan.currency, privacy.delta, spec.sets) for terms, left in rooms
         )
-        if sets:
-            advice += f"; with it, synthesize.sets: {sets} keeps each set's noise as planned"
+        advice += f"; {_sets(plan, sets, largest)}"
     return advice + "."
+
+
+def _sets(plan: Plan, sets: int, largest: Fraction) -> str:
+    if not sets:
+        return "not even one set keeps its noise as planned"
+    part = plan.currency.limit * sets / plan.spec.sets
+    at = exact(part) if plan.currency.kind == "pure" else exact(largest)
+    wanted = "with it" if at == exact(largest) else f"with privacy.epsilon {at}"
+    return f"{wanted}, synthesize.sets: {sets} keeps each set's noise as planned"
 
 
 def _currency_of(plan: Plan, delta: Fraction) -> Callable[[Fraction], Currency | None]:
@@ -179,3 +221,12 @@ def show(value: Fraction) -> str:
     ('0.5', '1e-09', '3')
     """
     return f"{float(value):.6g}"
+
+
+def exact(value: Fraction) -> str:
+    """Return an amount that is to be written into a spec, without rounding it up.
+
+    >>> exact(Fraction(1, 2)), exact(Fraction(2, 3))
+    ('0.5', '2/3')
+    """
+    return show(value) if Fraction(show(value)) == value else str(value)

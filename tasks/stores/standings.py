@@ -11,7 +11,7 @@ from dp_core.errors import BadInput
 from dp_core.ledger.books import lineage, recounted, standing, subtree, use
 from dp_core.ledger.charters import Charter
 from dp_core.standing import Standing
-from tasks.stores.refusals import no_account
+from tasks.stores.refusals import account_names, no_account
 from tasks.stores.rows import Rows
 
 
@@ -31,7 +31,7 @@ def read_standings(
     """
     accounts = lineage(rows, name)
     if not accounts:
-        raise BadInput(no_account(rows, name))
+        raise BadInput(no_account(account_names(rows), name))
     today = rows.today()
     return tuple(
         standing(rows, charter, today)

@@ -146,11 +146,20 @@ def test_plan_names_the_methods_where_they_are_not_the_presets(project, command)
     assert ": independent with one_way + dense, epsilon 1," in command("plan", project.spec).out
 
 
+def test_plan_opens_no_door_to_a_second_account_under_a_misspelt_name(project, command):
+    text = command("plan", project.write_spec(account="twon")).out
+    assert "There is no account 'twon'. Did you mean 'town'?" in text
+    assert "ledger open" not in text
+
+
 def test_plan_makes_no_ledger(project, command, monkeypatch, tmp_path):
     monkeypatch.setenv("DP_RELEASE_HOME", str(tmp_path / "nowhere"))
     answer = command("plan", project.spec)
     assert answer.code == 0
-    assert "Account 'town' is not open yet: dp-release ledger open town" in answer.out
+    assert (
+        "There is no account 'town'. None is open yet. Open one with `dp-release ledger open"
+        in answer.out
+    )
     assert not (tmp_path / "nowhere").exists()
 
 

@@ -129,8 +129,11 @@ def test_a_release_that_is_under_way_ends_also_after_its_account_was_closed(town
 
 
 def test_an_unknown_account_names_the_nearest(town, tmp_path):
-    with pytest.raises(BadInput, match="Did you mean 'town'"):
+    # Without a command that would open a second budget for the same people.
+    with pytest.raises(BadInput, match=r"no account 'twon'\. Did you mean 'town'\?$"):
         reserve(town, plan_of(tmp_path, account="twon"))
+    with pytest.raises(BadInput, match=r"ledger open city --epsilon E --delta D"):
+        reserve(town, plan_of(tmp_path, account="city"))
     for change in (
         lambda: town.account("twon"),
         lambda: town.lineage("twon"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import re
 import uuid
 from fractions import Fraction
 
@@ -220,8 +221,8 @@ def test_the_largest_epsilon_fits_and_one_percent_more_does_not(tmp_path, ledger
     largest = Fraction(advised(refused.value))
     assert 0 < largest < 1
     with pytest.raises(BudgetRefused):
-        ledger.check(plan(float(largest * Fraction("1.01")), "second"))
-    reserve(ledger, plan(float(largest), "second"))
+        ledger.check(plan(largest * Fraction("1.01"), "second"))
+    reserve(ledger, plan(largest, "second"))
     ledger.verify()
 
 
@@ -239,9 +240,9 @@ def test_the_largest_epsilon_fits_in_every_account_that_pays(ledger, tmp_path):
 
 
 def test_in_split_mode_the_sets_that_fit_are_told(ledger, tmp_path):
-    def plan(epsilon, sets):
+    def plan(epsilon, sets, release="first"):
         text = LAPLACE + f"synthesize: {{mode: split, sets: {sets}}}\n"
-        return plan_of(tmp_path, text, privacy=f"{{epsilon: {epsilon}}}")
+        return plan_of(tmp_path, text, release=release, privacy=f"{{epsilon: {epsilon}}}")
 
     with pytest.raises(BudgetRefused) as refused:
         ledger.check(plan(4, 8))
@@ -250,6 +251,57 @@ def test_in_split_mode_the_sets_that_fit_are_told(ledger, tmp_path):
         "largest privacy.epsilon that still fits is 2; with it, synthesize.sets: 4 keeps" in message
     )
     ledger.check(plan(2, 4))
+    reserve(ledger, plan("4/3", 1))
+    with pytest.raises(BudgetRefused) as refused:
+        ledger.check(plan(1, 3, "second"))
+    assert "still fits is 2/3; with it, synthesize.sets: 2 keeps" in refused.value.message
+    ledger.check(plan("2/3", 2, "second"))
+    with pytest.raises(BudgetRefused) as refused:
+        ledger.check(plan(1, 5, "second"))
+    said = "still fits is 2/3; with privacy.epsilon 0.6, synthesize.sets: 3 keeps each set's noise"
+    assert said in refused.value.message
+    with pytest.raises(BudgetRefused, match="not even one set keeps its noise as planned"):
+        ledger.check(plan(3, 3, "second"))
+
+
+def test_a_refusal_names_who_can_raise_the_account_and_nobody_is_sent_to_another(ledger, tmp_path):
+    with pytest.raises(BudgetRefused) as refused:
+        ledger.check(plan_of(tmp_path, privacy="{epsilon: 3}"))
+    raised = "officer answers for it: `dp-release ledger raise town` raises it."
+    assert raised in refused.value.message
+    open_town(ledger, "country", basic("9", "0"), owner="Grace")
+    open_town(ledger, "village", within="country")
+    with pytest.raises(BudgetRefused) as refused:
+        ledger.check(plan_of(tmp_path, LAPLACE, account="village", privacy=CURVE))
+    message = refused.value.message
+    assert "account 'country' (above 'village') has 0 left of 0." in message
+    assert "Grace answers for it" in message
+    assert message.endswith("With privacy.delta 0 it fits.")
+    assert "another account" not in message
+
+
+def test_gaussian_noise_without_a_delta_is_not_said_to_be_nothing_left(ledger, tmp_path):
+    open_town(ledger, "pure", basic("9", "0"))
+    with pytest.raises(BudgetRefused) as refused:
+        ledger.check(plan_of(tmp_path, GAUSSIAN, account="pure", privacy=CURVE))
+    message = refused.value.message
+    assert "Nothing is left" not in message
+    assert "Gaussian noise needs more: with measure.noise laplace and privacy.delta 0" in message
+    ledger.check(plan_of(tmp_path, LAPLACE, account="pure", privacy="{epsilon: 1}"))
+
+
+def test_in_a_zcdp_account_a_refusal_gives_the_epsilon_beside_each_rho(ledger, tmp_path):
+    open_town(ledger, "village", zcdp("1"))
+    with pytest.raises(BudgetRefused) as refused:
+        ledger.check(
+            plan_of(tmp_path, GAUSSIAN, account="village", privacy="{epsilon: 2, delta: 1e-5}")
+        )
+    found = re.search(
+        r"rho \S+ \(epsilon (\S+)\), but .* has \S+ \(epsilon (\S+)\) left of",
+        refused.value.message,
+    )
+    asked, left = map(float, found.groups())
+    assert asked > 1 >= left > 0.999
 
 
 def test_other_neighbours_than_the_accounts_are_refused(ledger, tmp_path):

@@ -317,8 +317,10 @@ def test_the_largest_epsilon_fits_and_a_little_more_does_not(terms, kind, left):
 
 def test_the_largest_epsilon_of_a_basic_account_is_what_is_left():
     pure = of_kind("pure", Fraction(0))
+    long = Amount(Fraction(100_001, 300_001), Fraction(0))
+    assert largest_epsilon(BASIC, long, Fraction(0), pure) == Fraction("0.333335")
     third = Amount(Fraction(1, 3), Fraction(0))
-    assert largest_epsilon(BASIC, third, Fraction(0), pure) == Fraction("0.333333")
+    assert largest_epsilon(BASIC, third, Fraction(0), pure) == Fraction(1, 3)
     exact = Amount(Fraction("0.25"), Fraction(0))
     assert largest_epsilon(BASIC, exact, Fraction(0), pure) == Fraction("0.25")
 
@@ -382,6 +384,17 @@ def test_fewer_sets_keep_the_noise_of_each(terms, kind):
     epsilon = largest_epsilon(terms, left, NANO, currency_of)
     assert currency_of(epsilon).limit / sets >= asked.limit / 20
     assert currency_of(epsilon).limit / (sets + 1) < asked.limit / 20
+
+
+def test_sets_of_pure_epsilon_are_counted_from_exactly_what_is_left():
+    asked = Currency("pure", Fraction(1))
+    # Six digits of it, rounded down, would be less than two thirds.
+    for room in (Fraction(2, 3), Fraction(2, 3) + Fraction(1, 10**9)):
+        assert most_sets(BASIC, Amount(room, NANO), asked, NANO, 3) == 2
+    less = Fraction(2, 3) - Fraction(1, 10**9)
+    assert most_sets(BASIC, Amount(less, NANO), asked, NANO, 3) == 1
+    assert most_sets(ZCDP, Amount(Fraction(2, 9), NANO), asked, NANO, 3) == 2
+    assert most_sets(ZCDP, Amount(Fraction(2, 9) - NANO, NANO), asked, NANO, 3) == 1
 
 
 def test_no_set_fits_where_nothing_is_left_and_never_more_than_were_asked_for():
