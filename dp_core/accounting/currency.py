@@ -123,6 +123,15 @@ class Currency:
             return spent
         return zcdp_epsilon(spent, delta) if self.kind == "zcdp" else gaussian_epsilon(spent, delta)
 
+    def implies(self, epsilon: Fraction, delta: Fraction) -> bool:
+        """Return whether the total implies (epsilon, delta)."""
+        if epsilon <= 0 or not 0 <= delta < 1 or self.limit <= 0:
+            return False
+        # Both directions round to the safe side; either shows it.
+        if self.limit <= largest_limit(self.kind, epsilon, delta):
+            return True
+        return self.kind != "pure" and delta > 0 and self.epsilon(self.limit, delta) <= epsilon
+
     @property
     def theorem(self) -> str:
         """Why the sum of costs is a guarantee."""

@@ -242,6 +242,7 @@ class MemoryBook:
         self.totals: dict[str, str] = {}
         self._identity = ""
         self.inputs: dict[int, str] = {}
+        self._accounts: dict[str, str] = {}
         self._terms: dict[str, list[Receipt]] = {}
         self._charters: dict[str, Charter] = {}
         self._within: dict[str, list[str]] = {}
@@ -289,6 +290,7 @@ class MemoryBook:
             return
         if entry.kind == "input":
             self.inputs[place] = str(entry.about)
+            self._accounts.setdefault(str(entry.about), entry.receipt.account)
         if entry.kind == "charge":
             self._batches.setdefault(place, set()).add(str(entry.about))
         if entry.key is not None:
@@ -334,6 +336,10 @@ class MemoryBook:
     def charged(self, reservation: int, batch: str) -> bool:
         """Return whether a reservation was charged for a batch."""
         return batch in self._batches.get(reservation, ())
+
+    def account_of(self, input_hash: str) -> str | None:
+        """Return the account that an input is known from."""
+        return self._accounts.get(input_hash)
 
     def is_used(self, release: str) -> bool:
         """Return whether a name is used."""

@@ -93,6 +93,9 @@ class Book(Protocol):
     def is_used(self, release: str) -> bool:
         """Return whether a release of that name is under way or over; not if it was returned."""
 
+    def account_of(self, input_hash: str) -> str | None:
+        """Return the account that an input is known from, None if it is new."""
+
 
 # -- subjects of running totals, and their spelling
 

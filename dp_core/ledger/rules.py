@@ -183,8 +183,11 @@ def is_same_but_delta(before: Calendar | None, after: Calendar | None) -> bool:
 def _broken_by_promise(promise: Promise, receipt: Receipt, book: Book) -> str | None:
     if book.is_used(promise.release):
         return "reserves under a name that is used"
-    if sum(promise.costs.values(), Fraction(0)) > promise.currency.limit:
+    costs = promise.costs.values()
+    if sum(costs, Fraction(0)) > promise.currency.limit or any(cost < 0 for cost in costs):
         return "sets aside more for its stages than it reserves"
+    if not _is_implied(promise):
+        return "reserves a total that does not imply its epsilon and delta"
     accounts = lineage(book, promise.account)
     if not accounts or any(charter.closed for charter in accounts):
         return "reserves from an account that is not open"
@@ -199,14 +202,29 @@ def _broken_by_promise(promise: Promise, receipt: Receipt, book: Book) -> str | 
     return None
 
 
+def _is_implied(promise: Promise) -> bool:
+    """Return whether a reservation's total keeps to its guarantee.
+
+    With room for the last digit in which two machines' floating point may differ.
+    """
+    if promise.epsilon <= 0 or not 0 <= promise.delta < 1:
+        return False
+    limit = promise.currency.limit * (1 - Fraction(1, 10**9))
+    return replace(promise.currency, limit=limit).implies(promise.epsilon, promise.delta)
+
+
 def _broken_in_release(entry: Entry, book: Book) -> str | None:
     promise = book.promise(entry.reservation) if entry.reservation is not None else None
-    if promise is None or promise.release != entry.receipt.release:
+    mine = entry.receipt.release, entry.receipt.account
+    if promise is None or (promise.release, promise.account) != mine:
         return "belongs to no reservation of its release"
     if book.has(f"settle/{promise.position}"):
         return "comes after its release was settled"
     body = entry.body
     match entry.kind:
+        case "input":
+            if book.account_of(str(entry.about)) not in (None, promise.account):
+                return "is of data that belong to another account"
         case "charge":
             if not book.has(f"input/{promise.position}"):
                 return "charges before the input is known"

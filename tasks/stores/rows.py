@@ -254,6 +254,11 @@ class Rows:
         found = self.latest(reservation=reservation, kinds=("charge",), about=batch)
         return found is not None
 
+    def account_of(self, input_hash: str) -> str | None:
+        """Return the account that an input is known from, None if it is new."""
+        found = self.latest(kinds=("input",), about=input_hash)
+        return None if found is None else found.receipt.account
+
     def is_used(self, release: str) -> bool:
         """Return whether a release of that name is under way or over; not if it was returned."""
         found = self.latest(kinds=("reserve", "settle"), release=release)

@@ -1,0 +1,123 @@
+"""What the ledger's rules refuse from whoever can write entries; people get better sentences."""
+
+from __future__ import annotations
+
+import pytest
+
+from dp_core.errors import LedgerCorrupt
+from dp_core.ledger.audit import audit
+from tasks.stores.ledger import Ledger
+from tests.ledgers import HOME, begin, open_town, steps_of
+from tests.specs import plan_of
+
+
+@pytest.fixture
+def ledger(ledger_url):
+    ledger = Ledger(ledger_url)
+    open_town(ledger)
+    open_town(ledger, "village")
+    return ledger
+
+
+def reserve_body(plan, **changes):
+    privacy = plan.spec.privacy
+    body = {
+        "epsilon": str(privacy.epsilon),
+        "delta": str(privacy.delta),
+        "neighbours": privacy.neighbours,
+        "unit": "row",
+        "plan": plan.hash,
+        "sets": 1,
+        "currency": {"kind": plan.currency.kind, "limit": str(plan.currency.limit)},
+        "costs": {stage: str(cost) for stage, cost in plan.costs.items()},
+    }
+    return body | changes
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({}, None),
+        ({"epsilon": "1/1000"}, "does not imply its epsilon"),
+        ({"epsilon": "-1"}, "does not imply its epsilon"),
+        ({"epsilon": "0"}, "does not imply its epsilon"),
+        ({"delta": "-1"}, "does not imply its epsilon"),
+        ({"delta": "1"}, "does not imply its epsilon"),
+        ({"currency": {"kind": "pure", "limit": "1000"}}, "does not imply its epsilon"),
+        ({"currency": {"kind": "pure", "limit": "0"}, "costs": {}}, "does not imply"),
+        ({"costs": {"one_way": "-99", "measure": "100"}}, "sets aside more"),
+        ({"costs": {"measure": "2"}}, "sets aside more"),
+        ({"neighbours": "replace-one"}, "protects otherwise"),
+        ({"epsilon": "3", "currency": {"kind": "pure", "limit": "3"}}, "promises more"),
+    ],
+)
+def test_a_reservation_is_what_it_says(ledger, tmp_path, changes, rule):
+    plan = plan_of(tmp_path)
+    body = reserve_body(plan, **changes)
+    before = ledger.head().position
+
+    def write():
+        with ledger._database.writing() as rows:
+            rows.append("reserve", account="town", release="first", about=plan.hash, body=body)
+
+    if rule is None:
+        write()
+        ledger.verify()
+        return
+    with pytest.raises(LedgerCorrupt, match=rule):
+        write()
+    assert ledger.head().position == before
+
+
+@pytest.mark.parametrize("kind", ["input", "charge", "commit", "settle"])
+def test_an_entry_of_a_release_names_the_account_that_pays(ledger, tmp_path, kind):
+    plan = plan_of(tmp_path)
+    (step,) = steps_of(plan, "one_way")[:1]
+    bodies = {
+        "input": ({"home": "h", "seal": "s"}, "hash of other data"),
+        "charge": (
+            {
+                "batch": "b",
+                "stage": step.stage,
+                "step": step.name,
+                "cost": str(step.cost),
+                "event": step.event.to_json(),
+            },
+            "b",
+        ),
+        "commit": ({"batch": "b", "result": "0" * 64}, "b"),
+        "settle": ({"outcome": "abandoned", "spent": "0", "seen": False}, None),
+    }
+    body, about = bodies[kind]
+    with ledger.hold("first", HOME) as hold:
+        held = begin(hold, plan)
+    with (
+        ledger._database.writing() as rows,
+        pytest.raises(LedgerCorrupt, match="belongs to no reservation"),
+    ):
+        rows.append(
+            kind,
+            account="village",
+            release="first",
+            reservation=held.position,
+            about=about,
+            body=body,
+        )
+
+
+def test_one_input_is_never_in_two_accounts(ledger, tmp_path):
+    with ledger.hold("first", HOME) as hold:
+        begin(hold, plan_of(tmp_path))
+    plan = plan_of(tmp_path, release="second", account="village")
+    with ledger.hold("second", HOME) as hold:
+        held = hold.reserve(plan)
+        with ledger._database.writing() as rows, pytest.raises(LedgerCorrupt, match="another acc"):
+            rows.append(
+                "input",
+                account="village",
+                release="second",
+                reservation=held.position,
+                about="input of first",
+                body={"home": "home", "seal": "s"},
+            )
+    assert audit(ledger.all_entries()).entries == ledger.head().position
