@@ -62,7 +62,14 @@ def publish(run: Run) -> None:
         note=read_selection(run).note,
     )
     files = [synthetic_file(run, number) for number in range(1, spec.sets + 1)]
-    write_bundle(run.out, published, synthetic=files, tallies=tally_sets(run), inspect=_must_verify)
+    write_bundle(
+        run.out,
+        published,
+        synthetic=files,
+        tallies=tally_sets(run),
+        inspect=_must_verify,
+        sign=run.ledger.sign,
+    )
 
 
 def tidy(run: Run) -> None:

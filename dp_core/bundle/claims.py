@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, cast
 
-from dp_core.accounting.composition import Terms
 from dp_core.accounting.currency import Currency, Kind
 from dp_core.accounting.events import Event, event_from_json
-from dp_core.bundle.statement import STATEMENT
+from dp_core.accounting.statement import Guarantee
+from dp_core.bundle.statement import STATEMENT, statement_message
 from dp_core.errors import BadInput
 from dp_core.exact import exact_fraction
+from dp_core.ledger.places import Total
 from dp_core.ledger.receipts import Receipt
 from dp_core.privacy import Neighbours
 
@@ -59,8 +60,9 @@ class Claims:
         account: Account that paid.
         head: Hash that the last receipt should have.
         neighbours, unit: Of the guarantee.
-        enforced, tightest: Epsilon and delta.
-        also: Of the second statement, None where there is none.
+        enforced: Epsilon and delta.
+        tightest: The guarantee to quote.
+        also: The second statement, None where there is none.
         currency: Kind of cost and reserved total.
         plan: The plan's document.
         hashes: What is hashed, the value, and the hash stated for it.
@@ -72,8 +74,10 @@ class Claims:
         sets: Number of synthetic sets.
         rows: Records of each.
         scores: Number of noisy scores that the selection released.
-        totals: Names and totals of the accounts that paid.
+        totals: Of the accounts that paid, from the settlement; empty without one.
         place: Link, public key and signature of the last receipt; None where it is not stated.
+        signature: Public key and signature of the whole statement; None where it has none.
+        message: What that signature is of.
         program: Name and version of the program that made the release.
     """
 
@@ -83,8 +87,8 @@ class Claims:
     neighbours: Neighbours
     unit: str
     enforced: tuple[Fraction, Fraction]
-    tightest: tuple[Fraction, Fraction]
-    also: tuple[Fraction, Fraction] | None
+    tightest: Guarantee
+    also: Guarantee | None
     currency: Currency
     plan: Mapping[str, Any]
     hashes: tuple[tuple[str, object, str], ...]
@@ -96,8 +100,10 @@ class Claims:
     sets: int
     rows: tuple[int, ...]
     scores: int
-    totals: tuple[tuple[str, Terms], ...]
+    totals: tuple[Total, ...]
     place: tuple[str, str | None, str | None] | None
+    signature: tuple[str, str] | None
+    message: bytes
     program: str
 
 
@@ -115,7 +121,8 @@ def read_claims(document: Mapping[str, Any]) -> Claims:
     receipts = tuple(Receipt.from_json(row) for row in ledger["receipts"])
     if not receipts or [row.kind for row in receipts].count("reserve") != 1:
         raise BadInput(f"{STATEMENT} holds no receipt of a reservation, or several.")
-    reserve = receipts[0]
+    reserve, signed = receipts[0], document["signature"]
+    settled = next((row for row in receipts if row.kind == "settle"), None)
     if guarantee["neighbours"] not in ("add-remove", "replace-one"):
         raise BadInput(f"{STATEMENT} names a neighbouring relation that is not known.")
     return Claims(
@@ -125,8 +132,8 @@ def read_claims(document: Mapping[str, Any]) -> Claims:
         neighbours=cast(Neighbours, guarantee["neighbours"]),
         unit=_text(guarantee["unit"]),
         enforced=_pair(guarantee["enforced"]),
-        tightest=_pair(guarantee["tightest"]),
-        also=None if guarantee.get("also") is None else _pair(guarantee["also"]),
+        tightest=_guarantee(guarantee["tightest"]),
+        also=None if guarantee["also"] is None else _guarantee(guarantee["also"]),
         currency=currency(ledger["currency"]["kind"], ledger["currency"]["limit"]["exact"]),
         plan=method["plan"],
         hashes=(
@@ -141,12 +148,17 @@ def read_claims(document: Mapping[str, Any]) -> Claims:
             for row in receipts
             if row.kind == "commit"
         },
-        settled=next((row for row in receipts if row.kind == "settle"), None),
+        settled=settled,
         sets=_whole(document["sets"]["m"]),
         rows=tuple(_whole(rows) for rows in document["sets"]["rows"]),
         scores=len(method["selection"].get("indif", {})),
-        totals=tuple(_total(total) for total in ledger["totals"]),
+        totals=tuple(
+            Total.from_json(total)
+            for total in cast("Sequence[Any]", settled.body["totals"] if settled else ())
+        ),
         place=_place(ledger["place"]),
+        signature=signed and (_text(signed["public_key"]), _text(signed["signature"])),
+        message=statement_message(document),
         program=f"dp_release {document['software'].get('dp_release', 'of unknown version')!s:.20}",
     )
 
@@ -169,14 +181,6 @@ def read_charge(row: Receipt) -> Charge:
     )
 
 
-def _total(values: Mapping[str, Any]) -> tuple[str, Terms]:
-    epsilon, delta, own_delta = (
-        exact_fraction(values[name]["exact"]) for name in ("epsilon", "delta", "own_delta")
-    )
-    terms = Terms(values["composition"], epsilon, delta, own_delta)
-    return _text(values["account"]), terms
-
-
 def _place(values: Mapping[str, Any] | None) -> tuple[str, str | None, str | None] | None:
     if values is None:
         return None
@@ -197,6 +201,11 @@ def currency(kind: object, limit: object) -> Currency:
     if kind not in ("pure", "zcdp", "gaussian"):
         raise BadInput(f"{STATEMENT} names a currency that is not known.")
     return Currency(cast(Kind, kind), exact_fraction(limit))
+
+
+def _guarantee(values: Mapping[str, Any]) -> Guarantee:
+    epsilon, delta = _pair(values)
+    return Guarantee(epsilon=epsilon, delta=delta, theorem=_text(values["theorem"]))
 
 
 def _pair(guarantee: Mapping[str, Any]) -> tuple[Fraction, Fraction]:

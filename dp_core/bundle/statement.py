@@ -8,15 +8,15 @@ import importlib.metadata
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from dp_core.accounting.currency import Currency
 from dp_core.accounting.statement import Guarantee, implied
-from dp_core.canonical import digest
+from dp_core.canonical import canonical_json, digest
 from dp_core.ledger.places import Place, Total
 from dp_core.ledger.receipts import START, Receipt
 from dp_core.marginals import Measurement
@@ -140,12 +140,21 @@ class Published:
         return self.receipts[-1].hash if self.receipts else START
 
 
-def statement(published: Published, files: Mapping[str, Mapping[str, object]]) -> dict[str, Any]:
+Sign: TypeAlias = Callable[[bytes], tuple[str, str] | None]
+"""Gives the public key and the signature of a message, in hex; None where nothing is signed."""
+
+
+def statement(
+    published: Published,
+    files: Mapping[str, Mapping[str, object]],
+    sign: Sign = lambda _: None,
+) -> dict[str, Any]:
     """Return the content of `release.json`.
 
     Args:
         published: The release.
         files: `file_record` of every other file, by its path in the bundle with forward slashes.
+        sign: With the ledger's key.
     """
     privacy, best = published.privacy, published.best
     document: dict[str, Any] = {
@@ -159,9 +168,9 @@ def statement(published: Published, files: Mapping[str, Mapping[str, object]]) -
         "guarantee": {
             "neighbours": privacy.neighbours,
             "unit": published.unit,
-            "enforced": _guarantee(published.enforced),
-            "tightest": _guarantee(best),
-            "also": _guarantee(published.also) if published.also else None,
+            "enforced": guarantee_json(published.enforced),
+            "tightest": guarantee_json(best),
+            "also": guarantee_json(published.also) if published.also else None,
             "in_words": in_words(best, privacy.neighbours, published.unit),
             "over_all_releases": [over_all(total) for total in published.totals],
             "not_covered": list(NOT_COVERED),
@@ -185,7 +194,7 @@ def statement(published: Published, files: Mapping[str, Mapping[str, object]]) -
             "receipts": [receipt.to_json() for receipt in published.receipts],
             "head": published.head,
             "place": _place(published.place),
-            "totals": [_total(total) for total in published.totals],
+            "totals": [total_json(total) for total in published.totals],
         },
         "sets": {
             "m": published.sets,
@@ -200,8 +209,16 @@ def statement(published: Published, files: Mapping[str, Mapping[str, object]]) -
         },
         "files": {path: dict(files[path]) for path in sorted(files)},
     }
+    signed = sign(statement_message(document))
+    document["signature"] = signed and {"public_key": signed[0], "signature": signed[1]}
     document["sha256"] = digest(document)
     return document
+
+
+def statement_message(document: Mapping[str, object]) -> bytes:
+    """Return what the signature of a statement is of: all of it, and so the hash of every file."""
+    body = {name: document[name] for name in document if name not in ("signature", "sha256")}
+    return canonical_json(["dp-release statement", FORMAT_VERSION, digest(body)])
 
 
 def render(document: Mapping[str, object]) -> bytes:
@@ -324,7 +341,8 @@ def over_all(total: Total) -> str:
     return sentence + "."
 
 
-def _total(total: Total) -> dict[str, object]:
+def total_json(total: Total) -> dict[str, object]:
+    """Return an account's total as the statement has it."""
     return {
         "account": total.account,
         "composition": total.composition,
@@ -355,7 +373,8 @@ def _place(place: Place | None) -> dict[str, object] | None:
     }
 
 
-def _guarantee(guarantee: Guarantee) -> dict[str, object]:
+def guarantee_json(guarantee: Guarantee) -> dict[str, object]:
+    """Return a guarantee as the statement has it."""
     return {
         "epsilon": exact(guarantee.epsilon),
         "delta": exact(guarantee.delta),

@@ -14,10 +14,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, cast
 
-from dp_core.accounting.currency import Currency, largest_limit
+from dp_core.accounting.composition import Composition, Terms
 from dp_core.accounting.events import Event, GaussianEvent, LaplaceEvent
 from dp_core.accounting.sensitivity import count_l1, count_l2_squared
-from dp_core.accounting.statement import shown
+from dp_core.accounting.statement import PLD, shown
 from dp_core.bundle.claims import GARBAGE, Charge, Claims, currency, read_claims
 from dp_core.bundle.codebook import CODEBOOK, MARGINALS, synthetic_path
 from dp_core.bundle.marginals_file import read_marginals
@@ -29,6 +29,7 @@ from dp_core.bundle.statement import (
     file_record,
     render,
 )
+from dp_core.bundle.wording import differences
 from dp_core.canonical import digest
 from dp_core.errors import BadInput
 from dp_core.exact import exact_fraction
@@ -121,7 +122,9 @@ def verify(folder: Path, *, trusted: Collection[str] = ()) -> Verification:
     if isinstance(claims, Check):
         return Verification(folder, (*checks, claims))
     checks.append(_guard("receipts", lambda: _receipts(claims)))
-    checks.append(_guard("ledger", lambda: _ledger(claims, trusted)))
+    checks.append(_guard("ledger", lambda: _ledger(claims)))
+    checks.append(_guard("signature", lambda: _signature(claims, trusted)))
+    checks.append(_guard("wording", lambda: differences(document, claims)))
     checks.append(_guard("guarantee", lambda: _guarantee(claims)))
     checks.append(_guard("charges", lambda: _charges(claims)))
     checks.append(_tables(folder, claims))
@@ -247,26 +250,49 @@ def _receipts(claims: Claims) -> str | tuple[str, ...]:
     return tuple(wrong) or f"{len(claims.receipts)} receipts form one unbroken chain."
 
 
-def _ledger(claims: Claims, trusted: Collection[str]) -> str | tuple[str, ...]:
+def _ledger(claims: Claims) -> str | tuple[str, ...]:
     wrong: list[str] = []
-    if not claims.totals or claims.totals[0][0] != claims.account:
-        wrong.append("The total of the account that paid is not stated.")
-    for name, terms in claims.totals:
+    if not claims.totals or claims.totals[0].account != claims.account:
+        wrong.append("The settlement does not state the total of the account that paid.")
+    for total in claims.totals:
+        terms = Terms(
+            cast(Composition, total.composition), total.epsilon, total.delta, total.own_delta
+        )
         if not terms.promised(claims.currency, *claims.enforced).within(terms.limit):
-            wrong.append(f"The release costs more than account {name!r:.40} has in total.")
-    link, public, signature = claims.place or ("", None, None)
-    if public is not None and not is_signed(public, signed_message(claims.head, link), signature):
+            wrong.append(f"The release costs more than account {total.account!r:.40} has in total.")
+    accounts = " and ".join(repr(total.account) for total in claims.totals)
+    return tuple(wrong) or f"The release is within the total of account {accounts}."
+
+
+def _signature(claims: Claims, trusted: Collection[str]) -> str | tuple[str, ...]:
+    wrong: list[str] = []
+    link, receipts_by, signature = claims.place or ("", None, None)
+    message = signed_message(claims.head, link)
+    if receipts_by is not None and not is_signed(receipts_by, message, signature):
         wrong.append("The last receipt has not the signature that is stated for it.")
-    if trusted and public not in trusted:
-        wrong.append("The last receipt is not signed by the key that was given.")
+    signed_by, signature = claims.signature or (None, None)
+    if signed_by is not None and not is_signed(signed_by, claims.message, signature):
+        wrong.append(f"{STATEMENT} has not the signature that is stated for it.")
+    # Whoever signed the statement vouches for the receipts in it, whoever had signed those.
+    if trusted and signed_by not in trusted:
+        wrong.append(f"{STATEMENT} is not signed by the key that was given.")
     if wrong:
         return tuple(wrong)
-    accounts = " and ".join(repr(name) for name, _ in claims.totals)
-    if public is None:
-        return f"The release is within the total of account {accounts}; the ledger signs nothing."
-    by = f"key {fingerprint(public)}"
-    known = "the key that was given" if trusted else f"{by}, which is to be compared elsewhere"
-    return f"The release is within the total of account {accounts}; signed by {known}."
+    known = "the key that was given"
+    if signed_by is None:
+        if receipts_by is None:
+            return "Nothing is signed: whoever passed the release on could have made it anew."
+        return (
+            "The receipts, the totals of the accounts and, through the commits, the noisy tables"
+            f" are signed by {_named(receipts_by)}; the synthetic sets and the rest are not."
+        )
+    if not trusted:
+        known = _named(signed_by)
+    return f"{STATEMENT}, and through it every file, is signed by {known}."
+
+
+def _named(public: str) -> str:
+    return f"key {fingerprint(public)}, which is to be compared elsewhere"
 
 
 def _guarantee(claims: Claims) -> str | tuple[str, ...]:
@@ -282,7 +308,7 @@ def _guarantee(claims: Claims) -> str | tuple[str, ...]:
         wrong.append("The stated currency or total is not the one that was reserved.")
     if epsilon <= 0 or not 0 <= delta < 1:
         return (*wrong, "The stated (epsilon, delta) is no guarantee.")
-    if not _implies(reserved, epsilon, delta):
+    if not reserved.implies(epsilon, delta):
         wrong.append(
             "The reserved total does not imply the stated (epsilon, delta) by the accounting of"
             f" this program; the release was made with {claims.program}."
@@ -293,13 +319,18 @@ def _guarantee(claims: Claims) -> str | tuple[str, ...]:
     for claim in (claims.tightest, claims.also):
         if claim is None:
             continue
-        words = f"epsilon {float(claim[0]):.6g} at delta {float(claim[1]):.3g}"
-        if claim == claims.enforced or _implies(reserved, *claim):
+        pair = claim.epsilon, claim.delta
+        words = f"epsilon {float(claim.epsilon):.6g} at delta {float(claim.delta):.3g}"
+        implied = pair == claims.enforced or reserved.implies(*pair)
+        if claim.theorem == reserved.theorem and implied:
             sentences.append(f"The reserved total implies {words}.")
-        elif _shown(claims, *claim):
+        elif claim.theorem == PLD and _shown(claims, *pair):
             sentences.append(f"The noise of the planned tables gives {words}.")
         else:
-            wrong.append(f"Neither the reserved total nor the noise of the tables gives {words}.")
+            wrong.append(
+                f"Neither the reserved total nor the noise of the tables gives {words}, by the"
+                " theorem that is named."
+            )
     return tuple(wrong) or " ".join(sentences)
 
 
@@ -314,17 +345,6 @@ def _shown(claims: Claims, epsilon: Fraction, delta: Fraction) -> bool:
     if not (claims.charges and tables and fixed_beforehand(claims.plan)):
         return False
     return shown([charge.event for charge in claims.charges], claims.neighbours, epsilon, delta)
-
-
-def _implies(currency: Currency, epsilon: Fraction, delta: Fraction) -> bool:
-    if epsilon <= 0 or not 0 <= delta < 1 or currency.limit <= 0:
-        return False
-    # Both directions round to the safe side; either shows it.
-    if currency.limit <= largest_limit(currency.kind, epsilon, delta):
-        return True
-    return (
-        currency.kind != "pure" and delta > 0 and currency.epsilon(currency.limit, delta) <= epsilon
-    )
 
 
 def _charges(claims: Claims) -> str | tuple[str, ...]:

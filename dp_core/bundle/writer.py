@@ -14,7 +14,16 @@ from dp_core.bundle.codebook import CODEBOOK, MARGINALS, codebook, synthetic_pat
 from dp_core.bundle.marginals_file import write_marginals
 from dp_core.bundle.parquet_file import settle, write_failure
 from dp_core.bundle.report import REPORT, report
-from dp_core.bundle.statement import STATEMENT, Published, file_record, render, statement
+from dp_core.bundle.statement import (
+    STATEMENT,
+    Published,
+    Sign,
+    file_record,
+    render,
+    statement,
+    statement_message,
+)
+from dp_core.canonical import digest
 from dp_core.errors import BadInput, StageFailed
 from dp_core.metrics.marginal_error import Tally
 
@@ -77,6 +86,7 @@ def write_bundle(
     synthetic: Sequence[Path],
     tallies: Sequence[Tally],
     inspect: Callable[[Path], None] = lambda _: None,
+    sign: Sign = lambda _: None,
 ) -> Path:
     """Write a complete bundle to `folder` and return it.
 
@@ -91,6 +101,7 @@ def write_bundle(
         tallies: One per set, of `checks.needed_counts`.
         inspect: Called with the complete hidden folder before it gets its name; what it raises
             stops the bundle from being handed over.
+        sign: Signs the statement with the ledger's key.
 
     Raises:
         BadInput: if the folder is not new or empty.
@@ -110,7 +121,7 @@ def write_bundle(
         # What an interrupted attempt left; the name is ours.
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(mode=0o755)
-        _fill(partial, published, synthetic, tallies)
+        _fill(partial, published, synthetic, tallies, sign)
         for path in [*_folders(partial), partial]:
             path.chmod(0o755)
             settle(path)
@@ -131,7 +142,11 @@ def write_bundle(
 
 
 def _fill(
-    folder: Path, published: Published, synthetic: Sequence[Path], tallies: Sequence[Tally]
+    folder: Path,
+    published: Published,
+    synthetic: Sequence[Path],
+    tallies: Sequence[Tally],
+    sign: Sign,
 ) -> None:
     files: dict[str, dict[str, object]] = {}
     (folder / "synthetic").mkdir()
@@ -155,20 +170,34 @@ def _fill(
     for name, text in texts.items():
         _write(folder / name, text)
         files[name] = file_record(folder / name)
-    _write(folder / STATEMENT, render(statement(published, files)))
+    _write(folder / STATEMENT, render(statement(published, files, sign)))
 
 
 def _same(first: Path, second: Path) -> bool:
-    """Whether two folders hold the same files, byte by byte."""
+    """Whether two folders hold the same files, byte by byte; only the signature may be another's.
+
+    The ledger's key may have been replaced between an interruption and the resumption.
+    """
 
     def content(folder: Path) -> dict[str, object]:
         return {
             path.relative_to(folder).as_posix(): file_record(path)
             for path in folder.rglob("*")
-            if not path.is_dir()
-        }
+            if not path.is_dir() and path != folder / STATEMENT
+        } | {STATEMENT: _stated(folder / STATEMENT)}
 
     return content(first) == content(second)
+
+
+def _stated(path: Path) -> bytes:
+    """Return a statement without its signature; one that is not whole as it is."""
+    content = path.read_bytes()
+    try:
+        document = json.loads(content)
+        own = document.pop("sha256")
+        return statement_message(document) if own == digest(document) else content
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return content
 
 
 def _write(path: Path, content: bytes) -> None:

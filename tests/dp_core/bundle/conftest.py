@@ -7,6 +7,7 @@ import datetime
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -73,7 +74,7 @@ def make_schema() -> Schema:
         columns=columns,
         rows_about=1000,
         zeros=StructuralZeros(),
-        document={"version": 1, "title": "A survey"},
+        document={"version": "1", "title": f"A survey {NASTY}"},
     )
 
 
@@ -106,6 +107,8 @@ def make_published(
     reserved: Fraction | None = None,
     sensitivity: int = 1,
     select: str = "fixed",
+    planned_rows: int | str = 300,
+    records: float = 1003.25,
 ) -> tuple[Published, tuple[Dataset, ...]]:
     """Return a release and its sets; `reserved` falsifies the total, `sensitivity` the events.
 
@@ -124,6 +127,9 @@ def make_published(
         "plan_version": 1,
         "spec": {
             "release": RELEASE,
+            "method": "fixed",
+            "schema": {"title": schema.title, "sha256": digest(schema.document)},
+            "synthesize": {"sets": sets, "rows": planned_rows, "mode": mode, "seed": 7},
             "select": {"method": select},
             "reconstruct": {"method": "gum"},
         },
@@ -196,7 +202,6 @@ def make_published(
                 {"batch": batch, "result": result_hash(drawn)},
             )
     spent = sum(Fraction(str(r.body["cost"])) for r in chain.receipts if r.kind == "charge")
-    chain.add("settle", {"outcome": "finished", "spent": str(spent), "seen": True})
     total = Total(
         account=ACCOUNT,
         composition="basic",
@@ -205,10 +210,12 @@ def make_published(
         own_delta=Fraction(0),
         opened=datetime.date(2026, 1, 7),
     )
+    settlement = {"outcome": "finished", "spent": str(spent), "seen": True}
+    chain.add("settle", {**settlement, "ledger": "6d3c5c1e", "totals": [total.to_json()]})
     published = Published(
         release=RELEASE,
         title=schema.title,
-        created=datetime.datetime(2026, 11, 20, 12, tzinfo=datetime.UTC),
+        created=datetime.datetime(2026, 11, 20, tzinfo=datetime.UTC),
         privacy=privacy,
         currency=currency,
         method="fixed",
@@ -224,7 +231,7 @@ def make_published(
         rows=rows,
         mode="split" if mode == "split" else "shared",
         seed=7,
-        records=1003.25,
+        records=records,
         software={"python": "3.11"},
     )
     chosen = [rng.integers(0, 1000, size=rows) for _ in range(sets)]
@@ -237,7 +244,9 @@ def tabulate(data: Dataset, clique: Clique) -> np.ndarray:
     return table
 
 
-def write(folder: Path, published: Published, data: tuple[Dataset, ...], scratch: Path) -> Path:
+def write(
+    folder: Path, published: Published, data: tuple[Dataset, ...], scratch: Path, **options: Any
+) -> Path:
     """Write the release's bundle and return its folder."""
     files = []
     for number, codes in enumerate(data, start=1):
@@ -246,7 +255,7 @@ def write(folder: Path, published: Published, data: tuple[Dataset, ...], scratch
         write_synthetic(path, [decode(published.schema, codes, rng=rng)])
         files.append(path)
     tallies = tally_sets(published.schema.domain, published.measurements, [[set_] for set_ in data])
-    return write_bundle(folder, published, synthetic=files, tallies=tallies)
+    return write_bundle(folder, published, synthetic=files, tallies=tallies, **options)
 
 
 @pytest.fixture(scope="session")

@@ -69,6 +69,8 @@ def test_a_bundle_as_it_was_written_passes_every_check(make, tmp_path, mode, pur
         "files",
         "receipts",
         "ledger",
+        "signature",
+        "wording",
         "guarantee",
         "charges",
         "tables",
@@ -243,6 +245,10 @@ def test_a_sensitivity_too_small_for_the_neighbours_shows(broken):
     """The receipts themselves forged: replace-one with the sensitivities of add-remove."""
     document = statement_of(broken)
     document["guarantee"]["neighbours"] = "replace-one"
+    document["guarantee"]["in_words"] = document["guarantee"]["in_words"].replace(
+        "added or removed", "replaced"
+    )
+    document["sets"]["records"]["how"] = "public"
     document["ledger"]["receipts"][0]["body"]["neighbours"] = "replace-one"
     relink(document)
     reseal(broken, document)

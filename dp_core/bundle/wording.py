@@ -1,0 +1,106 @@
+"""What a statement says in words, decimals and copies, made again from what its receipts show.
+
+People read the sentences and the decimals, programs read the copies; a change to any of them, with
+every checksum made to fit, would tell them another guarantee than the receipts do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dp_core.accounting.statement import Guarantee
+from dp_core.bundle.claims import Claims
+from dp_core.bundle.statement import (
+    NOT_COVERED,
+    STATEMENT,
+    combining_rule,
+    exact,
+    guarantee_json,
+    in_words,
+    over_all,
+    total_json,
+)
+from dp_core.canonical import canonical_json
+
+_SECTIONS: Mapping[str, frozenset[str]] = {
+    "release": frozenset({"name", "title", "created", "revises"}),
+    "guarantee": frozenset(
+        {
+            *("neighbours", "unit", "enforced", "tightest", "also", "in_words"),
+            *("over_all_releases", "not_covered"),
+        }
+    ),
+    "method": frozenset({"name", "plan", "plan_sha256", "schema", "schema_sha256", "selection"}),
+    "ledger": frozenset({"id", "account", "currency", "receipts", "head", "place", "totals"}),
+    "sets": frozenset({"m", "rows", "mode", "seed", "records", "combine"}),
+}
+_WHOLE = frozenset({*_SECTIONS, "format", "software", "files", "signature", "sha256"})
+
+
+def differences(document: Mapping[str, Any], claims: Claims) -> str | tuple[str, ...]:
+    """Return a sentence for each part that is not as it is made from plan and receipts.
+
+    Args:
+        document: The statement.
+        claims: What it claims, read from it.
+
+    Returns:
+        One sentence if there is no difference.
+    """
+    wrong = [
+        f"{STATEMENT} states {name!r:.40}, which no statement has."
+        for name in sorted(set(document) - _WHOLE)
+    ]
+    for section, names in _SECTIONS.items():
+        wrong += [
+            f"{STATEMENT} states '{section}.{name:.40}', which no statement has."
+            for name in sorted(set(document[section]) - names)
+        ]
+    for (section, name), made in _made_again(document, claims):
+        if canonical_json(document[section][name]) != canonical_json(made):
+            wrong.append(f"{STATEMENT} states '{section}.{name}' otherwise than plan and receipts.")
+    return tuple(wrong) or "Words, decimals and copies are those of the plan and the receipts."
+
+
+def _made_again(
+    document: Mapping[str, Any], claims: Claims
+) -> Iterator[tuple[tuple[str, str], object]]:
+    """Yield places of a statement and what should stand there."""
+    reserved, settled, spec = claims.reserve.body, claims.settled, claims.plan["spec"]
+    synthesize = spec["synthesize"]
+    if settled is not None:
+        yield ("release", "created"), f"{settled.at}T00:00:00Z"
+        yield ("ledger", "id"), settled.body["ledger"]
+    yield ("release", "title"), document["method"]["schema"]["title"]
+    yield ("release", "revises"), reserved.get("revises")
+
+    epsilon, delta = claims.enforced
+    enforced = Guarantee(epsilon=epsilon, delta=delta, theorem=claims.currency.theorem)
+    yield ("guarantee", "enforced"), guarantee_json(enforced)
+    yield ("guarantee", "tightest"), guarantee_json(claims.tightest)
+    yield ("guarantee", "also"), claims.also and guarantee_json(claims.also)
+    words = in_words(claims.tightest, claims.neighbours, claims.unit)
+    yield ("guarantee", "in_words"), words
+    yield ("guarantee", "over_all_releases"), [over_all(total) for total in claims.totals]
+    yield ("guarantee", "not_covered"), list(NOT_COVERED)
+
+    yield ("method", "name"), spec["method"]
+    yield ("method", "schema_sha256"), spec["schema"]["sha256"]
+
+    limit = exact(claims.currency.limit)
+    yield ("ledger", "currency"), {"kind": claims.currency.kind, "limit": limit}
+    yield ("ledger", "totals"), [total_json(total) for total in claims.totals]
+
+    yield ("sets", "m"), synthesize["sets"]
+    yield ("sets", "mode"), synthesize["mode"]
+    yield ("sets", "seed"), synthesize["seed"]
+    yield ("sets", "combine"), combining_rule(synthesize["mode"], claims.sets)
+    records: dict[str, object] = dict(document["sets"]["records"])
+    public = claims.neighbours == "replace-one"
+    records["how"] = "public" if public else "estimated from noisy tables"
+    if synthesize["rows"] == "same":
+        records["value"] = round(sum(claims.rows) / len(claims.rows))
+    else:
+        yield ("sets", "rows"), [synthesize["rows"]] * claims.sets
+    yield ("sets", "records"), records
