@@ -10,7 +10,7 @@ from dp_core.accounting.composition import Amount, Terms
 from dp_core.errors import BadInput
 from dp_core.plan import Plan, PlannedTable
 from dp_core.privacy import PAYING_STAGES
-from tasks.stores.accounts import Above
+from tasks.stores.accounts import Above, Account
 from tasks.stores.artifacts import RunFolder
 from tasks.stores.ledger import Ledger
 from tasks.stores.refusals import no_account
@@ -189,12 +189,14 @@ def status_facts(home: Path, ledger: Ledger, release: str) -> dict[str, object]:
     tidy = folder.done("tidy") is not None
     state = "at work" if holder else _state(held, done, tidy=tidy)
     left = [stage for stage in STAGE_NAMES if stage not in done]
+    account = ledger.account(held.account) if held.outcome == "abandoned" else None
     return {
         "release": release,
         "account": held.account,
         "state": state,
         "outcome": held.outcome,
         "reserved": amount(held.epsilon, held.delta),
+        "spent": _spent(ledger, account, release) if account else None,
         "spent_part": float(spent / held.currency.limit) if held.currency.limit else 0.0,
         "charges": len(charges),
         "uncommitted": sum(charge.result is None for charge in charges),
@@ -205,6 +207,11 @@ def status_facts(home: Path, ledger: Ledger, release: str) -> dict[str, object]:
         "here": folder.exists(),
         "holder": holder,
     }
+
+
+def _spent(ledger: Ledger, account: Account, release: str) -> dict[str, object]:
+    used = next(used for used in ledger.uses(account.name)[::-1] if used.release == release)
+    return amount_facts(account.terms, used.amount)
 
 
 def _holder(ledger: Ledger, release: str) -> dict[str, object] | None:

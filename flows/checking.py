@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dp_core.errors import LedgerCorrupt
 from dp_core.ledger.audit import Audit, audit
 from dp_core.ledger.entries import Entry
 from dp_core.ledger.export import read_export
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
     from tasks.stores.ledger import Ledger
 
 _STEP = 1000
+_LEDGER_NEXT = (
+    "Make no release from this ledger and change nothing in it; compare it with the last backup or"
+    " export that verifies."
+)
+_EXPORT_NEXT = "Compare it with another export of the same ledger, and with its noted head."
 
 
 def check_ledger(
@@ -43,7 +49,7 @@ def check_ledger(
     # that several use, checks everything but the seals; and looking makes no key.
     mine = (home / KEY).exists() or (home / "runs").exists() or (home / HEAD).exists()
     key = home_key(home, ledger) if mine and ledger.knows_inputs() else None
-    with progress(quiet=quiet) as update:
+    with advised(_LEDGER_NEXT), progress(quiet=quiet) as update:
         found = ledger.verify(key, trusted=trusted, progress=update)
     sealed = "checked" if key else "not checked" if ledger.knows_inputs() else "none"
     return {"ledger": str(home), "export": None, "seals": sealed, **_facts(found, trusted)}
@@ -58,7 +64,7 @@ def check_export(path: Path, keys: Sequence[Path], *, quiet: bool) -> dict[str, 
     """
     trusted = [read_public(file) for file in keys]
     total = _announced(path)
-    with progress(quiet=quiet) as update:
+    with advised(_EXPORT_NEXT), progress(quiet=quiet) as update:
 
         def inspect(entry: Entry) -> None:
             if entry.position % _STEP == 0:
@@ -92,6 +98,17 @@ def _announced(path: Path) -> int:
             return max(1, int(json.loads(file.readline(1 << 16))["entries"]))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return 1  # `read_export` says what is wrong with it
+
+
+@contextlib.contextmanager
+def advised(advice: str) -> Iterator[None]:
+    """Say what to do where a ledger turns out to be changed; what is damaged says so itself."""
+    try:
+        yield
+    except LedgerCorrupt as error:
+        if type(error) is not LedgerCorrupt:
+            raise
+        raise LedgerCorrupt(f"{error.message} {advice}") from None
 
 
 @contextlib.contextmanager

@@ -72,7 +72,12 @@ def ledger_export(file: Path, as_json: bool) -> Mapping[str, object]:
     head = found.head()
     entries = (entry for entry, _ in found.all_entries())
     write_export(file, entries, count=head.position, head=head.link)
-    answer = {"file": str(file.absolute()), "entries": head.position, "head": head.link}
+    answer = {
+        "file": str(file.absolute()),
+        "entries": head.position,
+        "head": head.link,
+        "signed": head.signature is not None,
+    }
     if not as_json:
         print_answer("exported", answer)
     return answer

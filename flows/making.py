@@ -32,7 +32,11 @@ def make(
 
     started = time.monotonic()
     # Found at once, without Prefect: mistakes in spec, schema and output, and the budget.
-    made = check_opening(spec, out, release=release).spec.release
+    plan = check_opening(spec, out, release=release)
+    made = plan.spec.release
+    held = open_ledger(home()).reservation(made)
+    if release is None and held is not None and held.outcome is None and held.plan == plan.hash:
+        click.echo(f"Going on with release {made!r}, which is not finished.", err=True)
     prepare(home(), verbose=verbose)
     end_orphans()
     mark()

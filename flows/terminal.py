@@ -9,7 +9,16 @@ from rich.console import Console
 
 from dp_core.presets import PRESETS
 from flows import terminal_ledger
-from flows.terminal_parts import fact, fraction, left_of, number, open_console, sentence, table_of
+from flows.terminal_parts import (
+    fact,
+    fraction,
+    held,
+    left_of,
+    number,
+    open_console,
+    sentence,
+    table_of,
+)
 
 MOST_TABLES = 40
 
@@ -173,6 +182,13 @@ def _status(console: Console, answer: Mapping[str, Any]) -> None:
             f" {number(reserved['delta'])} of account {answer['account']!r}; the name is free.",
         )
         return
+    if answer["spent"]:
+        fact(
+            console,
+            "Spent",
+            f"{held(answer['spent'])} of account {answer['account']!r}, for good: of what was"
+            " reserved, this did not go back",
+        )
     fact(
         console,
         "Reserved",

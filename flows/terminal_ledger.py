@@ -307,7 +307,9 @@ def exported(console: Console, answer: Answer) -> None:
         f"{plural(answer['entries'], 'entry')} exported to {answer['file']} (mode 0600).",
         soft_wrap=True,
     )
-    fact(console, "Check", "dp-release ledger verify FILE needs no ledger and no home.")
+    trusted = " --public-key KEY.pub" if answer["signed"] else ""
+    console.print(f"Check    dp-release ledger verify {answer['file']}{trusted}", soft_wrap=True)
+    fact(console, "", "It needs no ledger and no home.")
     fact(
         console,
         "Keep",
@@ -327,7 +329,13 @@ def verified(console: Console, answer: Answer) -> None:
     if not answer["keys"]:
         fact(console, "Signed", "no; `dp-release ledger keygen` makes a key")
     else:
-        fact(console, "Signed", f"{answer['signed']:,} of them; keys now: {_names(answer['keys'])}")
+        first = answer["entries"] - answer["signed"] + 1
+        fact(
+            console,
+            "Signed",
+            f"from entry {first:,} on, where the first key was made; keys now:"
+            f" {_names(answer['keys'])}",
+        )
     if answer["trusted"]:
         fact(console, "Last", f"signed by a key that was given ({_names(answer['trusted'])})")
     if answer["seals"] == "not checked" and not answer["export"]:

@@ -411,7 +411,8 @@ def test_verify_names_the_first_bad_entry_of_an_export(project, command, tmp_pat
     (place,) = [at for at, line in enumerate(lines) if b'"kind":"charge"' in line]
     lines[place] = lines[place].replace(b'"step":"sex"', b'"step":"six"')
     file.write_bytes(b"".join(lines))
-    assert_refused(command("ledger", "verify", file), 5, f"Entry {place} (charge) was changed.")
+    changed = command("ledger", "verify", file)
+    assert_refused(changed, 5, f"Entry {place} (charge) was changed. Compare it with another")
     answer = command("ledger", "verify", file, "--json")
     assert (answer.code, answer.json["exit_code"]) == (5, 5)
     file.write_bytes(b"".join(lines[:-1]))
@@ -433,7 +434,7 @@ def test_an_export_that_breaks_off_leaves_no_file(command, tmp_path, monkeypatch
     from tasks.stores.ledger import Ledger
 
     def broken(self):
-        yield self.head(), []
+        yield self.entries(position=1)[0], []
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Ledger, "all_entries", broken)
@@ -677,13 +678,67 @@ def test_a_release_whose_folder_is_gone_is_abandoned_and_counts_in_full(project,
     assert command("ledger", "verify").code == 0
 
 
+def test_run_says_where_it_goes_on_with_a_release_that_is_not_finished(
+    project, command, monkeypatch
+):
+    from flows import release
+
+    def interrupted(**_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(release, "release", interrupted)
+    words = ("run", project.spec, "--out", project.out)
+    assert "Going on" not in command(*words).err
+    with project.ledger().hold("town", home_id(project.home)) as hold:
+        hold.reserve(plan_of(project))
+    answer = command(*words)
+    assert "Going on with release 'town', which is not finished." in answer.err
+    assert answer.code == 130
+
+
+def test_status_says_what_stays_spent_of_an_abandoned_release(project, command):
+    pay(project, settle="abandoned", privacy="{epsilon: 0.5}")
+    spent = project.ledger().uses("town")[0].amount.main
+    assert 0 < spent < Fraction(1, 2)
+    text = command("status", "town").out
+    assert f"Spent    epsilon {float(spent):.4g}, delta 0 of account 'town', for good" in text
+    assert "Reserved epsilon 0.5" in text
+    assert command("status", "town", "--json").json["spent"]["epsilon_exact"] == str(spent)
+
+
+@pytest.mark.usefixtures("project")
+def test_a_ledger_that_was_changed_is_to_be_kept_and_compared(command, monkeypatch):
+    from dp_core.errors import LedgerCorrupt
+    from tasks.stores.ledger import Ledger
+
+    def changed(*_, **__):
+        raise LedgerCorrupt("Entry 2 (open) was changed.")
+
+    monkeypatch.setattr(Ledger, "verify", changed)
+    answer = command("ledger", "verify")
+    assert_refused(answer, 5, "Entry 2 (open) was changed. Make no release", "backup or export")
+
+
+def test_verify_and_export_say_from_where_on_a_ledger_is_signed(project, command, tmp_path):
+    file = tmp_path / "ledger.jsonl"
+    text = command("ledger", "export", file).out
+    assert f"Check    dp-release ledger verify {file}\n" in text
+    command("ledger", "keygen", project.home / "signing.key", *WHO)
+    assert "Signed   from entry 3 on, where the first key was made" in (
+        command("ledger", "verify").out
+    )
+    text = command("ledger", "export", tmp_path / "signed.jsonl").out
+    assert f"verify {tmp_path / 'signed.jsonl'} --public-key KEY.pub" in text
+
+
 def test_a_release_of_another_home_is_abandoned_and_its_files_are_named(
     project, command, tmp_path, monkeypatch
 ):
     from tasks.stores.artifacts import RunFolder
 
     pay(project, settle="")
-    RunFolder(project.home, "town").begin(spec=project.spec, out=project.out)
+    link = project.ledger().reservation("town").link
+    RunFolder(project.home, "town", link).begin(spec=project.spec, out=project.out)
     monkeypatch.setenv("DP_RELEASE_LEDGER", f"sqlite:///{project.home / 'ledger.db'}")
     monkeypatch.setenv("DP_RELEASE_HOME", str(tmp_path / "second"))
     text = command("abandon", "town").out
