@@ -76,6 +76,25 @@ def test_every_entry_is_signed_from_the_key_on(signed, signer):
     assert answer.keys == (signer.public,)
 
 
+def test_a_message_is_signed_by_a_key_that_stands_or_not_at_all(
+    signed, signer, ledger_url, tmp_path
+):
+    public, signature = signed.sign(b"a statement")
+    assert public == signer.public
+    assert is_signed(public, b"a statement", signature)
+    for other in (None, make_key(tmp_path / "other.pem")):
+        with pytest.raises(BadInput, match="set DP_RELEASE_SIGNING_KEY"):
+            Ledger(ledger_url, other).sign(b"a statement")
+    new = make_key(tmp_path / "new.pem")
+    signed.add_key(new, replaces=signer.fingerprint, **WHO)
+    with pytest.raises(BadInput, match=new.fingerprint):
+        signed.sign(b"a statement")
+
+
+def test_a_ledger_without_keys_signs_nothing(ledger_url, signer):
+    assert Ledger(ledger_url, signer).sign(b"a statement") is None
+
+
 def test_without_the_key_or_with_another_nothing_is_written(signed, ledger_url, tmp_path):
     before = signed.verify()
     other = make_key(tmp_path / "other.pem")
@@ -170,12 +189,12 @@ def test_a_rewritten_ledger_is_found_by_its_signatures(signed, signer, tmp_path)
     entries = entries_of(signed)
     opening = next(entry for entry in entries if entry.kind == "open")
 
-    def louder(body):
-        return {**body, "epsilon": "20"}
+    def other(body):
+        return {**body, "reason": "another"}
 
     # Links made again, signatures kept: the first signed entry after it is wrong.
     with pytest.raises(LedgerCorrupt, match=r"^Entry 3 \(key\) has a signature that is not"):
-        check(rewritten(entries, opening.position, louder))
+        check(rewritten(entries, opening.position, other))
     # Signed again with a key of one's own, which the ledger does not know.
     own = make_key(tmp_path / "own.pem")
     end = entries[-1].position
@@ -187,7 +206,7 @@ def test_a_rewritten_ledger_is_found_by_its_signatures(signed, signer, tmp_path)
         body = {**body, "public_key": own.public, "fingerprint": own.fingerprint}
         return {**body, "proof": own.sign(key_proof(body, plain[-1].link))}
 
-    plain = rewritten(entries[:2], 2, louder)
+    plain = rewritten(entries[:2], 2, other)
     key = replace(entries[2], about=own.fingerprint, key=f"key/{own.fingerprint}")
     forged = rewritten([*plain, key, *entries[3:]], 3, swap, sign=own)
     assert check(forged).keys == (own.public,)
