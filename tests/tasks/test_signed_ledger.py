@@ -13,10 +13,7 @@ from dp_core.ledger.audit import audit
 from dp_core.ledger.entries import entry_link, signed_message
 from dp_core.ledger.export import read_export, write_export
 from dp_core.ledger.receipts import receipt_hash
-from dp_core.ledger.signing import (
-    key_proof,
-    make_key,
-)
+from dp_core.ledger.signing import is_signed, key_proof, make_key
 from tasks.stores.ledger import Ledger
 from tests.ledgers import KEY, open_town, reserve, spend
 from tests.specs import plan_of
