@@ -25,6 +25,8 @@ from dp_core.schema import Schema
 
 FORMAT_NAME = "dp-release bundle"
 FORMAT_VERSION = 2
+"""Raised also when a sentence of the statement gets other words: `verify` makes each of them again,
+and would take the words of another version for a lie."""
 STATEMENT = "release.json"
 """Name of the statement in the bundle."""
 

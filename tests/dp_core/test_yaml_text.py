@@ -302,3 +302,8 @@ def test_dates_of_other_iso_spellings_are_refused():
     for text in ("2026-W01-1", "20260101", "2026-1-1"):
         with pytest.raises(ValueError, match="2026-12-31"):
             parse_date(text)
+
+
+@pytest.mark.parametrize("half", ["ud800", "udfff", "U0000dce9"])
+def test_half_of_a_surrogate_pair_is_no_text(half):
+    assert "invalid Unicode character" in refusal(f'title: "caf\\{half}"\n')
