@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, assert_never
 
 from rich.console import Console
 from rich.markup import escape
 
+from dp_core.ledger.receipts import AccountKind
 from flows.terminal_parts import (
     fact,
     fraction,
@@ -117,11 +118,18 @@ def _statements(console: Console, answer: Answer) -> None:
 
 
 def _change(change: Answer) -> str:
-    words = {"raise": "raised to", "restate": "restated as", "close": "closed"}[change["kind"]]
-    if change["kind"] == "raise":
-        words += f" {privacy(change)}"
-    elif change["kind"] == "restate":
-        words += f" {change['composition']}"
+    kind: AccountKind = change["kind"]
+    match kind:
+        case "open":
+            words = f"opened with {privacy(change)}"
+        case "raise":
+            words = f"raised to {privacy(change)}"
+        case "restate":
+            words = f"restated as {change['composition']}"
+        case "close":
+            words = "closed"
+        case _:
+            assert_never(kind)
     calendar = change.get("calendar")
     if calendar:
         own = "own delta" if change.get("composition") == "zcdp" else "delta"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from dp_core import registry
+from dp_core.ledger.receipts import KINDS
 from dp_core.presets import PRESETS
 from dp_core.scores import VETTED
 
@@ -79,3 +80,12 @@ def test_the_tests_that_the_ledger_s_page_names_are_there():
     ]
     assert missing == []
     assert len(named) > 20
+
+
+def test_the_ledger_s_page_names_every_kind_of_entry_and_no_other():
+    page = (DOCS / "ledger.md").read_text(encoding="utf-8")
+    chapter = re.split(r"^## ", page, flags=re.MULTILINE)[1]
+    assert chapter.startswith("What is recorded")
+    cells = [line.split("|")[1] for line in chapter.splitlines() if line.startswith("| `")]
+    named = [kind for cell in cells for kind in re.findall(r"`(\w+)`", cell)]
+    assert sorted(named) == sorted(KINDS)

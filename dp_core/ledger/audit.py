@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import assert_never
 
 from dp_core.errors import BadInput, LedgerCorrupt
 from dp_core.ledger.charters import OF_ACCOUNT, Charter, Promise, charter_of, promise_of
@@ -20,7 +21,14 @@ from dp_core.ledger.entries import (
     unique_key,
     version_of,
 )
-from dp_core.ledger.receipts import PUBLISHED, START, Receipt, receipt_hash
+from dp_core.ledger.receipts import (
+    PUBLISHED,
+    START,
+    UNKNOWN_KIND,
+    Receipt,
+    known_kind,
+    receipt_hash,
+)
 from dp_core.ledger.rules import broken_rule, changes
 from dp_core.ledger.signing import fingerprint, is_proven, is_signed, public_key_of
 
@@ -119,6 +127,8 @@ class _State:
             return f"was changed, or does not follow entry {self.position}"
         if (entry.kind == "ledger") != (entry.position == 1):
             return "is not what a ledger begins with"
+        if known_kind(entry.kind) is None:
+            return UNKNOWN_KIND
         if entry.kind == "ledger":
             # What a newer program wrote would look like damage from here on.
             unknown = not_known(version_of(receipt))
@@ -148,7 +158,7 @@ class _State:
     def _about(self, entry: Entry) -> object:
         """Return what an entry is about, from its body; an input's hash is nowhere else."""
         body = entry.body
-        match entry.kind:
+        match known_kind(entry.kind):
             case "open":
                 return body["within"]
             case "reserve" | "approve" | "withdraw":
@@ -160,7 +170,10 @@ class _State:
                 return named if body["fingerprint"] == named else None
             case "input":
                 return entry.about
-        return None
+            case "ledger" | "raise" | "restate" | "close" | "settle" | None:
+                return None
+            case other:
+                assert_never(other)
 
     def _key(self, entry: Entry) -> str | None:
         if entry.kind != "charge":

@@ -12,19 +12,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, assert_never, cast, get_args
 
 from dp_core.accounting.composition import Terms
 from dp_core.accounting.currency import Currency
 from dp_core.accounting.events import Event, event_from_json
 from dp_core.canonical import canonical_json
 from dp_core.exact import exact_fraction
-from dp_core.ledger.receipts import Receipt
+from dp_core.ledger.receipts import AccountKind, Receipt
 from dp_core.periods import Calendar
 from dp_core.privacy import Neighbours
 
-OF_ACCOUNT = ("open", "raise", "restate", "close")
-"""Kinds that say what an account is."""
+OF_ACCOUNT: tuple[AccountKind, ...] = get_args(AccountKind)
+"""Kinds that say what an account is; `amended` knows what each of them changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,42 +102,50 @@ def amended(charter: Charter | None, receipt: Receipt) -> Charter:
     """
     body: Mapping[str, Any] = receipt.body
     day = datetime.date.fromisoformat(receipt.at)
-    if receipt.kind == "open":
-        if body["calendar"] and body["calendar"]["start"] != receipt.at:
-            raise ValueError("A calendar begins on the day of opening.")
-        return Charter(
-            name=receipt.account,
-            terms=Terms(
-                composition=body["composition"],
-                epsilon=exact_fraction(body["epsilon"]),
-                delta=exact_fraction(body["delta"]),
-                own_delta=exact_fraction(body["own_delta"]),
-            ),
-            calendar=_calendar(body),
-            neighbours=cast(Neighbours, body["neighbours"]),
-            unit=body["unit"],
-            within=body["within"],
-            approved_only=body["approved_only"],
-            owner=body["owner"],
-            opened=day,
-        )
+    kind = cast(AccountKind, receipt.kind)
+    if kind == "open":
+        return _opened(receipt, day)
     if charter is None:
         raise ValueError("An account begins with its opening.")
     terms, calendar = charter.terms, charter.calendar
-    if receipt.kind == "close":
-        return replace(charter, closed=True)
-    if receipt.kind == "raise":
-        terms = replace(
-            terms, epsilon=exact_fraction(body["epsilon"]), delta=exact_fraction(body["delta"])
-        )
-        calendar = _calendar(body)
-    else:
-        own_delta = exact_fraction(body["own_delta"])
-        terms = replace(terms, composition=body["composition"], own_delta=own_delta)
-        if "calendar" in body:  # the first ledgers restated an account without a word about it
+    match kind:
+        case "close":
+            return replace(charter, closed=True)
+        case "raise":
+            epsilon, delta = exact_fraction(body["epsilon"]), exact_fraction(body["delta"])
+            terms = replace(terms, epsilon=epsilon, delta=delta)
             calendar = _calendar(body)
-    changes = (*charter.changes, (day, receipt.kind, terms))
+        case "restate":
+            own_delta = exact_fraction(body["own_delta"])
+            terms = replace(terms, composition=body["composition"], own_delta=own_delta)
+            if "calendar" in body:  # the first ledgers restated without a word about it
+                calendar = _calendar(body)
+        case _:
+            assert_never(kind)
+    changes = (*charter.changes, (day, kind, terms))
     return replace(charter, terms=terms, calendar=calendar, changes=changes)
+
+
+def _opened(receipt: Receipt, day: datetime.date) -> Charter:
+    body: Mapping[str, Any] = receipt.body
+    if body["calendar"] and body["calendar"]["start"] != receipt.at:
+        raise ValueError("A calendar begins on the day of opening.")
+    return Charter(
+        name=receipt.account,
+        terms=Terms(
+            composition=body["composition"],
+            epsilon=exact_fraction(body["epsilon"]),
+            delta=exact_fraction(body["delta"]),
+            own_delta=exact_fraction(body["own_delta"]),
+        ),
+        calendar=_calendar(body),
+        neighbours=cast(Neighbours, body["neighbours"]),
+        unit=body["unit"],
+        within=body["within"],
+        approved_only=body["approved_only"],
+        owner=body["owner"],
+        opened=day,
+    )
 
 
 def _calendar(body: Mapping[str, Any]) -> Calendar | None:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, assert_never
 
 from dp_core.canonical import canonical_json
-from dp_core.ledger.receipts import Receipt
+from dp_core.ledger.receipts import Receipt, known_kind
 
 LEDGER_VERSION = 2
 """What the first entry of a ledger made now says; a ledger keeps the version it began with.
@@ -173,7 +173,7 @@ def unique_key(receipt: Receipt, about: str | None, reservation: int | None) -> 
 
     A charge's key is made by `charge_key`, from things that its receipt does not hold.
     """
-    match receipt.kind:
+    match known_kind(receipt.kind):
         case "ledger":
             return "ledger"
         case "open" | "close":
@@ -186,7 +186,10 @@ def unique_key(receipt: Receipt, about: str | None, reservation: int | None) -> 
             return f"{receipt.kind}/{reservation}"
         case "attempt":
             return f"attempt/{reservation}/{about}/{receipt.body.get('attempt')}"
-    return None
+        case "raise" | "restate" | "approve" | "withdraw" | "reserve" | "charge" | None:
+            return None
+        case other:
+            assert_never(other)
 
 
 def charge_key(release: str, stage: str, step: str, input_hash: str, plan: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,30 @@ from dp_core.canonical import canonical_json
 START = "0" * 64
 """What the first of a chain names as the one before it."""
 
-PUBLISHED = ("reserve", "charge", "commit", "settle")
+AccountKind = Literal["open", "raise", "restate", "close"]
+"""Kinds that say what an account is."""
+
+EntryKind = Literal[
+    "ledger",
+    "key",
+    AccountKind,
+    "approve",
+    "withdraw",
+    "reserve",
+    "input",
+    "charge",
+    "attempt",
+    "commit",
+    "settle",
+]
+"""Kinds of entries; what each says is in docs/ledger.md. A `match` over them ends in
+`assert_never`, so that the type checker names every place that a new one concerns."""
+
+KINDS: tuple[EntryKind, ...] = get_args(EntryKind)
+
+UNKNOWN_KIND = "is of a kind that this version does not know; update dp-release"
+
+PUBLISHED: tuple[EntryKind, ...] = ("reserve", "charge", "commit", "settle")
 """Kinds that a bundle carries: those of the reservation that paid, numbered 1, 2, 3, ..."""
 
 
@@ -78,6 +102,11 @@ class Receipt:
         ):
             raise ValueError("Not a receipt of a ledger.")
         return cls(number=number, body=body, **{name: str(values[name]) for name in texts})
+
+
+def known_kind(text: str) -> EntryKind | None:
+    """Return a kind of entries by its name, None where this version knows none of that name."""
+    return cast(EntryKind, text) if text in KINDS else None
 
 
 def make_receipt(

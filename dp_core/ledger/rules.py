@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 from dataclasses import replace
 from fractions import Fraction
+from typing import assert_never
 
 from dp_core.accounting.composition import Amount
 from dp_core.exact import exact_fraction
@@ -34,7 +35,7 @@ from dp_core.ledger.books import (
 from dp_core.ledger.charters import Charter, Promise, amended, charged_event, promise_of
 from dp_core.ledger.entries import Entry
 from dp_core.ledger.places import whereabouts
-from dp_core.ledger.receipts import Receipt
+from dp_core.ledger.receipts import UNKNOWN_KIND, Receipt, known_kind
 from dp_core.periods import Calendar
 
 OUTCOMES = ("finished", "abandoned", "returned")
@@ -46,7 +47,7 @@ OUTCOMES = ("finished", "abandoned", "returned")
 
 def changes(entry: Entry, book: Book) -> dict[str, str]:
     """Return the running totals that an entry changes, by subject, as they are after it."""
-    match entry.kind:
+    match known_kind(entry.kind):
         case "open":
             return {account_total(entry.receipt.account): balance_text(Balance())}
         case "reserve":
@@ -68,7 +69,12 @@ def changes(entry: Entry, book: Book) -> dict[str, str]:
             return _settle(entry, book)
         case "restate":
             return _restate(entry, book)
-    return {}
+        case "ledger" | "key" | "raise" | "close" | "approve" | "withdraw" | "input" | "attempt":
+            return {}
+        case None:
+            raise ValueError(f"An entry ({entry.kind:.20}) {UNKNOWN_KIND}.")
+        case other:
+            assert_never(other)
 
 
 def _reserve(promise: Promise, book: Book) -> dict[str, str]:
@@ -126,7 +132,7 @@ def broken_rule(entry: Entry, book: Book) -> str | None:
     is the last word, and the audit's.
     """
     receipt = entry.receipt
-    match entry.kind:
+    match known_kind(entry.kind):
         case "ledger" | "key" | "approve" | "withdraw":
             return None
         case "open":
@@ -142,8 +148,10 @@ def broken_rule(entry: Entry, book: Book) -> str | None:
             return _broken_by_promise(promise_of(entry.position, receipt), receipt, book)
         case "input" | "charge" | "attempt" | "commit" | "settle":
             return _broken_in_release(entry, book)
-        case _:
-            return "is of a kind that this version does not know"
+        case None:
+            return UNKNOWN_KIND
+        case other:
+            assert_never(other)
     return None
 
 

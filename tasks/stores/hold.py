@@ -19,6 +19,7 @@ from dp_core.errors import BadInput, BudgetRefused, ReleaseError, StageFailed
 from dp_core.ledger.books import use
 from dp_core.ledger.entries import Entry, charge_key
 from dp_core.ledger.places import whereabouts
+from dp_core.ledger.receipts import EntryKind
 from dp_core.ledger.session import Step, check_steps
 from dp_core.plan import Plan
 from tasks.stores import leases
@@ -380,7 +381,7 @@ def _check_stages(rows: Rows, reservation: Reservation, steps: Sequence[Step]) -
 def _add(
     rows: Rows,
     reservation: Reservation,
-    kind: str,
+    kind: EntryKind,
     *,
     body: Mapping[str, object],
     about: str | None = None,

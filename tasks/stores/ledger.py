@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from fractions import Fraction
+from typing import Literal
 
 from dp_core.accounting.composition import Composition, Tally, Terms
 from dp_core.accounting.currency import Currency
@@ -298,7 +299,9 @@ class Ledger:
         """
         self._decide(plan, "withdraw", by=by, reason=reason)
 
-    def _decide(self, plan: str, kind: str, *, by: str, reason: str) -> None:
+    def _decide(
+        self, plan: str, kind: Literal["approve", "withdraw"], *, by: str, reason: str
+    ) -> None:
         with self._database.writing() as rows:
             if rows.approved(plan) == (kind == "approve"):
                 word = "approved already" if kind == "approve" else "not approved"

@@ -12,6 +12,7 @@ from dp_core.errors import BadInput
 from dp_core.ledger.books import use
 from dp_core.ledger.charters import Promise, promise_of
 from dp_core.ledger.entries import Entry
+from dp_core.ledger.receipts import EntryKind
 from dp_core.ledger.session import Step
 from dp_core.plan import Plan
 from tasks.stores.rows import Rows
@@ -100,7 +101,7 @@ def is_charged(rows: Rows, reservation: Promise) -> bool:
 
 def read_charges(rows: Rows, reservation: Promise, batch: str | None = None) -> tuple[Charge, ...]:
     """Return the charges of a reservation, or of one batch of it, in order."""
-    kinds = ("charge", "attempt", "commit")
+    kinds: tuple[EntryKind, ...] = ("charge", "attempt", "commit")
     found = rows.find(kinds=kinds, reservation=reservation.position, about=batch)
     results: dict[str, str] = {}
     attempts: dict[str, int] = {}

@@ -16,7 +16,7 @@ from dp_core.errors import BadInput, LedgerCorrupt
 from dp_core.ledger.books import reservation_total
 from dp_core.ledger.charters import OF_ACCOUNT, Charter, Promise, charter_of, promise_of
 from dp_core.ledger.entries import Entry, make_entry, signed_message, unique_key
-from dp_core.ledger.receipts import PUBLISHED, START, Receipt, make_receipt
+from dp_core.ledger.receipts import PUBLISHED, START, EntryKind, Receipt, make_receipt
 from dp_core.ledger.rules import broken_rule, changes
 from dp_core.ledger.signing import Signer
 from tasks.stores.tables import ENTRIES, TOTALS
@@ -62,7 +62,7 @@ class Rows:
     def find(
         self,
         *,
-        kinds: Sequence[str] = (),
+        kinds: Sequence[EntryKind] = (),
         account: str | None = None,
         release: str | None = None,
         reservation: int | None = None,
@@ -268,7 +268,7 @@ class Rows:
 
     def append(
         self,
-        kind: str,
+        kind: EntryKind,
         *,
         body: Mapping[str, object],
         account: str = "",
