@@ -15,7 +15,9 @@ from dp_core.periods import Calendar, allowance
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """An account's limits and what was taken of them.
+    """An account's limits and what was taken of them: all that is asked of it for a promise.
+
+    `dp_core.ledger.books.Balance` is what became of the total alone, reserved apart from spent.
 
     Attributes:
         terms: How its releases add up.
@@ -71,7 +73,10 @@ def stops(standing: Standing, asked: Amount, day: date) -> str:
 
 
 def promise(standing: Standing, asked: Amount, day: date) -> Standing:
-    """Return how the account stands after it promised an amount on a day."""
+    """Return how the account would stand after it promised an amount on a day.
+
+    A supposition, for forecasts; what the ledger promised is a `dp_core.ledger.charters.Promise`.
+    """
     used_in_period = dict(standing.used_in_period)
     if standing.calendar is not None:
         index = standing.calendar.index(day)

@@ -7,11 +7,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dp_core.accounting.composition import Amount, Composition
-from dp_core.errors import BadInput, BudgetRefused
+from dp_core.errors import BadInput
 from dp_core.forecast import forecast
 from dp_core.plan import Plan
 from dp_core.standing import Standing, room
 from tasks.stores.ledger import Ledger
+from tasks.stores.refusals import check_terms
 
 if TYPE_CHECKING:
     from datetime import date
@@ -35,7 +36,8 @@ def forecast_facts(ledger: Ledger, plan: Plan, *, every: Period | None) -> dict[
         BudgetRefused: if an account takes no such release, however small.
     """
     spec = plan.spec
-    _check_takes(ledger, plan)
+    for account in ledger.lineage(spec.account):
+        check_terms(account.charter, plan)
     now = ledger.standings(spec.account)
     calendars = [one.calendar.period for one in now if one.calendar is not None]
     cadence = every or (calendars[0] if calendars else None)
@@ -113,18 +115,3 @@ def _supposed(standings: Sequence[Standing]) -> str:
         if one.calendar is not None and one.calendar.delta
     }
     return f" (with --period-delta {max(supposed):g})" if supposed else ""
-
-
-def _check_takes(ledger: Ledger, plan: Plan) -> None:
-    spec = plan.spec
-    for account in ledger.lineage(spec.account):
-        charter = account.charter
-        if charter.closed:
-            raise BudgetRefused(
-                f"Account {charter.name!r} is closed: no more releases can be made from it."
-            )
-        if charter.neighbours != spec.privacy.neighbours:
-            raise BudgetRefused(
-                f"Account {charter.name!r} protects under {charter.neighbours}, but the spec asks"
-                f" for {spec.privacy.neighbours}; set privacy.neighbours to {charter.neighbours}."
-            )

@@ -78,7 +78,7 @@ def privacy(amount: Mapping[str, Any]) -> str:
 
 
 def held(amount: Mapping[str, Any]) -> str:
-    """Return an amount of an account, with the rho that adds up in a zcdp account."""
+    """Return an amount that an account holds, with the rho that adds up in a zcdp account."""
     if "rho" in amount:
         return f"rho {number(amount['rho'])} (epsilon {number(amount['epsilon'])})"
     return privacy(amount)

@@ -193,7 +193,11 @@ def subtree(book: Book, account: str) -> list[str]:
 
 
 def standing(book: Book, charter: Charter, day: datetime.date) -> Standing:
-    """Return how an account stands, with the use of the period that a day is in."""
+    """Return how an account stands, with the use of the period that a day is in.
+
+    For one account as it is; `tasks.stores.standings` reads it for all that pay, also as if they
+    were restated.
+    """
     in_period: dict[int, Amount] = {}
     if charter.calendar is not None:
         index = charter.calendar.index(day)
@@ -214,7 +218,7 @@ def room_on(book: Book, charter: Charter, day: datetime.date) -> Amount:
 
 
 def promised(charter: Charter, promise: Promise) -> Amount:
-    """Return what a reservation takes of an account's total."""
+    """Return what a reservation takes of an account's total while its release is under way."""
     return charter.terms.promised(promise.currency, promise.epsilon, promise.delta)
 
 

@@ -60,7 +60,10 @@ class Charter:
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What one reservation set aside for a release.
+    """What one reservation set aside for a release, from its receipt alone.
+
+    `tasks.stores.reservations.Reservation` adds how the release ended; `books.promised` is what a
+    promise takes of one account; `dp_core.standing.promise` supposes one in a forecast.
 
     Attributes:
         position: Of its entry.

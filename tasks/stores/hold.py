@@ -279,6 +279,8 @@ class Hold:
 def held(database: Database, release: str, home: str) -> Iterator[Hold]:
     """Hold a release for this process; a thread keeps the lease alive until the block ends.
 
+    A process holds a release, by its lease. A release holds budget, by its reservation.
+
     Raises:
         StageFailed: if another process holds it.
     """

@@ -6,7 +6,7 @@ persons do: open, raise, restate, close, approve. Each is one entry with a name 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -16,7 +16,7 @@ from dp_core.accounting.composition import Composition, Tally, Terms
 from dp_core.accounting.currency import Currency
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt
 from dp_core.ledger.audit import Audit, Totals, audit
-from dp_core.ledger.books import lineage, subtree, use
+from dp_core.ledger.books import lineage, subtree
 from dp_core.ledger.charters import Charter
 from dp_core.ledger.entries import Entry
 from dp_core.ledger.places import Place, Total
@@ -471,11 +471,6 @@ class Ledger:
         with self._database.reading() as rows:
             return rows.identity()
 
-    def spent_by(self, reservation: Reservation) -> Mapping[str, Fraction]:
-        """Return what each stage of a release was charged so far."""
-        with self._database.reading() as rows:
-            return dict(use(rows, reservation.position).stages or {})
-
     def all_entries(self) -> Iterator[tuple[Entry, Totals]]:
         """Yield every entry with its running totals, in pages that keep no writer waiting.
 
@@ -557,7 +552,7 @@ def _settlement(rows: Rows, reservation: Reservation) -> Entry:
 def _open_account(rows: Rows, name: str) -> Account:
     account = read_account(rows, name)
     if account.charter.closed:
-        raise BadInput(f"Account {name!r} is closed; open another.")
+        raise BadInput(f"Account {name!r} is closed; nothing of it changes any more.")
     return account
 
 

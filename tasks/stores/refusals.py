@@ -37,7 +37,7 @@ def check_reservation(rows: Rows, plan: Plan) -> None:
         raise BadInput(no_account(account_names(rows), plan.spec.account))
     _check_revised(rows, plan)
     for charter in accounts:
-        _check_terms(charter, plan)
+        check_terms(charter, plan)
     for charter in accounts:
         if charter.approved_only and not rows.approved(plan.hash):
             raise BudgetRefused(
@@ -84,7 +84,8 @@ def _check_revised(rows: Rows, plan: Plan) -> None:
         )
 
 
-def _check_terms(charter: Charter, plan: Plan) -> None:
+def check_terms(charter: Charter, plan: Plan) -> None:
+    """Raise BudgetRefused where an account takes no such release, however small it is."""
     if charter.closed:
         raise BudgetRefused(
             f"Account {charter.name!r} is closed: no more releases can be made from it."

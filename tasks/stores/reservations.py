@@ -20,7 +20,9 @@ from tasks.stores.rows import Rows
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """A step that was paid for, and whether its result is committed.
+    """A step that was paid for, and whether its result is committed; as the ledger has it.
+
+    `dp_core.bundle.claims.Charge` is the same as a bundle tells it, without database or attempts.
 
     Attributes:
         number: Of its receipt within the release.
@@ -45,7 +47,7 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class Reservation(Promise):
-    """The latest promise to a release, and what became of it.
+    """The latest promise to a release, and what became of it; a `Promise` knows no end.
 
     Attributes:
         link: Of its entry: no other reservation of any ledger has the same.
