@@ -687,4 +687,4 @@ def test_the_model_notices_a_ledger_that_does_something_else(
     mutate(monkeypatch)
     # `Failed` is what `pytest.raises` says where nothing was raised.
     with pytest.raises((AssertionError, ReleaseError, pytest.fail.Exception)):
-        run_state_machine_as_test(sqlite_machine, settings=many(200, 30, Phase.generate))
+        run_state_machine_as_test(sqlite_machine, settings=many(200, 60, Phase.generate))
