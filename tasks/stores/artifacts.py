@@ -133,7 +133,8 @@ class RunFolder:
 
         A full disk must not hide the failure it caused.
         """
-        path = (self.internal if self.internal.is_dir() else self.path) / "failure.txt"
+        before_any = self.path / "reservations" / "none" / "internal"
+        path = (self.internal if self.internal.is_dir() else before_any) / "failure.txt"
         with contextlib.suppress(OSError, StageFailed):
             write_atomically(path, f"{INTERNAL_NOTICE}\n{detail}\n".encode())
         return path

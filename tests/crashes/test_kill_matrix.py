@@ -122,7 +122,7 @@ def test_what_a_crash_must_not_leave_is_seen(server, tmp_path):
     (place.noisy / name).write_bytes(kept[name][:-1])
     (place.noisy / f"{name}.tmp").touch()
     (place.out.parent / ".left").touch()
-    (place.run_folder / "confidential").mkdir()
+    (place.run_folder / "confidential").resolve().mkdir()
     wrong = server.ask("inspect", place).answer["wrong"]
     assert wrong[1:] == ["confidential files are left", f"files are left: .left, {name}.tmp"]
     assert wrong[0].startswith("noisy results: ")

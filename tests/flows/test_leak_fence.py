@@ -104,7 +104,7 @@ def may_be(path: Path, canary: str = "") -> bool:
     """Whether a canary may be in a file: the data themselves, and what is for staff."""
     if path.parts[0] == "work" and path.suffix == ".csv":
         return True
-    if path.parts[:2] == ("home", "runs") and {"confidential", "internal"} & {*path.parts[3:4]}:
+    if path.parts[:2] == ("home", "runs") and {"confidential", "internal"} & {*path.parts[5:6]}:
         return True
     # Any day that the schema allows may be drawn.
     return canary == MOVED and bool({"synthetic", "codes"} & set(path.parts))

@@ -31,7 +31,7 @@ def test_a_failure_is_made_anew_and_its_detail_is_for_staff(home, own):
     assert failure.internal is None
     assert (failure.__cause__, failure.__context__, failure.__traceback__) == (None, None, None)
     assert CANARY not in repr(failure)
-    assert CANARY in (home / "runs/town/internal/failure.txt").read_text()
+    assert CANARY in (home / "runs/town/reservations/none/internal/failure.txt").read_text()
     if own:
         assert failure.message == "A sentence."
     else:
