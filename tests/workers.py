@@ -103,7 +103,7 @@ class Killer:
     def no_more_workers(self) -> None:
         """Let nobody start a worker for one that dies."""
         for nanny in self.cluster.workers.values():
-            nanny.auto_restart = False
+            nanny.close_gracefully(reason="test")
 
 
 @contextmanager
