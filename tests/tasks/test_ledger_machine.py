@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -627,7 +628,11 @@ def test_the_ledger_does_what_the_model_does(sqlite_machine: type[LedgerMachine]
     run_state_machine_as_test(sqlite_machine, settings=many(25, 30))
 
 
-@pytest.mark.slow
+FULL = os.environ.get("DP_RELEASE_STRESS") == "full"
+only_in_full = pytest.mark.skipif(not FULL, reason="long; set DP_RELEASE_STRESS=full")
+
+
+@only_in_full
 def test_the_ledger_does_what_the_model_does_for_long(
     sqlite_machine: type[LedgerMachine],
 ) -> None:
@@ -674,9 +679,9 @@ def forget_the_period(patch: pytest.MonkeyPatch) -> None:
     [
         forget_the_room,
         forget_the_fence,
-        pytest.param(give_back_too_much, marks=pytest.mark.slow),
-        pytest.param(forget_who_is_above, marks=pytest.mark.slow),
-        pytest.param(forget_the_period, marks=pytest.mark.slow),
+        pytest.param(give_back_too_much, marks=only_in_full),
+        pytest.param(forget_who_is_above, marks=only_in_full),
+        pytest.param(forget_the_period, marks=only_in_full),
     ],
 )
 def test_the_model_notices_a_ledger_that_does_something_else(
