@@ -220,18 +220,12 @@ class Terms:
         return Amount(rho, Fraction(0))
 
     def spent(
-        self,
-        charges: Sequence[tuple[Fraction, Event]],
-        currency: Currency,
-        epsilon: Fraction,
-        delta: Fraction,
-        *,
-        seen: bool,
+        self, tally: Tally, currency: Currency, epsilon: Fraction, delta: Fraction, *, seen: bool
     ) -> Amount:
         """Return what a release that ends has spent; the rest of its promise goes back.
 
         Args:
-            charges: Cost and event of every charge.
+            tally: Sums over its charges.
             currency: What the release paid in, and its total.
             epsilon: Of the release.
             delta: Of the release.
@@ -254,12 +248,6 @@ class Terms:
             A result without any charge means that the ledger lost charges, as a restored backup
             does: the whole promise stays spent.
         """
-        return self.spent_of(tally_of(charges), currency, epsilon, delta, seen=seen)
-
-    def spent_of(
-        self, tally: Tally, currency: Currency, epsilon: Fraction, delta: Fraction, *, seen: bool
-    ) -> Amount:
-        """Return the same from the sums over the charges; see `spent`."""
         whole = self.promised(currency, epsilon, delta)
         if tally.cost > currency.limit:
             raise ValueError("The charges of a release come to more than its plan's total.")

@@ -224,7 +224,7 @@ def promised(charter: Charter, promise: Promise) -> Amount:
 
 def settled(charter: Charter, promise: Promise, used: Use, settlement: Receipt) -> Amount:
     """Return what a release that is over took of an account's total."""
-    return charter.terms.spent_of(
+    return charter.terms.spent(
         used.tally,
         promise.currency,
         promise.epsilon,

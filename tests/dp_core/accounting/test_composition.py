@@ -14,6 +14,7 @@ from dp_core.accounting.composition import (
     largest_epsilon,
     most_sets,
     of_kind,
+    tally_of,
 )
 from dp_core.accounting.currency import Currency, largest_limit
 from dp_core.accounting.curves import zcdp_epsilon, zcdp_limit
@@ -162,7 +163,7 @@ def test_what_a_release_spent_is_within_its_promise_and_at_least_what_its_events
 
     for terms in (BASIC, ZCDP):
         promised = terms.promised(currency, epsilon, NANO)
-        spent = terms.spent(charges, currency, epsilon, NANO, seen=seen)
+        spent = terms.spent(tally_of(charges), currency, epsilon, NANO, seen=seen)
         assert spent.within(promised)
 
     true = sum(event.rho() for _, event in charges)
@@ -177,9 +178,9 @@ def test_pure_epsilon_stays_spent_exactly_as_charged():
     currency = Currency("pure", Fraction(1))
     charges = charges_of(currency, [1, 2, 4], kinds=["noise"])
     for seen in (False, True):
-        part = BASIC.spent(charges[:2], currency, Fraction(1), NANO, seen=seen)
+        part = BASIC.spent(tally_of(charges[:2]), currency, Fraction(1), NANO, seen=seen)
         assert part == Amount(Fraction(3, 7), Fraction(0))
-        whole = BASIC.spent(charges, currency, Fraction(1), NANO, seen=seen)
+        whole = BASIC.spent(tally_of(charges), currency, Fraction(1), NANO, seen=seen)
         assert whole == Amount(Fraction(1), Fraction(0))
 
 
@@ -189,10 +190,10 @@ def test_on_a_curve_a_release_that_was_seen_returns_nothing(kind):
     charges = charges_of(currency, [1, 1, 2], kinds=["noise"])
     whole = Amount(Fraction(1), NANO)
 
-    assert BASIC.spent([], currency, *_release(), seen=False) == NOTHING
-    assert BASIC.spent(charges, currency, *_release(), seen=False) == whole
-    assert BASIC.spent(charges[:1], currency, *_release(), seen=True) == whole
-    unseen = BASIC.spent(charges[:1], currency, *_release(), seen=False)
+    assert BASIC.spent(tally_of([]), currency, *_release(), seen=False) == NOTHING
+    assert BASIC.spent(tally_of(charges), currency, *_release(), seen=False) == whole
+    assert BASIC.spent(tally_of(charges[:1]), currency, *_release(), seen=True) == whole
+    unseen = BASIC.spent(tally_of(charges[:1]), currency, *_release(), seen=False)
     assert unseen == Amount(currency.epsilon(currency.limit / 4, NANO), NANO)
     assert Fraction(4, 10) < unseen.main < Fraction(6, 10)
 
@@ -201,7 +202,7 @@ def test_in_a_zcdp_account_a_release_that_was_seen_returns_the_rest():
     currency = Currency("zcdp", largest_limit("zcdp", Fraction(1), NANO))
     charges = charges_of(currency, [1, 1, 2], kinds=["noise"])
     for seen in (False, True):
-        spent = ZCDP.spent(charges[:1], currency, *_release(), seen=seen)
+        spent = ZCDP.spent(tally_of(charges[:1]), currency, *_release(), seen=seen)
         assert 0 <= spent.main - charges[0][1].rho() < Fraction(1, 10**15)
         assert float(spent.main) == pytest.approx(float(currency.limit) / 4)
 
@@ -209,12 +210,12 @@ def test_in_a_zcdp_account_a_release_that_was_seen_returns_the_rest():
 def test_in_a_zcdp_account_events_pay_their_true_rho_and_not_their_cost():
     pure = Currency("pure", Fraction(1))
     gumbel = [(Fraction(1, 2), NoisyMaxEvent(Fraction(4), 1, True))]
-    assert ZCDP.spent(gumbel, pure, *_release(), seen=True).main == Fraction(1, 32)
+    assert ZCDP.spent(tally_of(gumbel), pure, *_release(), seen=True).main == Fraction(1, 32)
 
     limit = largest_limit("gaussian", Fraction(1), NANO)
     curve = Currency("gaussian", limit)
     event = curve.noise_event(limit, l1=1, l2_squared=1)
-    spent = ZCDP.spent([(limit, event)], curve, *_release(), seen=True)
+    spent = ZCDP.spent(tally_of([(limit, event)]), curve, *_release(), seen=True)
     assert event.rho() <= spent.main < curve.cost(event)
 
 
@@ -223,8 +224,8 @@ def test_in_a_zcdp_account_events_pay_their_true_rho_and_not_their_cost():
 def test_a_result_without_a_charge_keeps_the_whole_promise(terms, kind):
     currency = Currency(kind, largest_limit(kind, Fraction(1), NANO))
     promised = terms.promised(currency, *_release())
-    assert terms.spent([], currency, *_release(), seen=True) == promised
-    assert terms.spent([], currency, *_release(), seen=False) == NOTHING
+    assert terms.spent(tally_of([]), currency, *_release(), seen=True) == promised
+    assert terms.spent(tally_of([]), currency, *_release(), seen=False) == NOTHING
 
 
 def test_charges_beyond_the_promise_are_an_error_and_not_cut_off():
@@ -232,10 +233,10 @@ def test_charges_beyond_the_promise_are_an_error_and_not_cut_off():
     event = LaplaceEvent(Fraction(1), 1)
     for terms in (BASIC, ZCDP):
         with pytest.raises(ValueError, match="more than its plan"):
-            terms.spent([(Fraction(1), event)] * 2, currency, *_release(), seen=True)
+            terms.spent(tally_of([(Fraction(1), event)] * 2), currency, *_release(), seen=True)
     loud = (Fraction(1, 2), LaplaceEvent(Fraction(1, 2), 1))
     with pytest.raises(ValueError, match="more than was promised"):
-        ZCDP.spent([loud], currency, *_release(), seen=True)
+        ZCDP.spent(tally_of([loud]), currency, *_release(), seen=True)
 
 
 class _Failing:
@@ -257,7 +258,7 @@ class _Failing:
 def test_own_delta_that_was_not_promised_is_refused():
     currency = Currency("zcdp", Fraction(1, 100))
     with pytest.raises(ValueError, match="more than was promised"):
-        ZCDP.spent([(Fraction(1, 1000), _Failing())], currency, *_release(), seen=True)
+        ZCDP.spent(tally_of([(Fraction(1, 1000), _Failing())]), currency, *_release(), seen=True)
 
 
 def test_todays_mechanisms_never_fail():
@@ -287,7 +288,7 @@ def test_an_account_that_promises_only_what_fits_never_spends_more_than_its_tota
         if not (used + promised).within(terms.limit):
             continue
         charges = charges_of(currency, weights, kinds=["noise", "gumbel"])[:kept]
-        used += terms.spent(charges, currency, epsilon, NANO, seen=seen)
+        used += terms.spent(tally_of(charges), currency, epsilon, NANO, seen=seen)
         if charges and not terms.is_basic:
             true_rho += sum(event.rho() for _, event in charges)
     assert used.within(terms.limit)
