@@ -121,8 +121,7 @@ def amended(charter: Charter | None, receipt: Receipt) -> Charter:
         case "restate":
             own_delta = exact_fraction(body["own_delta"])
             terms = replace(terms, composition=body["composition"], own_delta=own_delta)
-            if "calendar" in body:  # the first ledgers restated without a word about it
-                calendar = _calendar(body)
+            calendar = _calendar(body)
         case _:
             assert_never(kind)
     changes = (*charter.changes, (day, kind, terms))

@@ -341,6 +341,16 @@ def forge(kind, **values):
     return change
 
 
+def without(kind, name):
+    """Return a change that leaves one value out of the bodies of one kind."""
+
+    def change(entry):
+        body = {key: value for key, value in entry.body.items() if key != name}
+        return {"body": body} if entry.kind == kind else {}
+
+    return change
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -362,6 +372,7 @@ def forge(kind, **values):
         (forge("raise", epsilon="1/2"), "lowers the total"),
         (forge("raise", calendar=monthly("9").to_json()), "changes the calendar"),
         (forge("raise", epsilon="1/0"), "was changed"),
+        (without("restate", "calendar"), "was changed"),
         (forge("open", epsilon="none"), "was changed"),
         (forge("open", within="nowhere"), "was changed"),
         (forge("input", home=5), None),
