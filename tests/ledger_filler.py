@@ -26,6 +26,8 @@ CHARGES = 100
 PAGE = 100
 """Releases written in one transaction while a ledger is filled."""
 KEY = b"k" * 32
+INPUT = "input of all"
+"""Hash of the one file that every release is of."""
 
 
 def steps_of(plan: Plan) -> list[Step]:
@@ -102,13 +104,12 @@ class Filler:
         common["reservation"] = None
         common["reservation"] = self.add("reserve", about=plan.hash, body=body, **common)
         self.end_transaction()
-        given = f"input of {spec.release}"
-        sealed = _seal(KEY, self._position, spec.release, spec.account, given)
-        self.add("input", about=given, body={"home": "home", "seal": sealed}, **common)
+        sealed = _seal(KEY, self._position, spec.release, spec.account, INPUT)
+        self.add("input", about=INPUT, body={"home": "home", "seal": sealed}, **common)
         self.end_transaction()
         steps = steps_of(plan)
         for step in steps:
-            key = charge_key(spec.release, step.stage, step.name, given, plan.hash)
+            key = charge_key(spec.release, step.stage, step.name, INPUT, plan.hash)
             body = {
                 "batch": "tables",
                 "stage": step.stage,

@@ -111,13 +111,14 @@ class Hold:
             if mine is not None:
                 self._require_same(mine, input_hash)
                 return
-            for entry in rows.find(kinds=("input",), about=input_hash):
-                if entry.receipt.account != reservation.account:
-                    raise BadInput(
-                        f"This data file belongs to account {entry.receipt.account!r} (release"
-                        f" {entry.receipt.release!r}); name that account in the spec: another"
-                        " account would give the same people a fresh budget."
-                    )
+            # All that know it are of one account: the rules let no other in.
+            earlier = rows.latest(kinds=("input",), about=input_hash)
+            if earlier is not None and earlier.receipt.account != reservation.account:
+                raise BadInput(
+                    f"This data file belongs to account {earlier.receipt.account!r} (release"
+                    f" {earlier.receipt.release!r}); name that account in the spec: another"
+                    " account would give the same people a fresh budget."
+                )
             body = {
                 "home": self.lease.holder.home,
                 "seal": seal(key, reservation, input_hash),

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from dp_core.plan import Plan
 from tasks.stores.ledger import Ledger
-from tests.ledger_filler import KEY, fill, steps_of
+from tests.ledger_filler import INPUT, KEY, fill, steps_of
 from tests.ledger_worker import named
 from tests.postgres import PostgresServer
 from tests.specs import plan_of
@@ -80,7 +80,7 @@ def metered(url: str, plan: Plan, releases: int) -> Meter:
         with meter.of("reserve"):
             held = hold.reserve(mine)
         with meter.of("bind"):
-            hold.bind_input(held, "mine", KEY)
+            hold.bind_input(held, INPUT, KEY)
         with meter.of("charge"):
             hold.charge(held, "tables", steps_of(mine)[:10])
         with meter.of("attempt"):
