@@ -6,6 +6,9 @@ One release pays in one currency, fixed in its plan before the data are touched:
 - `zcdp`: rho, converted once (Canonne, Kamath & Steinke 2020).
 - `gaussian`: half of squared mu of the Gaussian curve; only Gaussian events. Less noise than zcdp
   for the same guarantee unless the noise is of the order of one record.
+
+Beside its total it can set a delta aside for events that fail with a probability of their own.
+Those are summed, and the rest of the guarantee's delta is what a total is converted at.
 """
 
 from __future__ import annotations
@@ -36,6 +39,11 @@ THEOREMS = {
         " Gaussian curve (Balle & Wang 2018), and smoothing of the discrete noise"
     ),
 }
+
+OWN_DELTA = (
+    "; the probabilities with which thresholds fail are summed beside it (Dwork et al. 2006)"
+)
+"""What is added where a delta is set aside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +76,15 @@ class Currency:
     Attributes:
         kind: Which arithmetic.
         limit: Total in that arithmetic's unit.
+        own_delta: Total of the events' own deltas that it may spend.
     """
 
     kind: Kind
     limit: Fraction
+    own_delta: Fraction = Fraction(0)
 
     def cost(self, event: Event) -> Fraction:
-        """Return what an event costs, exactly.
+        """Return what an event costs, exactly; its own delta is counted beside that.
 
         Raises:
             ValueError: if the event has no cost in this currency.
@@ -118,28 +128,43 @@ class Currency:
         return NoiseScale(kind, float(event.scale))
 
     def epsilon(self, spent: Fraction, delta: Fraction) -> Fraction:
-        """Return the epsilon at `delta` that a sum of costs implies, rounded up."""
+        """Return the epsilon at `delta` that a sum of costs implies, rounded up.
+
+        Args:
+            spent: Sum of costs.
+            delta: Of the guarantee, at least `own_delta` (more, unless the currency is pure).
+
+        Privacy:
+            Pure: epsilons and own deltas add up (Dwork et al. 2006; adaptively: Rogers et al.
+            2016). Otherwise the total is d-approximate zCDP with d the sum of the own deltas, which
+            gives (epsilon, d + d')-privacy where the total alone gives (epsilon, d') (Bun & Steinke
+            2016, Lemmas 8.2 and 8.8; adaptively: Whitehouse et al. 2023).
+        """
         if spent == 0 or self.kind == "pure":
             return spent
-        return zcdp_epsilon(spent, delta) if self.kind == "zcdp" else gaussian_epsilon(spent, delta)
+        convert = zcdp_epsilon if self.kind == "zcdp" else gaussian_epsilon
+        return convert(spent, delta - self.own_delta)
 
     def implies(self, epsilon: Fraction, delta: Fraction) -> bool:
-        """Return whether the total implies (epsilon, delta)."""
+        """Return whether the total, with the own delta beside it, implies (epsilon, delta)."""
         if epsilon <= 0 or not 0 <= delta < 1 or self.limit <= 0:
             return False
+        left = delta - self.own_delta
+        if left < 0 or self.own_delta < 0:
+            return False
         # Both directions round to the safe side; either shows it.
-        if self.limit <= largest_limit(self.kind, epsilon, delta):
+        if self.limit <= largest_limit(self.kind, epsilon, left):
             return True
-        return self.kind != "pure" and delta > 0 and self.epsilon(self.limit, delta) <= epsilon
+        return self.kind != "pure" and left > 0 and self.epsilon(self.limit, delta) <= epsilon
 
     @property
     def theorem(self) -> str:
         """Why the sum of costs is a guarantee."""
-        return THEOREMS[self.kind]
+        return THEOREMS[self.kind] + (OWN_DELTA if self.own_delta else "")
 
 
 def largest_limit(kind: Kind, epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Return the largest total in a currency that implies (epsilon, delta)."""
+    """Return the largest total in a currency that implies (epsilon, delta), delta all for it."""
     if kind == "pure":
         return epsilon
     if delta == 0:

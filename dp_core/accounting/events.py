@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
+from dp_core.accounting.thresholds import survival
 from dp_core.exact import exact_fraction
 
 
@@ -17,13 +18,13 @@ class Event(Protocol):
     """One use of one mechanism."""
 
     def epsilon(self) -> Fraction | None:
-        """Pure epsilon, None if the mechanism is not purely private."""
+        """Epsilon apart from `own_delta`, None if the mechanism has none."""
 
     def rho(self) -> Fraction:
-        """Zero-concentrated rho."""
+        """Zero-concentrated rho apart from `own_delta`."""
 
     def own_delta(self) -> Fraction:
-        """Probability that rho does not cover; what a conversion to epsilon adds is not in it."""
+        """Probability with which neither holds; what a conversion to epsilon adds is not in it."""
 
     def to_json(self) -> dict[str, object]:
         """Return the event in plain values, exact."""
@@ -135,6 +136,76 @@ class NoisyMaxEvent:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class StabilityEvent:
+    """Stability-based histogram: noisy counts of the observed cells that reach a threshold.
+
+    Discrete Laplace noise on the count of every cell that holds a record, whatever the number of
+    cells that could; what is below the threshold is left out. Every count is of whole records, each
+    in one cell (Korolova et al. 2009; Bun, Nissim & Stemmer 2016; Vadhan 2016, Theorem 3.5).
+
+    Attributes:
+        scale: Exact value of the sampler's parameter, records.
+        l1_sensitivity: Of the table of counts, for the release's neighbours.
+        threshold: Least noisy count that is kept, records; from 1.
+
+    Privacy:
+        Let d = `survival(scale, threshold)`, the probability that a cell of one record is kept, and
+        P, Q the distributions of the output on two neighbouring files. Cells have independent
+        noise, and a cell without a record is never shown.
+
+        *What can fail.* A count that moves by 1 and is positive on both files costs 1/scale: the
+        threshold is post-processing. A cell x of one record that the other file does not have is
+        shown with probability d, and on the other file never. Under add-remove one cell moves, so
+        either there is such a cell and nothing else differs, or there is none. Under replace-one
+        one cell loses a record and one gains one: P may have such a cell x, Q such a cell y, and
+        each of the two has at most one. Let p, q be P, Q on the condition that this cell is not
+        shown: probability 1 - d at least. They differ in the moving cells that both files have, by
+        at most e^epsilon. That is d-approximate (epsilon^2/2)-zCDP (Bun & Steinke 2016, Definition
+        8.1): d is not doubled under replace-one, because no distribution can fail in two ways.
+
+        *(epsilon, d)-privacy.* For any set S of outputs, P(S) <= e^epsilon Q(S) + d:
+
+        - Neither fails: the noise alone. P can, Q cannot: P(S) <= (1 - d) p(S) + d, and q = Q.
+        - Both can (replace-one): then no other cell moves, p = q, and P(S) - d <= (1 - d) q(S) <=
+          Q(S).
+        - Q can, P cannot: p = P and Q(S) >= (1 - d) q(S). Under add-remove no other cell moves:
+          P(S) = q(S) <= (1 - d) q(S) + d. Under replace-one one does: with f = e^(1/scale) and u =
+          P(S) <= f q(S), e^epsilon Q(S) >= f^2 (1 - d) q(S) >= f (1 - d) u, and u - f (1 - d) u <=
+          max(0, 1 - (1 - d)) = d because 0 <= u <= 1 <= f.
+    """
+
+    scale: Fraction
+    l1_sensitivity: int
+    threshold: int
+
+    def __post_init__(self) -> None:
+        _positive(self.scale, self.l1_sensitivity)
+        # privacy: below 1 a cell without a record would have to be kept sometimes, too.
+        if self.threshold < 1:
+            raise ValueError(f"A threshold is a whole number from 1, got {self.threshold}.")
+
+    def epsilon(self) -> Fraction:
+        """L1 sensitivity over scale, apart from `own_delta`."""
+        return self.l1_sensitivity / self.scale
+
+    def rho(self) -> Fraction:
+        """Half of epsilon squared, apart from `own_delta` (Bun & Steinke 2016, Lemma 8.8)."""
+        return self.epsilon() ** 2 / 2
+
+    def own_delta(self) -> Fraction:
+        """Probability that a cell of one record is kept, rounded up."""
+        return survival(self.scale, self.threshold)
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "mechanism": "stability-histogram",
+            "scale": str(self.scale),
+            "l1_sensitivity": self.l1_sensitivity,
+            "threshold": self.threshold,
+        }
+
+
 def event_from_json(values: Mapping[str, object]) -> Event:
     """Return the event that `to_json` wrote.
 
@@ -151,6 +222,9 @@ def event_from_json(values: Mapping[str, object]) -> Event:
             case "noisy-max":
                 gumbel = values["noise"] == "gumbel"
                 event = NoisyMaxEvent(scale, _whole(values["sensitivity"]), gumbel)
+            case "stability-histogram":
+                l1, threshold = _whole(values["l1_sensitivity"]), _whole(values["threshold"])
+                event = StabilityEvent(scale, l1, threshold)
             case other:
                 raise ValueError(f"Unknown mechanism {other!r}.")
     except (KeyError, ZeroDivisionError, TypeError) as error:

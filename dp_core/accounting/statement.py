@@ -45,10 +45,12 @@ class Guarantee:
 def implied(currency: Currency, privacy: Privacy) -> Guarantee:
     """Return what the reserved total implies: pure where it can be, otherwise at the same delta.
 
+    A pure total with a delta set aside for thresholds has that delta, and no other.
+
     The total, not the sum of the charges: the total was fixed before the data were touched, and
     only such a total composes under every choice made on the way.
     """
-    delta = Fraction(0) if currency.kind == "pure" else privacy.delta
+    delta = currency.own_delta if currency.kind == "pure" else privacy.delta
     # Conversions round up: what was enforced holds in any case.
     epsilon = min(currency.epsilon(currency.limit, delta), privacy.epsilon)
     return Guarantee(epsilon=epsilon, delta=delta, theorem=currency.theorem)

@@ -1,0 +1,82 @@
+"""The threshold of a stability-based histogram: what it fails with, and the least one that does.
+
+The histogram adds discrete Laplace noise Z of scale b to the count of each *observed* cell and
+keeps those with count + Z >= T. Nothing is said of any other cell, so a cell of one record, which
+the file without that record does not have, must hardly ever be kept. With a = e^(-1/b),
+
+    P(1 + Z >= T) = a^(T - 1) / (1 + a)    for T >= 1,
+
+and that is the whole delta of the histogram under both neighbouring relations (the proof is at
+`dp_core.accounting.events.StabilityEvent`).
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
+from fractions import Fraction
+
+_PRECISE = Context(prec=60, Emin=MIN_EMIN, Emax=MAX_EMAX)
+"""Results of its operations, and of its `exp`, are good to one unit of the 60th digit."""
+
+_DIGITS = 20
+"""Digits to which a probability is rounded up."""
+
+_MARGIN = Decimal("1." + 40 * "0" + "1")
+"""Far more than the errors of the 60-digit arithmetic, and far less than the rounding up."""
+
+_MOST = 2000
+"""A larger exponent counts as this: e^-2000 bounds what is smaller, and has few digits."""
+
+
+def survival(scale: Fraction, threshold: int) -> Fraction:
+    """Return an upper bound on the probability that a cell of one record is kept.
+
+    Exact but for rounding up to 20 digits, in software arithmetic that is the same everywhere.
+
+    Args:
+        scale: Of the discrete Laplace noise, positive.
+        threshold: Least noisy count that is kept, from 1.
+
+    >>> float(survival(Fraction(4), 35))
+    0.0001143851357313443
+    """
+    if scale <= 0 or threshold < 1:
+        raise ValueError(f"A threshold is from 1 and a scale positive, got {threshold}, {scale}.")
+    passed = _power(Fraction(threshold - 1) / scale)
+    bound = _PRECISE.divide(passed, _PRECISE.add(Decimal(1), _power(1 / scale)))
+    bound = _PRECISE.multiply(bound, _MARGIN)
+    return Fraction(bound.normalize(Context(_DIGITS, ROUND_CEILING, MIN_EMIN, MAX_EMAX)))
+
+
+def threshold_for(scale: Fraction, delta: Fraction) -> int:
+    """Return the least threshold at which a cell of one record is kept at most with `delta`.
+
+    Args:
+        scale: Of the discrete Laplace noise, positive.
+        delta: Positive.
+
+    Raises:
+        ValueError: if no threshold does, or delta is below 1e-800.
+
+    >>> threshold_for(Fraction(4), Fraction(1, 10_000))
+    36
+    """
+    if scale <= 0 or not Fraction(1, 10**800) <= delta < 1:
+        raise ValueError(f"A threshold needs a scale and a delta, got {scale} and {delta}.")
+    log_delta = math.log(delta.numerator) - math.log(delta.denominator)
+    rate = float(1 / scale)
+    found = max(1, 1 + math.floor((-log_delta - math.log1p(math.exp(-rate))) * float(scale)))
+    # Floating point only guesses; the bound itself decides.
+    while survival(scale, found) > delta:
+        found += 1
+    while found > 1 and survival(scale, found - 1) <= delta:
+        found -= 1
+    return found
+
+
+def _power(exponent: Fraction) -> Decimal:
+    """Return e^-exponent to 60 digits, of an exponent of at most `_MOST`."""
+    least = min(exponent, Fraction(_MOST))
+    quotient = _PRECISE.divide(Decimal(least.numerator), Decimal(least.denominator))
+    return _PRECISE.exp(quotient.copy_negate())
