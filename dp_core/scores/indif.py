@@ -1,14 +1,10 @@
-"""Integer statistics other than counts that the curator may release, with proven sensitivities.
-
-This list is closed on purpose: a method asks for one of these, it cannot bring its own. To add a
-statistic is to add a proof here and an audit in `tests/distributions`.
-"""
+"""InDif: how far pairs of columns are from independence."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,24 +12,7 @@ from numpy.typing import NDArray
 from dp_core.domain import Clique
 from dp_core.marginals import Marginal
 from dp_core.privacy import Neighbours
-
-
-class Statistic(Protocol):
-    """A vector of whole numbers computed from exact marginals."""
-
-    @property
-    def length(self) -> int:
-        """Number of entries."""
-
-    @property
-    def cliques(self) -> tuple[Clique, ...]:
-        """Marginals it is computed from."""
-
-    def largest_change(self, neighbours: Neighbours) -> int:
-        """How far one row can move any one entry."""
-
-    def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
-        """Return the exact values, shape (length,). Confidential."""
+from dp_core.scores.base import Bounds, alike
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,19 +61,9 @@ class InDif:
             values[index] = (2 * scaled + n) // (2 * n)
         return values
 
+    def to_json(self) -> dict[str, object]:
+        return {"name": "indif", "length": self.length}
 
-VETTED: tuple[type, ...] = (InDif,)
-"""Statistics whose sensitivity is proven in this module."""
-
-
-def sensitivities(statistic: Statistic, neighbours: Neighbours) -> tuple[int, int]:
-    """Return L1 and squared L2 sensitivity of a statistic: every entry may move by its largest.
-
-    Raises:
-        TypeError: if the statistic is not one whose sensitivity is proven here.
-    """
-    # privacy: a sensitivity is believed only where it is proven.
-    if type(statistic) not in VETTED:
-        raise TypeError(f"{type(statistic).__name__} has no proven sensitivity.")
-    change = statistic.largest_change(neighbours)
-    return change * statistic.length, change**2 * statistic.length
+    @staticmethod
+    def required(document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
+        return alike(InDif(()).largest_change(neighbours), document)

@@ -1,0 +1,19 @@
+"""Whole-number statistics that the curator may release or choose by, with proven sensitivities.
+
+This list is closed on purpose: a method asks for one of these, it cannot bring its own. To add a
+statistic is to add a proof here and an audit in `tests/distributions`.
+"""
+
+from dp_core.scores.base import Statistic
+from dp_core.scores.indif import InDif
+from dp_core.scores.queries import QueryCounts
+from dp_core.scores.vetted import VETTED, required, sensitivities
+
+__all__ = [
+    "VETTED",
+    "InDif",
+    "QueryCounts",
+    "Statistic",
+    "required",
+    "sensitivities",
+]
