@@ -58,17 +58,17 @@ class Cells:
     """Numbers of records in single cells of tables.
 
     Attributes:
-        tables: For each query the clique whose table the cell is of.
+        of: For each query the clique whose table the cell is of.
         codes: For each query the cell, one code for each column of its clique.
     """
 
-    tables: tuple[Clique, ...]
+    of: tuple[Clique, ...]
     codes: tuple[tuple[int, ...], ...]
 
     def __post_init__(self) -> None:
-        if len(self.tables) != len(self.codes):
-            raise ValueError(f"{len(self.tables)} tables but {len(self.codes)} cells.")
-        for clique, cell in zip(self.tables, self.codes, strict=True):
+        if len(self.of) != len(self.codes):
+            raise ValueError(f"{len(self.of)} tables but {len(self.codes)} cells.")
+        for clique, cell in zip(self.of, self.codes, strict=True):
             if len(clique) != len(cell) or len(set(clique)) != len(clique):
                 raise ValueError(f"{cell} is no cell of the columns {clique}.")
             if any(code < 0 for code in cell):
@@ -76,17 +76,17 @@ class Cells:
 
     @property
     def length(self) -> int:
-        return len(self.tables)
+        return len(self.of)
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
-        return tuple(dict.fromkeys(self.tables))
+        return tuple(dict.fromkeys(self.of))
 
     def count(self, tables: Mapping[Clique, NDArray[Any]]) -> NDArray[Any]:
         used = {clique: np.asarray(tables[clique]) for clique in self.cliques}
         kind = np.result_type(*used.values()) if used else np.dtype(np.int64)
         counts = np.empty(self.length, dtype=kind)
-        for index, (clique, cell) in enumerate(zip(self.tables, self.codes, strict=True)):
+        for index, (clique, cell) in enumerate(zip(self.of, self.codes, strict=True)):
             counts[index] = used[clique][cell]
         return counts
 
@@ -101,7 +101,7 @@ class Cells:
         the same. The sum over all sets of columns bounds the list.
         """
         groups: dict[Clique, dict[tuple[int, ...], int]] = {}
-        for clique, cell in zip(self.tables, self.codes, strict=True):
+        for clique, cell in zip(self.of, self.codes, strict=True):
             # privacy: (a, b) and (b, a) are the same table, so a row is in one cell of both.
             order = sorted(range(len(clique)), key=clique.__getitem__)
             group = groups.setdefault(tuple(clique[axis] for axis in order), {})
@@ -128,7 +128,7 @@ class Cells:
             "cliques": [list(clique) for clique in number],
             "cells": [
                 [number[clique], *map(int, cell)]
-                for clique, cell in zip(self.tables, self.codes, strict=True)
+                for clique, cell in zip(self.of, self.codes, strict=True)
             ],
         }
 

@@ -76,7 +76,7 @@ def test_a_cell_s_count_is_the_number_of_its_records(queries, rows):
             all(row[COLUMNS.index(c)] == code for c, code in zip(clique, cell, strict=True))
             for row in rows
         )
-        for clique, cell in zip(queries.tables, queries.codes, strict=True)
+        for clique, cell in zip(queries.of, queries.codes, strict=True)
     ]
     assert counts(queries, rows).tolist() == expected
 
