@@ -1,0 +1,98 @@
+"""Random range queries: how many records have several columns within intervals at once.
+
+A task of PrivSyn's evaluation (average error over random ranges). An interval is one of codes, in
+the schema's order of levels; so for columns without an order it is some set of levels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dp_core.dataset import Dataset
+from dp_core.domain import Domain
+
+NUMBER = 1000
+"""Queries asked."""
+WAYS = 3
+"""Columns in each."""
+_SEED = 20_261_102
+_CHUNK_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RangeQueries:
+    """Queries over one domain; counts of pieces of a file add up.
+
+    Attributes:
+        domain: All columns.
+        axes: Columns of each query, by number, shape (queries, columns).
+        low, high: First and last code of each interval, both within it, same shape.
+    """
+
+    domain: Domain
+    axes: NDArray[np.int64]
+    low: NDArray[np.uint16]
+    high: NDArray[np.uint16]
+
+    def count(self, data: Dataset) -> NDArray[np.int64]:
+        """Return the number of records in each range, shape (queries,).
+
+        Raises:
+            ValueError: if the data have another domain.
+        """
+        if data.domain != self.domain:
+            raise ValueError("Range queries are asked about data of their own domain.")
+        counts = np.zeros(len(self.axes), dtype=np.int64)
+        for start in range(0, data.rows, _CHUNK_ROWS):
+            codes = np.ascontiguousarray(data.codes[:, start : start + _CHUNK_ROWS])
+            for query, axes in enumerate(self.axes):
+                within = np.ones(codes.shape[1], dtype=bool)
+                for axis, low, high in zip(axes, self.low[query], self.high[query], strict=True):
+                    # Unsigned: what is below `low` wraps around to a large number.
+                    within &= codes[axis] - low <= high - low
+                counts[query] += int(np.count_nonzero(within))
+        return counts
+
+
+def random_range_queries(
+    domain: Domain, *, number: int = NUMBER, ways: int = WAYS, seed: int = _SEED
+) -> RangeQueries:
+    """Return random queries, the same for every method on one domain.
+
+    Args:
+        domain: Columns; queries are over `ways` of them, or all if there are fewer.
+        number: Of queries.
+        ways: Columns of each, drawn without replacement.
+        seed: Of the drawing. Both ends of an interval are uniform codes, put in order.
+    """
+    rng = np.random.default_rng(seed)
+    ways = min(ways, len(domain))
+    axes = np.array(
+        [np.sort(rng.choice(len(domain), size=ways, replace=False)) for _ in range(number)],
+        dtype=np.int64,
+    ).reshape(number, ways)
+    sizes = np.array(domain.sizes, dtype=np.int64)[axes]
+    ends = np.sort(rng.integers(0, sizes, size=(2, number, ways)), axis=0).astype(np.uint16)
+    return RangeQueries(domain, axes, ends[0], ends[1])
+
+
+def mean_range_error(
+    first: ArrayLike, second: ArrayLike, *, first_rows: int, second_rows: int
+) -> float:
+    """Return the average absolute difference of the queries' proportions.
+
+    Args:
+        first: Counts of queries on a file.
+        second: Counts of the same queries on another.
+        first_rows: Records of the first file; a file of none has proportions of 0.
+        second_rows: Records of the second.
+
+    >>> mean_range_error([1, 2], [4, 4], first_rows=4, second_rows=8)
+    0.125
+    """
+    a = np.asarray(first, dtype=np.float64) / max(first_rows, 1)
+    b = np.asarray(second, dtype=np.float64) / max(second_rows, 1)
+    return float(np.abs(a - b).mean()) if a.size else 0.0
