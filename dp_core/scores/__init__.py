@@ -6,13 +6,14 @@ statistic is to add a proof here and an audit in `tests/distributions`.
 
 from dp_core.scores.base import Statistic
 from dp_core.scores.indif import InDif
-from dp_core.scores.queries import QueryCounts
+from dp_core.scores.queries import QueryCounts, QueryDistance
 from dp_core.scores.vetted import VETTED, required, sensitivities
 
 __all__ = [
     "VETTED",
     "InDif",
     "QueryCounts",
+    "QueryDistance",
     "Statistic",
     "required",
     "sensitivities",

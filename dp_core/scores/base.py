@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from dp_core.domain import Clique
 from dp_core.marginals import Marginal
 from dp_core.privacy import Neighbours
+
+MOST = 2**62
+"""Scores have at most this size, which leaves room for noise in 64 bits."""
 
 Bounds = tuple[int, int, int]
 """Largest change of an entry, L1 and squared L2 sensitivity of all entries."""
@@ -70,3 +73,10 @@ def whole(document: Mapping[str, Any], key: str, *, least: int = 0) -> int:
     if type(value) is not int or value < least:
         raise ValueError(f"A statistic's {key!r} is a whole number of at least {least}.")
     return value
+
+
+def saturated(values: Iterable[int]) -> NDArray[np.int64]:
+    """Return whole numbers as 64-bit ones; what does not fit becomes the largest that may be."""
+    # privacy: a minimum and a maximum bring no two values further apart, and an overflow or an
+    # error would tell of the data.
+    return np.array([min(max(int(value), -MOST), MOST) for value in values], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Statistics of counting queries: their counts."""
+"""Statistics of counting queries: their counts, and how far they are from public answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dp_core.domain import Clique
 from dp_core.marginals import Marginal
 from dp_core.privacy import Neighbours
 from dp_core.queries import Queries, queries_from_json
-from dp_core.scores.base import Bounds
+from dp_core.scores.base import Bounds, alike, saturated, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,67 @@ class QueryCounts:
         # privacy: the queries themselves are read, and what they say of themselves is proven.
         queries = queries_from_json(document["queries"])
         return 1, queries.l1(neighbours), queries.l2_squared(neighbours)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QueryDistance:
+    """How far each query's count is from a public answer, in units of 1/grid record.
+
+    Entry i is |grid * count_i - answers_i|. Chosen by in MWEM (Hardt, Ligett & McSherry 2012,
+    Figure 1), where the answers are those of the present approximation.
+
+    Attributes:
+        queries: What is counted.
+        answers: Public, shape (length,), in units of 1/grid record.
+        grid: Parts of a record in which answers are given, at least 1.
+    """
+
+    queries: Queries
+    answers: NDArray[np.int64]
+    grid: int
+
+    def __post_init__(self) -> None:
+        _check_shapes(self.queries, self.answers)
+        if self.grid < 1:
+            raise ValueError(f"A grid has at least one part in a record, got {self.grid}.")
+
+    @property
+    def length(self) -> int:
+        return self.queries.length
+
+    @property
+    def cliques(self) -> tuple[Clique, ...]:
+        return self.queries.cliques
+
+    def largest_change(self, neighbours: Neighbours) -> int:  # noqa: ARG002
+        """`grid`, under either relation.
+
+        A row is counted by a query or not. So one row more or less changes its count by 0 or 1, and
+        so does a row replaced, which takes away 0 or 1 and adds 0 or 1. The answer is public and
+        the same for both files, and ||x| - |y|| <= |x - y|.
+        """
+        return self.grid
+
+    def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
+        # privacy: whole numbers of any size; no float and no overflow.
+        exact = _exact(self.queries, counts).tolist()
+        return saturated(
+            abs(self.grid * count - answer)
+            for count, answer in zip(exact, self.answers.tolist(), strict=True)
+        )
+
+    def to_json(self) -> dict[str, object]:
+        return {"name": "query-distance", "length": self.length, "grid": int(self.grid)}
+
+    @staticmethod
+    def required(document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:  # noqa: ARG004
+        return alike(whole(document, "grid", least=1), document)
+
+
+def _check_shapes(queries: Queries, *vectors: NDArray[np.int64]) -> None:
+    for vector in vectors:
+        if vector.shape != (queries.length,) or vector.dtype != np.int64:
+            raise ValueError(f"{queries.length} queries need as many 64-bit whole numbers.")
 
 
 def _exact(queries: Queries, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:

@@ -8,11 +8,12 @@ from typing import Any
 from dp_core.privacy import Neighbours
 from dp_core.scores.base import Bounds, Statistic
 from dp_core.scores.indif import InDif
-from dp_core.scores.queries import QueryCounts
+from dp_core.scores.queries import QueryCounts, QueryDistance
 
 _BY_NAME: Mapping[str, type[Statistic]] = {
     "indif": InDif,
     "query-counts": QueryCounts,
+    "query-distance": QueryDistance,
 }
 
 VETTED: tuple[type, ...] = tuple(_BY_NAME.values())

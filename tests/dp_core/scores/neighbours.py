@@ -1,0 +1,77 @@
+"""What tests of statistics share: exact tables of small files, and all neighbours of a file."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import numpy as np
+
+from dp_core.domain import Domain
+from dp_core.marginals import Marginal
+from dp_core.scores import required, sensitivities
+
+RELATIONS = ("add-remove", "replace-one")
+
+
+def marginals(table, columns, cliques):
+    """Return the exact marginals of a file, given by its table over all columns."""
+    found = {}
+    for clique in cliques:
+        others = tuple(axis for axis, name in enumerate(columns) if name not in clique)
+        left = [name for name in columns if name in clique]
+        counts = np.transpose(table.sum(axis=others), [left.index(name) for name in clique])
+        counts = np.asarray(counts, dtype=np.int64)
+        found[clique] = Marginal(Domain(clique, counts.shape), counts)
+    return found
+
+
+def values(statistic, table, columns):
+    """Return a statistic's entries on a file, given by its table over all columns."""
+    return statistic.compute(marginals(np.asarray(table), columns, statistic.cliques))
+
+
+def neighbours_of(table, relation):
+    """Yield all neighbours of a file with as many rows (replaced) or one more (added)."""
+    table = np.asarray(table)
+    for cell in np.ndindex(table.shape):
+        added = table.copy()
+        added[cell] += 1
+        if relation == "add-remove":
+            yield added
+            continue
+        for other in map(tuple, np.argwhere(table)):
+            if other != cell:
+                replaced = added.copy()
+                replaced[other] -= 1
+                yield replaced
+
+
+def furthest(statistic, tables, columns, relation):
+    """Return the largest change of an entry from any of some files to a neighbour of it."""
+    far = 0
+    for table in tables:
+        before = values(statistic, table, columns)
+        for other in neighbours_of(table, relation):
+            far = max(far, int(np.abs(values(statistic, other, columns) - before).max()))
+    return far
+
+
+def all_tables(shape, rows):
+    """Yield every file of so many rows over a domain, as a table."""
+    cells = list(np.ndindex(*shape))
+    for chosen in itertools.combinations_with_replacement(cells, rows):
+        table = np.zeros(shape, dtype=np.int64)
+        for cell in chosen:
+            table[cell] += 1
+        yield table
+
+
+def says_what_it_needs(statistic, relations=RELATIONS):
+    """Assert that a receipt's words lead to the sensitivities that the statistic has."""
+    document = json.loads(json.dumps(statistic.to_json()))
+    for relation in relations:
+        assert required(document, relation) == (
+            statistic.largest_change(relation),
+            *sensitivities(statistic, relation),
+        )

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dp_core.queries import Cells, Parities
+from dp_core.scores import QueryCounts, QueryDistance, required
+from tests.dp_core.scores.neighbours import (
+    RELATIONS,
+    all_tables,
+    furthest,
+    neighbours_of,
+    says_what_it_needs,
+    values,
+)
+
+COLUMNS = ("0", "1", "2")
+ALL = tuple(clique for size in range(4) for clique in itertools.combinations(COLUMNS, size))
+PARITIES = Parities(ALL[1:7])
+CELLS = Cells((("0", "1"), ("0", "1"), ("2",)), ((0, 1), (1, 1), (1,)))
+TABLE_C = np.array([10, 20, 30, 5, 8, 12, 6, 9]).reshape(2, 2, 2)
+files = st.lists(st.integers(0, 9), min_size=8, max_size=8).map(
+    lambda cells: np.array(cells).reshape(2, 2, 2)
+)
+
+
+def change(statistic, before, after):
+    return np.abs(values(statistic, after, COLUMNS) - values(statistic, before, COLUMNS))
+
+
+@pytest.mark.parametrize("queries", [PARITIES, CELLS, Parities(ALL)])
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_a_row_moves_all_counts_together_by_their_bound_and_no_more(queries, relation):
+    statistic = QueryCounts(queries)
+    far = max(
+        int(change(statistic, TABLE_C, other).sum()) for other in neighbours_of(TABLE_C, relation)
+    )
+    assert far == statistic.l1(relation) == statistic.l2_squared(relation)
+
+
+def test_counts_are_those_of_the_queries():
+    assert values(QueryCounts(CELLS), TABLE_C, COLUMNS).tolist() == [35, 15, 46]
+    assert values(QueryCounts(PARITIES), TABLE_C, COLUMNS).tolist() == [65, 50, 54, 45, 61, 32]
+
+
+# -- distance from public answers
+
+
+@given(table=files, answers=st.lists(st.integers(-900, 900), min_size=3, max_size=3))
+def test_a_distance_is_that_of_the_count_from_the_answer(table, answers):
+    statistic = QueryDistance(CELLS, np.array(answers), 16)
+    counts = values(QueryCounts(CELLS), table, COLUMNS)
+    expected = np.abs(16 * counts - answers)
+    assert values(statistic, table, COLUMNS).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("queries", [PARITIES, CELLS])
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_a_row_moves_a_distance_by_one_grid_and_no_more(queries, relation):
+    statistic = QueryDistance(queries, np.full(queries.length, 3), 8)
+    tables = all_tables((2, 2, 2), 2)
+    assert furthest(statistic, tables, COLUMNS, relation) == 8
+    assert statistic.largest_change(relation) == 8
+
+
+def test_a_distance_that_does_not_fit_is_the_largest_there_is():
+    statistic = QueryDistance(CELLS, np.array([-(2**63), 0, 2**63 - 1]), 2**40)
+    found = values(statistic, TABLE_C * 2**30, COLUMNS)
+    assert found.tolist() == [2**62, 2**62, 2**62]
+
+
+# -- what a receipt says
+
+
+@pytest.mark.parametrize("queries", [PARITIES, CELLS])
+@pytest.mark.parametrize("twice", [QueryCounts, lambda q: QueryDistance(q, np.arange(q.length), 8)])
+def test_sensitivities_follow_from_what_a_receipt_says(queries, twice):
+    says_what_it_needs(twice(queries))
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"name": "unknown", "length": 3},
+        {"name": "query-distance", "length": 3, "grid": 0},
+        {"name": "query-distance", "length": -3, "grid": 1},
+        {"name": "query-distance", "length": 3, "grid": 0.5},
+        {"name": "query-distance", "length": 3, "grid": True},
+        {
+            "name": "query-counts",
+            "queries": {"name": "cells", "cliques": [["a"]], "cells": [["0"]]},
+        },
+    ],
+)
+def test_what_no_statistic_says_is_refused(document):
+    with pytest.raises(ValueError, match=r"whole number|proven|clique|cell"):
+        required(document, "add-remove")
+
+
+def test_answers_that_are_not_whole_or_not_as_many_are_refused():
+    for answers in (np.zeros(3), np.zeros(2, dtype=np.int64)):
+        with pytest.raises(ValueError, match=r"whole numbers"):
+            QueryDistance(CELLS, answers, 1)
+    with pytest.raises(ValueError, match="grid"):
+        QueryDistance(CELLS, np.zeros(3, dtype=np.int64), 0)
