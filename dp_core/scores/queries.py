@@ -78,8 +78,8 @@ class QueryDistance:
 
     def __post_init__(self) -> None:
         _check_shapes(self.queries, self.answers)
-        if self.grid < 1:
-            raise ValueError(f"A grid has at least one part in a record, got {self.grid}.")
+        if not isinstance(self.grid, int | np.integer) or self.grid < 1:
+            raise ValueError(f"A grid is a whole number of at least 1, got {self.grid}.")
 
     @property
     def length(self) -> int:
@@ -96,13 +96,14 @@ class QueryDistance:
         so does a row replaced, which takes away 0 or 1 and adds 0 or 1. The answer is public and
         the same for both files, and ||x| - |y|| <= |x - y|.
         """
-        return self.grid
+        return int(self.grid)
 
     def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
         # privacy: whole numbers of any size; no float and no overflow.
         exact = _exact(self.queries, counts).tolist()
+        grid = int(self.grid)
         return saturated(
-            abs(self.grid * count - answer)
+            abs(grid * count - answer)
             for count, answer in zip(exact, self.answers.tolist(), strict=True)
         )
 

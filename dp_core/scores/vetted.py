@@ -9,11 +9,13 @@ from dp_core.privacy import Neighbours
 from dp_core.scores.base import Bounds, Statistic
 from dp_core.scores.indif import InDif
 from dp_core.scores.queries import QueryCounts, QueryDistance
+from dp_core.scores.table_distance import TableDistance
 
 _BY_NAME: Mapping[str, type[Statistic]] = {
     "indif": InDif,
     "query-counts": QueryCounts,
     "query-distance": QueryDistance,
+    "table-distance": TableDistance,
 }
 
 VETTED: tuple[type, ...] = tuple(_BY_NAME.values())

@@ -107,3 +107,5 @@ def test_answers_that_are_not_whole_or_not_as_many_are_refused():
             QueryDistance(CELLS, answers, 1)
     with pytest.raises(ValueError, match="grid"):
         QueryDistance(CELLS, np.zeros(3, dtype=np.int64), 0)
+    with pytest.raises(ValueError, match="grid"):
+        QueryDistance(CELLS, np.zeros(3, dtype=np.int64), 1.5)
