@@ -103,9 +103,7 @@ def acquire(rows: Rows, release: str, holder: Holder) -> Lease:
 
 def require(rows: Rows, lease: Lease) -> None:
     """Raise StageFailed unless this holder is the last one; an expired lease is still its own."""
-    found = _find(rows, lease.release)
-    # Not the fence alone: it can come again where the table was restored from a backup.
-    if found is None or (found.fence, found.holder) != (lease.fence, _text(lease.holder)):
+    if not _is_held(rows, lease):
         raise StageFailed(
             f"Another process took over release {lease.release!r} while this one did not answer;"
             f" nothing more is done here. `dp-release status {lease.release}` shows where it is."
@@ -124,8 +122,7 @@ def renew(rows: Rows, lease: Lease) -> None:
 
 def give_up(rows: Rows, lease: Lease) -> None:
     """Let the next holder come at once; a lease that another took over is left alone."""
-    found = _find(rows, lease.release)
-    if found is not None and found.fence == lease.fence:
+    if _is_held(rows, lease):
         _set_expiry(rows, lease, 0)
 
 
@@ -149,6 +146,13 @@ def ends(rows: Rows, release: str) -> str | None:
 def _find(rows: Rows, release: str) -> Any:
     query = sa.select(LEASES).where(LEASES.c.release == release)
     return rows.connection.execute(query).first()
+
+
+def _is_held(rows: Rows, lease: Lease) -> bool:
+    """Return whether nobody took over a lease."""
+    found = _find(rows, lease.release)
+    # Not the fence alone: it can come again where the table was restored from a backup.
+    return found is not None and (found.fence, found.holder) == (lease.fence, _text(lease.holder))
 
 
 def _set_expiry(rows: Rows, lease: Lease, expires: int) -> None:

@@ -189,6 +189,18 @@ def test_a_late_holder_that_ends_leaves_the_lease_of_the_next_one_alone(ledger, 
     assert ledger.holder("first") is None
 
 
+def test_a_lease_of_the_same_fence_that_another_holds_is_left_alone(ledger, file):
+    """A table that was restored from a backup gives a fence a second time."""
+    with ledger.hold("first", "this home") as hold:
+        other = json.loads(value_of(file, "holder")) | {"host": "elsewhere"}
+        change(file, "UPDATE leases SET holder = ?", json.dumps(other))
+        with pytest.raises(StageFailed, match="Another process took over"):
+            hold.require()
+        ends = value_of(file, "expires")
+    assert value_of(file, "expires") == ends > 0
+    assert ledger.holder("first").host == "elsewhere"
+
+
 def test_a_lease_is_renewed_while_its_holder_lives(ledger, file, monkeypatch):
     monkeypatch.setattr(leases, "LIFETIME_MS", 40)
     renewed = threading.Event()
