@@ -33,9 +33,12 @@ def note_head(at: Path, ledger: Ledger, url: str) -> None:
         url: Where the ledger is.
     """
     notes, last, name = _notes(at), ledger.head(), ledger.identity()
+    note = {"position": last.position, "link": last.link, "place": _place(url)}
+    if notes.get(name) == note:
+        return
     if notes.get(name, {}).get("position", 0) > last.position:
         return  # another release of this home noted more meanwhile
-    notes[name] = {"position": last.position, "link": last.link, "place": _place(url)}
+    notes[name] = note
     # Several releases of a home may note at once.
     temporary = at / f"{HEAD}.{os.getpid()}"
     # What a killed process left is cleared away. It may be what another is just writing: that one

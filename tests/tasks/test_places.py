@@ -94,6 +94,19 @@ def test_the_note_of_the_head_is_one_file_however_often_it_is_written(home):
     assert (home / "ledger.head").stat().st_mode & 0o777 == 0o600
 
 
+def test_a_head_that_is_noted_already_is_not_written_again(home):
+    ledger = open_ledger(home)
+
+    def written():
+        note_head(home, ledger, ledger_url(home))
+        return (home / "ledger.head").stat().st_ino
+
+    first = written()
+    assert written() == first
+    open_town(ledger)
+    assert written() != first
+
+
 def test_a_home_has_one_identifier_for_good_and_another_home_another(home, tmp_path):
     first = home_id(home)
     assert home_id(home) == first != home_id(tmp_path / "other")
