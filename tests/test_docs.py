@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 from dp_core import registry
+from dp_core.accounting.curves import zcdp_epsilon, zcdp_limit
 from dp_core.ledger.receipts import KINDS
 from dp_core.presets import PRESETS
 from dp_core.scores import VETTED
@@ -80,6 +82,20 @@ def test_the_tests_that_the_ledger_s_page_names_are_there():
     ]
     assert missing == []
     assert len(named) > 20
+
+
+def test_what_many_releases_cost_is_what_the_code_counts():
+    counts, deltas = (10, 100, 1_000, 10_000), (Fraction(1, 10**9), Fraction(1, 10**6))
+    times = []
+    for delta in deltas:
+        one = zcdp_limit(Fraction(1), delta)
+        found = [float(zcdp_epsilon(count * one, delta)) for count in counts]
+        times.append(", ".join(f"{each:.1f}" if each < 10 else f"{each:.0f}" for each in found))
+        assert 11.5 < found[1] < 13.5
+    said = "{} times one (Gaussian, each of epsilon 1 at delta 1e-9; at 1e-6: {})".format(*times)
+    assert said in (DOCS / "ledger.md").read_text(encoding="utf-8")
+    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    assert "a hundred equal releases cost about twelve times one, not a hundred times" in readme
 
 
 def test_the_ledger_s_page_names_every_kind_of_entry_and_no_other():
