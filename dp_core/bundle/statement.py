@@ -336,11 +336,21 @@ def over_all(total: Total) -> str:
         f"Whoever is in several releases of account {total.account} is protected by their sum:"
         f" epsilon at most {float(total.epsilon):.6g}, delta at most {float(total.delta):.3g}"
     )
-    raised = [day for day, kind, *_ in total.changed if kind == "raise"]
+    raised = [day.isoformat() for day, kind, *_ in total.changed if kind == "raise"]
     if raised:
-        days = ", ".join(day.isoformat() for day in raised)
-        sentence += f", a total that was raised on {days} and may be raised again"
-    return sentence + "."
+        sentence += f", a total that was raised on {', '.join(raised)} and may be raised again"
+    sentence += "."
+    restated = [
+        f"{day.isoformat()} (from then on by {composition} composition)"
+        for day, kind, composition, *_ in total.changed
+        if kind == "restate"
+    ]
+    if restated:
+        sentence += (
+            f" How they add up was restated for all of them on {', '.join(restated)}; whoever did"
+            " so is trusted not to have decided it by looking at what was released."
+        )
+    return sentence
 
 
 def total_json(total: Total) -> dict[str, object]:

@@ -70,7 +70,10 @@ def with_parent(published: Published) -> Published:
         delta=Fraction(1, 10**4),
         own_delta=Fraction(0),
         opened=first.opened,
-        changed=((first.opened, "raise", "basic", Fraction(3), Fraction(1, 10**4)),),
+        changed=tuple(
+            (first.opened, kind, "basic", Fraction(3), Fraction(1, 10**4))
+            for kind in ("raise", "restate")
+        ),
     )
     totals = (first, above)
     end = published.receipts[-1]

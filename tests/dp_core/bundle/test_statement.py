@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import json
 import math
@@ -14,11 +15,13 @@ from dp_core.bundle.statement import (
     exact,
     file_record,
     in_words,
+    over_all,
     plain,
     render,
     statement,
 )
 from dp_core.canonical import digest
+from dp_core.ledger.places import Total
 from dp_core.privacy import Privacy
 
 
@@ -109,6 +112,34 @@ def test_words_state_the_factor_and_the_exception():
     assert "one row replaced" in words
     assert "e^1000" in words
     assert "apart from a probability of 0.001" in words
+
+
+def test_words_about_all_releases_state_every_change_of_the_total():
+    days = [datetime.date(2026, 1, day) for day in (1, 2, 3, 4)]
+    total = Total(
+        account="town",
+        composition="basic",
+        epsilon=Fraction(3),
+        delta=Fraction(1, 10**5),
+        own_delta=Fraction(0),
+        opened=days[0],
+    )
+    plain_words = over_all(total)
+    assert plain_words.endswith(
+        "account town is protected by their sum: epsilon at most 3, delta at most 1e-05."
+    )
+    held = Fraction(3), Fraction(1, 10**5)
+    raised = (days[1], "raise", "basic", *held)
+    words = over_all(dataclasses.replace(total, changed=(raised,)))
+    assert words == (
+        f"{plain_words[:-1]}, a total that was raised on 2026-01-02 and may be raised again."
+    )
+    restated = (days[2], "restate", "zcdp", *held), (days[3], "restate", "basic", *held)
+    words = over_all(dataclasses.replace(total, changed=restated))
+    assert words.startswith(f"{plain_words} How they add up was restated for all of them on")
+    assert "2026-01-03 (from then on by zcdp composition), 2026-01-04 (from then on by b" in words
+    both = over_all(dataclasses.replace(total, changed=(raised, *restated)))
+    assert "raised on 2026-01-02 and may be raised again. How they add up was restated" in both
 
 
 def test_shared_sets_are_said_to_miss_the_common_noise(make):
