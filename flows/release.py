@@ -128,7 +128,8 @@ def carry_out(
         except BadInput as error:
             if give_back(run) and isinstance(error, SchemaViolation):
                 raise SchemaViolation(
-                    f"{error.message} Nothing was spent; exact counts are in {run.folder.internal}."
+                    f"{error.message} Nothing was spent; exact counts are in"
+                    f" {run.folder.internal_name}."
                 ) from None
             raise
         finally:

@@ -68,7 +68,8 @@ def _attempt(name: str, work: Work, run: Run) -> ReleaseError | None:
         _keep_detail(name, run, traceback.format_exc())
         return StageFailed(
             f"Stage {name!r} of release {run.spec.release!r} failed ({type(error).__name__});"
-            f" the detail, which may be confidential, is in {run.folder.internal / 'failure.txt'}."
+            " the detail, which may be confidential, is in"
+            f" {run.folder.internal_name / 'failure.txt'}."
             f" When the cause is mended, `dp-release resume {run.spec.release}` goes on from there."
         )
     return None

@@ -140,6 +140,12 @@ class RunFolder:
         return path
 
     @property
+    def internal_name(self) -> Path:
+        """The internal folder as people are told of it: by the short name, if that leads there."""
+        short = self.path / "internal"
+        return short if short.resolve() == self.internal.resolve() else self.internal
+
+    @property
     def noisy(self) -> Path:
         """Where noisy results are kept."""
         return self.public / "noisy"

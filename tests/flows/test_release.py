@@ -403,8 +403,11 @@ def test_synthetic_rows_are_near_the_data_when_epsilon_is_large(project):
 def test_receipts_do_not_tell_that_an_earlier_attempt_broke_the_schema(project):
     """Whether the file was valid at first is an answer about it, outside epsilon."""
     (project.folder / "town.csv").write_text(as_csv([*survey(), ["i", *["?"] * 5]]))
-    with pytest.raises(BadInput, match="Nothing was spent"):
+    with pytest.raises(BadInput, match="Nothing was spent") as stopped:
         project.release()
+    folder = project.run_folder / "internal"
+    assert stopped.value.message.endswith(f"exact counts are in {folder}.")
+    assert (folder / "validation.json").is_file()
     (project.folder / "town.csv").write_text(as_csv(survey()))
     project.release()
 
