@@ -7,6 +7,7 @@ statistic is to add a proof here and an audit in `tests/distributions`.
 from dp_core.scores.base import Statistic
 from dp_core.scores.indif import InDif
 from dp_core.scores.queries import QueryCounts, QueryDistance
+from dp_core.scores.r_score import RScore
 from dp_core.scores.table_distance import TableDistance
 from dp_core.scores.vetted import VETTED, required, sensitivities
 
@@ -15,6 +16,7 @@ __all__ = [
     "InDif",
     "QueryCounts",
     "QueryDistance",
+    "RScore",
     "Statistic",
     "TableDistance",
     "required",

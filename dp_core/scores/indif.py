@@ -46,20 +46,9 @@ class InDif:
         return 4 if neighbours == "add-remove" else 7
 
     def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
-        # privacy: whole numbers throughout; a float sum would not have the proven sensitivity.
-        values = np.zeros(len(self.pairs), dtype=np.int64)
-        for index, pair in enumerate(self.pairs):
-            table = counts[pair].counts
-            n = int(table.sum())
-            if n == 0:
-                continue
-            # n |M_ab - M_a M_b / n| is whole, and at most 2 n^2 in sum: it fits below 2^31 rows.
-            if n >= 2**31:
-                table = table.astype(object)
-            product = np.multiply.outer(table.sum(axis=1), table.sum(axis=0))
-            scaled = int(np.abs(n * table - product).sum())
-            values[index] = (2 * scaled + n) // (2 * n)
-        return values
+        return np.array(
+            [from_independence(counts[pair].counts) for pair in self.pairs], dtype=np.int64
+        )
 
     def to_json(self) -> dict[str, object]:
         return {"name": "indif", "length": self.length}
@@ -67,3 +56,20 @@ class InDif:
     @staticmethod
     def required(document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
         return alike(InDif(()).largest_change(neighbours), document)
+
+
+def from_independence(table: NDArray[np.int64]) -> int:
+    """Return |M_ab - M_a M_b / n|_1 of a table with two axes, rounded; 0 if it is empty.
+
+    Confidential.
+    """
+    # privacy: whole numbers throughout; a float sum would not have the proven sensitivity.
+    n = int(table.sum())
+    if n == 0:
+        return 0
+    # n |M_ab - M_a M_b / n| is whole, and at most 2 n^2 in sum: it fits below 2^31 rows.
+    if n >= 2**31:
+        table = table.astype(object)
+    product = np.multiply.outer(table.sum(axis=1), table.sum(axis=0))
+    scaled = int(np.abs(n * table - product).sum())
+    return (2 * scaled + n) // (2 * n)

@@ -9,6 +9,7 @@ from dp_core.privacy import Neighbours
 from dp_core.scores.base import Bounds, Statistic
 from dp_core.scores.indif import InDif
 from dp_core.scores.queries import QueryCounts, QueryDistance
+from dp_core.scores.r_score import RScore
 from dp_core.scores.table_distance import TableDistance
 
 _BY_NAME: Mapping[str, type[Statistic]] = {
@@ -16,6 +17,7 @@ _BY_NAME: Mapping[str, type[Statistic]] = {
     "query-counts": QueryCounts,
     "query-distance": QueryDistance,
     "table-distance": TableDistance,
+    "r-score": RScore,
 }
 
 VETTED: tuple[type, ...] = tuple(_BY_NAME.values())
