@@ -6,7 +6,7 @@ statistic is to add a proof here and an audit in `tests/distributions`.
 
 from dp_core.scores.base import Statistic
 from dp_core.scores.indif import InDif
-from dp_core.scores.queries import QueryCounts, QueryDistance
+from dp_core.scores.queries import QueryCounts, QueryDistance, SignedQueries
 from dp_core.scores.r_score import RScore
 from dp_core.scores.table_distance import TableDistance
 from dp_core.scores.vetted import VETTED, required, sensitivities
@@ -17,6 +17,7 @@ __all__ = [
     "QueryCounts",
     "QueryDistance",
     "RScore",
+    "SignedQueries",
     "Statistic",
     "TableDistance",
     "required",

@@ -1,4 +1,4 @@
-"""Statistics of counting queries: their counts, and how far they are from public answers."""
+"""Statistics of counting queries: their counts, how far they are from public answers, payoffs."""
 
 from __future__ import annotations
 
@@ -113,6 +113,68 @@ class QueryDistance:
     @staticmethod
     def required(document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:  # noqa: ARG004
         return alike(whole(document, "grid", least=1), document)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SignedQueries:
+    """Multiples of each query's count, with a sign, less a public number.
+
+    Entry i is signs_i * factor * count_i - offsets_i. The payoffs of DualQuery (Gaboardi et al.
+    2014, Algorithm 1), where each query is there with its complement, of the other sign.
+
+    Attributes:
+        queries: What is counted.
+        factor: Common multiple, at least 1.
+        offsets: Public, shape (length,).
+        signs: 1, 0 or -1, shape (length,).
+    """
+
+    queries: Queries
+    factor: int
+    offsets: NDArray[np.int64]
+    signs: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        _check_shapes(self.queries, self.offsets, self.signs)
+        if not isinstance(self.factor, int | np.integer) or self.factor < 1:
+            raise ValueError(f"A factor is a whole number of at least 1, got {self.factor}.")
+        # privacy: a sign of 2 would be a factor twice as large as the one that is stated.
+        if not np.isin(self.signs, (-1, 0, 1)).all():
+            raise ValueError("Signs are 1, 0 or -1.")
+
+    @property
+    def length(self) -> int:
+        return self.queries.length
+
+    @property
+    def cliques(self) -> tuple[Clique, ...]:
+        return self.queries.cliques
+
+    def largest_change(self, neighbours: Neighbours) -> int:  # noqa: ARG002
+        """`factor`, under either relation.
+
+        A row is counted by a query or not, so one row more or less, or replaced, changes its count
+        by 0 or 1 (see `QueryDistance`), and the entry by 0 or `factor`: offsets are public and the
+        same for both files.
+        """
+        return int(self.factor)
+
+    def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
+        exact = _exact(self.queries, counts).tolist()
+        factor = int(self.factor)
+        return saturated(
+            sign * factor * count - offset
+            for count, sign, offset in zip(
+                exact, self.signs.tolist(), self.offsets.tolist(), strict=True
+            )
+        )
+
+    def to_json(self) -> dict[str, object]:
+        return {"name": "signed-queries", "length": self.length, "factor": int(self.factor)}
+
+    @staticmethod
+    def required(document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:  # noqa: ARG004
+        return alike(whole(document, "factor", least=1), document)
 
 
 def _check_shapes(queries: Queries, *vectors: NDArray[np.int64]) -> None:

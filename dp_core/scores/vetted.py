@@ -8,7 +8,7 @@ from typing import Any
 from dp_core.privacy import Neighbours
 from dp_core.scores.base import Bounds, Statistic
 from dp_core.scores.indif import InDif
-from dp_core.scores.queries import QueryCounts, QueryDistance
+from dp_core.scores.queries import QueryCounts, QueryDistance, SignedQueries
 from dp_core.scores.r_score import RScore
 from dp_core.scores.table_distance import TableDistance
 
@@ -18,6 +18,7 @@ _BY_NAME: Mapping[str, type[Statistic]] = {
     "query-distance": QueryDistance,
     "table-distance": TableDistance,
     "r-score": RScore,
+    "signed-queries": SignedQueries,
 }
 
 VETTED: tuple[type, ...] = tuple(_BY_NAME.values())

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_core.queries import Cells, Parities
-from dp_core.scores import QueryCounts, QueryDistance, required
+from dp_core.scores import QueryCounts, QueryDistance, SignedQueries, required
 from tests.dp_core.scores.neighbours import (
     RELATIONS,
     all_tables,
@@ -73,13 +73,54 @@ def test_a_distance_that_does_not_fit_is_the_largest_there_is():
     assert found.tolist() == [2**62, 2**62, 2**62]
 
 
+# -- signed multiples
+
+
+def signed(factor=6, signs=(1, -1, 0), offsets=(5, -7, 0)):
+    return SignedQueries(CELLS, factor, np.array(offsets), np.array(signs))
+
+
+@given(table=files)
+def test_a_signed_multiple_is_that_of_the_count_less_the_offset(table):
+    first, second, _ = values(QueryCounts(CELLS), table, COLUMNS).tolist()
+    assert values(signed(), table, COLUMNS).tolist() == [6 * first - 5, 7 - 6 * second, 0]
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_a_row_moves_a_signed_multiple_by_its_factor_and_no_more(relation):
+    assert furthest(signed(), all_tables((2, 2, 2), 2), COLUMNS, relation) == 6
+    assert signed().largest_change(relation) == 6
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: signed(signs=(1, 2, 0)),
+        lambda: signed(factor=0),
+        lambda: signed(factor=0.5),
+        lambda: signed(offsets=(0, 0)),
+        lambda: signed(signs=(1.0, 1.0, 1.0)),
+    ],
+)
+def test_signs_and_factors_that_would_understate_the_change_are_refused(make):
+    with pytest.raises(ValueError, match=r"[Ss]igns|factor|whole"):
+        make()
+
+
 # -- what a receipt says
 
 
 @pytest.mark.parametrize("queries", [PARITIES, CELLS])
-@pytest.mark.parametrize("twice", [QueryCounts, lambda q: QueryDistance(q, np.arange(q.length), 8)])
-def test_sensitivities_follow_from_what_a_receipt_says(queries, twice):
-    says_what_it_needs(twice(queries))
+@pytest.mark.parametrize(
+    "make",
+    [
+        QueryCounts,
+        lambda q: QueryDistance(q, np.arange(q.length), 8),
+        lambda q: SignedQueries(q, 3, np.arange(q.length), np.ones(q.length, dtype=np.int64)),
+    ],
+)
+def test_sensitivities_follow_from_what_a_receipt_says(queries, make):
+    says_what_it_needs(make(queries))
 
 
 @pytest.mark.parametrize(
@@ -90,6 +131,7 @@ def test_sensitivities_follow_from_what_a_receipt_says(queries, twice):
         {"name": "query-distance", "length": -3, "grid": 1},
         {"name": "query-distance", "length": 3, "grid": 0.5},
         {"name": "query-distance", "length": 3, "grid": True},
+        {"name": "signed-queries", "length": 3, "factor": 0},
         {
             "name": "query-counts",
             "queries": {"name": "cells", "cliques": [["a"]], "cells": [["0"]]},
