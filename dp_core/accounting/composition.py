@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -209,15 +209,16 @@ class Terms:
             - `pure`: an event of epsilon e has rho at most e^2/2, and the squares sum to at most
               the square of the sum: all in one event is the worst case.
 
-            No own delta is promised. The release's delta is what its own statement is converted
-            at; the account converts the same events itself, once, at its own delta. None of today's
-            mechanisms fails with a probability of its own; the ledger refuses a charge of one that
-            does, and `spent` does so once more.
+            The own delta is what the release set aside for thresholds, of which the account has a
+            part by itself: the events are then d-approximate zCDP with d the sum of these (Bun &
+            Steinke 2016, section 8), and both sums are filtered (Whitehouse et al. 2023). The rest
+            of the release's delta is what its own statement is converted at, and no cost here: the
+            account converts the same events itself, once, at its own delta.
         """
         if self.is_basic:
             return Amount(epsilon, delta)
         rho = currency.limit**2 / 2 if currency.kind == "pure" else currency.limit
-        return Amount(rho, Fraction(0))
+        return Amount(rho, currency.own_delta)
 
     def spent(
         self, tally: Tally, currency: Currency, epsilon: Fraction, delta: Fraction, *, seen: bool
@@ -235,7 +236,7 @@ class Terms:
             ValueError: if the charges come to more than was promised.
 
         Privacy:
-            Basic, pure epsilon: exactly the charges. On a curve, stopping after a result was seen
+            Basic, pure epsilon: exactly the charges, with their own deltas. On a curve, stopping after a result was seen
             returns nothing: the epsilon of what was charged holds for a total fixed beforehand,
             not for one chosen by looking, which can fail with a multiple of delta (Rogers, Roth,
             Ullman & Vadhan 2016: a filter is no odometer).
@@ -253,13 +254,15 @@ class Terms:
             raise ValueError("The charges of a release come to more than its plan's total.")
         if not tally.charges:
             return whole if seen else NOTHING
+        if tally.own_delta > currency.own_delta:
+            raise ValueError("The events of a release fail with more than was promised for it.")
         if not self.is_basic:
             least = tally.rho - Fraction(tally.charges, RHO_UNITS)
-            if least > whole.main or tally.own_delta > whole.delta:
+            if least > whole.main:
                 raise ValueError("The events of a release come to more than was promised for it.")
             return Amount(min(tally.rho, whole.main), tally.own_delta)
         if currency.kind == "pure":
-            return Amount(tally.cost, Fraction(0))
+            return Amount(tally.cost, tally.own_delta)
         if seen or tally.cost == currency.limit:
             return whole
         return Amount(min(epsilon, currency.epsilon(tally.cost, delta)), delta)
@@ -275,12 +278,20 @@ class Terms:
         return amount.main if self.is_basic else zcdp_epsilon(amount.main, self.conversion_delta)
 
 
-def of_kind(kind: Kind, delta: Fraction) -> Callable[[Fraction], Currency | None]:
-    """Return the function from a release's epsilon to its currency, where the kind is fixed."""
+def of_kind(
+    kind: Kind, delta: Fraction, own_delta: Fraction = Fraction(0)
+) -> Callable[[Fraction], Currency | None]:
+    """Return the function from a release's epsilon to its currency, where the kind is fixed.
+
+    Args:
+        kind: Of the currency.
+        delta: Of the release.
+        own_delta: Part of it that is set aside for thresholds.
+    """
 
     def currency_of(epsilon: Fraction) -> Currency | None:
-        limit = largest_limit(kind, epsilon, delta)
-        return Currency(kind, limit) if limit > 0 else None
+        limit = largest_limit(kind, epsilon, delta - own_delta)
+        return Currency(kind, limit, own_delta) if limit > 0 else None
 
     return currency_of
 
@@ -350,11 +361,11 @@ def most_sets(terms: Terms, left: Amount, asked: Currency, delta: Fraction, sets
     if asked.kind == "pure":
 
         def fits(count: int) -> bool:
-            part = Currency("pure", asked.limit * count / sets)
+            part = replace(asked, limit=asked.limit * count / sets)
             return terms.promised(part, part.limit, delta).within(left)
 
         return next((count for count in range(sets, 0, -1) if fits(count)), 0)
-    currency_of = of_kind(asked.kind, delta)
+    currency_of = of_kind(asked.kind, delta, asked.own_delta)
     epsilon = largest_epsilon(terms, left, delta, currency_of)
     fitting = currency_of(epsilon) if epsilon > 0 else None
     return 0 if fitting is None else min(sets, int(sets * fitting.limit // asked.limit))

@@ -26,7 +26,8 @@ from dp_core.accounting.curves import (
     zcdp_epsilon,
     zcdp_limit,
 )
-from dp_core.accounting.events import Event, GaussianEvent, LaplaceEvent
+from dp_core.accounting.events import Event, GaussianEvent, LaplaceEvent, StabilityEvent
+from dp_core.accounting.thresholds import threshold_for
 from dp_core.privacy import Noise
 
 Kind = Literal["pure", "zcdp", "gaussian"]
@@ -120,6 +121,36 @@ class Currency:
             variance += SMOOTHING
         return GaussianEvent(_root_at_least(variance), l2_squared)
 
+    def threshold_event(
+        self, cost: Fraction, delta: Fraction, *, l1: int, threshold: int | None = None
+    ) -> StabilityEvent:
+        """Return the stability-based histogram that `cost` and `delta` buy; never more than they.
+
+        Args:
+            cost: Part of `limit`, positive.
+            delta: Part of `own_delta`, positive.
+            l1: L1 sensitivity of its table of counts.
+            threshold: Least noisy count that is kept; None for the least that `delta` allows.
+
+        Raises:
+            ValueError: if the currency has no cost for it, or the threshold fails with more than
+                `delta`.
+        """
+        if cost <= 0:
+            raise ValueError(f"A cost is positive, got {cost}.")
+        if self.kind == "gaussian":
+            raise ValueError("A threshold does not add up on the Gaussian curve; use pure or zcdp.")
+        # zCDP: rho = epsilon^2/2, so the scale l1/epsilon is l1/sqrt(2 rho).
+        scale = (
+            _at_least(l1 / cost)
+            if self.kind == "pure"
+            else _root_at_least(Fraction(l1**2) / (2 * cost))
+        )
+        least = threshold_for(scale, delta)
+        if threshold is not None and threshold < least:
+            raise ValueError(f"A threshold of {threshold} is too low; it must be at least {least}.")
+        return StabilityEvent(scale, l1, threshold or least)
+
     def noise(self, cost: Fraction, *, l1: int, l2_squared: int) -> NoiseScale:
         """Return the same noise as kind and scale."""
         event = self.noise_event(cost, l1=l1, l2_squared=l2_squared)
@@ -157,6 +188,10 @@ class Currency:
             return True
         return self.kind != "pure" and left > 0 and self.epsilon(self.limit, delta) <= epsilon
 
+    def to_json(self) -> dict[str, str]:
+        """Return the currency as plans and receipts have it: every number as exact text."""
+        return {"kind": self.kind, "limit": str(self.limit), "own_delta": str(self.own_delta)}
+
     @property
     def theorem(self) -> str:
         """Why the sum of costs is a guarantee."""
@@ -178,6 +213,7 @@ def choose_currency(
     *,
     noise: Noise | Literal["auto"],
     shares: Sequence[tuple[Fraction, int, int, float]],
+    choices: bool = False,
 ) -> Currency:
     """Return the currency in which the planned statistics get the least noise. Public.
 
@@ -187,12 +223,13 @@ def choose_currency(
         noise: `laplace` or `gaussian` restricts the choice.
         shares: For each planned statistic its part of the budget, its L1 and squared L2
             sensitivities, and its weight (number of cells).
+        choices: Whether there are private choices, which have no cost on the Gaussian curve.
     """
     kinds: list[Kind] = []
     if noise in ("auto", "laplace"):
         kinds.append("pure")
     if noise in ("auto", "gaussian") and delta > 0:
-        kinds += ["gaussian", "zcdp"]
+        kinds += ["zcdp"] if choices else ["gaussian", "zcdp"]
     best: tuple[float, Currency] | None = None
     for kind in kinds:
         currency = Currency(kind, largest_limit(kind, epsilon, delta))
@@ -208,6 +245,17 @@ def choose_currency(
     if best is None:
         raise ValueError("No currency allows this epsilon and delta.")
     return best[1]
+
+
+def threshold_currency(epsilon: Fraction, delta: Fraction) -> Currency:
+    """Return the currency of a release with thresholds: pure, and its whole delta is for them.
+
+    Raises:
+        ValueError: if there is no delta to set aside.
+    """
+    if not 0 < delta < 1:
+        raise ValueError("A threshold needs a delta above 0.")
+    return Currency("pure", epsilon, delta)
 
 
 def _at_least(value: Fraction) -> Fraction:

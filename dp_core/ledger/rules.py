@@ -239,11 +239,12 @@ def _broken_in_release(entry: Entry, book: Book) -> str | None:
             cost, event = charged_event(entry.receipt)
             if cost <= 0 or promise.currency.cost(event) > cost:
                 return "costs less than its event"
-            # privacy: no promise sets a delta aside for it, so it would be counted nowhere.
-            if event.own_delta() > 0:
-                return "has an event with a delta of its own, which no promise covers"
+            before = use(book, promise.position)
+            # privacy: a delta that was not promised would be counted nowhere.
+            if before.tally.own_delta + event.own_delta() > promise.currency.own_delta:
+                return "fails with a probability of its own that its promise does not cover"
             stage = str(body["stage"])
-            if use(book, promise.position).of(stage) + cost > promise.costs.get(stage, 0):
+            if before.of(stage) + cost > promise.costs.get(stage, 0):
                 return f"charges more than stage {stage!r} has"
         case "attempt" | "commit":
             if not book.charged(promise.position, str(body["batch"])):

@@ -170,6 +170,14 @@ def _advice(rows: Rows, accounts: Sequence[Charter], plan: Plan) -> str:
     currency = _currency_of(plan, delta)
     largest = min(largest_epsilon(terms, left, delta, currency) for terms, left in rooms)
     if largest <= 0:
+        own = min((left.delta for terms, left in rooms if not terms.is_basic), default=None)
+        if own is not None and own < plan.currency.own_delta:
+            if own > 0:
+                return f" The largest privacy.delta that still fits is {show(six_digits(own))}."
+            return (
+                " This method sets its delta aside for thresholds, and a zcdp account has a part of"
+                " its total for that: `dp-release ledger restate` sets it (--own-delta)."
+            )
         main = all(left.main > 0 and left.delta >= 0 for _, left in rooms)
         if main and delta < privacy.delta and currency(privacy.epsilon) is None:
             return (
