@@ -236,10 +236,10 @@ class Terms:
             ValueError: if the charges come to more than was promised.
 
         Privacy:
-            Basic, pure epsilon: exactly the charges, with their own deltas. On a curve, stopping after a result was seen
-            returns nothing: the epsilon of what was charged holds for a total fixed beforehand,
-            not for one chosen by looking, which can fail with a multiple of delta (Rogers, Roth,
-            Ullman & Vadhan 2016: a filter is no odometer).
+            Basic, pure epsilon: exactly the charges, with their own deltas. On a curve, stopping
+            after a result was seen returns nothing: the epsilon of what was charged holds for a
+            total fixed beforehand, not for one chosen by looking, which can fail with a multiple of
+            delta (Rogers, Roth, Ullman & Vadhan 2016: a filter is no odometer).
 
             Zcdp: the true rho of the events, always. The claim of the account is for its whole
             total, which was fixed at opening, and a filter holds for any sequence of events chosen
