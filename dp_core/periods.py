@@ -55,11 +55,6 @@ class Calendar:
         """Return which period a day is in; 0 for that of `start`, and for any day before it."""
         return max(0, self._count(day) - self._count(self.start))
 
-    def first_day(self, index: int) -> date:
-        """Return the first day of a period; that of period 0 may lie before `start`."""
-        year, month = self._month(index)
-        return date(year, month, 1)
-
     def last_day(self, index: int) -> date:
         """Return the last day of a period."""
         year, month = self._month(index)
