@@ -228,15 +228,7 @@ def ledger_close(account: str, by: str, reason: str, as_json: bool) -> Mapping[s
 @with_json
 def ledger_approve(plan: str, by: str, reason: str, as_json: bool) -> Mapping[str, object]:
     """Approve a plan, by its hash or its spec."""
-    from flows.ledger_answers import decision_facts
-
-    digest, made = plan_named(plan)
-    found = ledger_that_is()
-    found.approve(digest, by=by, reason=reason)
-    answer = decision_facts(found, digest, made, by=by, approved=True)
-    if not as_json:
-        print_answer("decision", answer)
-    return answer
+    return _decide(plan, approved=True, by=by, reason=reason, as_json=as_json)
 
 
 @ledger.command("withdraw")
@@ -245,12 +237,19 @@ def ledger_approve(plan: str, by: str, reason: str, as_json: bool) -> Mapping[st
 @with_json
 def ledger_withdraw(plan: str, by: str, reason: str, as_json: bool) -> Mapping[str, object]:
     """Withdraw the approval of a plan."""
+    return _decide(plan, approved=False, by=by, reason=reason, as_json=as_json)
+
+
+def _decide(
+    plan: str, *, approved: bool, by: str, reason: str, as_json: bool
+) -> Mapping[str, object]:
     from flows.ledger_answers import decision_facts
 
     digest, made = plan_named(plan)
     found = ledger_that_is()
-    found.withdraw(digest, by=by, reason=reason)
-    answer = decision_facts(found, digest, made, by=by, approved=False)
+    decide = found.approve if approved else found.withdraw
+    decide(digest, by=by, reason=reason)
+    answer = decision_facts(found, digest, made, by=by, approved=approved)
     if not as_json:
         print_answer("decision", answer)
     return answer
