@@ -8,7 +8,7 @@ move at once is proven here, for both neighbouring relations.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
 from math import comb
@@ -64,6 +64,9 @@ class Cells:
 
     of: tuple[Clique, ...]
     codes: tuple[tuple[int, ...], ...]
+    _by_clique: dict[Clique, tuple[NDArray[np.int64], tuple[NDArray[np.int64], ...]]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         if len(self.of) != len(self.codes):
@@ -73,6 +76,12 @@ class Cells:
                 raise ValueError(f"{cell} is no cell of the columns {clique}.")
             if any(code < 0 for code in cell):
                 raise ValueError(f"Codes are not negative, got {cell}.")
+        groups: dict[Clique, list[int]] = {}
+        for index, clique in enumerate(self.of):
+            groups.setdefault(clique, []).append(index)
+        for clique, queries in groups.items():
+            cells = np.array([self.codes[index] for index in queries], dtype=np.int64)
+            self._by_clique[clique] = np.array(queries), tuple(cells.T)
 
     @property
     def length(self) -> int:
@@ -80,14 +89,14 @@ class Cells:
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
-        return tuple(dict.fromkeys(self.of))
+        return tuple(self._by_clique)
 
     def count(self, tables: Mapping[Clique, NDArray[Any]]) -> NDArray[Any]:
         used = {clique: np.asarray(tables[clique]) for clique in self.cliques}
         kind = np.result_type(*used.values()) if used else np.dtype(np.int64)
         counts = np.empty(self.length, dtype=kind)
-        for index, (clique, cell) in enumerate(zip(self.of, self.codes, strict=True)):
-            counts[index] = used[clique][cell]
+        for clique, (queries, cells) in self._by_clique.items():
+            counts[queries] = used[clique][cells]
         return counts
 
     def l1(self, neighbours: Neighbours) -> int:

@@ -13,7 +13,7 @@ from dp_core.domain import Clique
 from dp_core.marginals import Marginal
 from dp_core.privacy import Neighbours
 from dp_core.queries import Queries, queries_from_json
-from dp_core.scores.base import Bounds, alike, saturated, whole
+from dp_core.scores.base import MOST, Bounds, alike, saturated, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +100,14 @@ class QueryDistance:
 
     def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
         # privacy: whole numbers of any size; no float and no overflow.
-        exact = _exact(self.queries, counts).tolist()
+        exact = _exact(self.queries, counts)
         grid = int(self.grid)
+        if _fits(exact, grid, self.answers):
+            distance: NDArray[np.int64] = np.abs(grid * exact - self.answers)
+            return distance
         return saturated(
             abs(grid * count - answer)
-            for count, answer in zip(exact, self.answers.tolist(), strict=True)
+            for count, answer in zip(exact.tolist(), self.answers.tolist(), strict=True)
         )
 
     def to_json(self) -> dict[str, object]:
@@ -160,12 +163,14 @@ class SignedQueries:
         return int(self.factor)
 
     def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
-        exact = _exact(self.queries, counts).tolist()
+        exact = _exact(self.queries, counts)
         factor = int(self.factor)
+        if _fits(exact, factor, self.offsets):
+            return self.signs * factor * exact - self.offsets
         return saturated(
             sign * factor * count - offset
             for count, sign, offset in zip(
-                exact, self.signs.tolist(), self.offsets.tolist(), strict=True
+                exact.tolist(), self.signs.tolist(), self.offsets.tolist(), strict=True
             )
         )
 
@@ -189,3 +194,9 @@ def _exact(queries: Queries, counts: Mapping[Clique, Marginal]) -> NDArray[np.in
     # privacy: counts of records, never a float.
     assert values.dtype == np.int64
     return values
+
+
+def _fits(exact: NDArray[np.int64], factor: int, offsets: NDArray[np.int64]) -> bool:
+    """Return whether factor times a count, and an offset more or less, stays within `MOST`."""
+    largest = max(int(offsets.max(initial=0)), -int(offsets.min(initial=0)))
+    return factor * int(exact.max(initial=0)) + largest <= MOST

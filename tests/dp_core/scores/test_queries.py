@@ -86,6 +86,15 @@ def test_a_signed_multiple_is_that_of_the_count_less_the_offset(table):
     assert values(signed(), table, COLUMNS).tolist() == [6 * first - 5, 7 - 6 * second, 0]
 
 
+def test_numbers_beyond_64_bits_are_as_exact_as_the_others():
+    huge = 2**62 - 1
+    statistic = signed(factor=2**59, signs=(1, -1, 1), offsets=(huge, -huge, huge))
+    exact = [35 * 2**59 - huge, huge - 15 * 2**59, 46 * 2**59 - huge]
+    found = values(statistic, TABLE_C, COLUMNS).tolist()
+    assert found == [max(-(2**62), min(number, 2**62)) for number in exact]
+    assert abs(found[1]) < 2**62
+
+
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_a_row_moves_a_signed_multiple_by_its_factor_and_no_more(relation):
     assert furthest(signed(), all_tables((2, 2, 2), 2), COLUMNS, relation) == 6
