@@ -5,6 +5,7 @@ statistic is to add a proof here and an audit in `tests/distributions`.
 """
 
 from dp_core.scores.base import Statistic
+from dp_core.scores.f_score import FScore
 from dp_core.scores.indif import InDif
 from dp_core.scores.queries import QueryCounts, QueryDistance, SignedQueries
 from dp_core.scores.r_score import RScore
@@ -13,6 +14,7 @@ from dp_core.scores.vetted import VETTED, required, sensitivities
 
 __all__ = [
     "VETTED",
+    "FScore",
     "InDif",
     "QueryCounts",
     "QueryDistance",

@@ -7,6 +7,7 @@ from typing import Any
 
 from dp_core.privacy import Neighbours
 from dp_core.scores.base import Bounds, Statistic
+from dp_core.scores.f_score import FScore
 from dp_core.scores.indif import InDif
 from dp_core.scores.queries import QueryCounts, QueryDistance, SignedQueries
 from dp_core.scores.r_score import RScore
@@ -19,6 +20,7 @@ _BY_NAME: Mapping[str, type[Statistic]] = {
     "table-distance": TableDistance,
     "r-score": RScore,
     "signed-queries": SignedQueries,
+    "f-score": FScore,
 }
 
 VETTED: tuple[type, ...] = tuple(_BY_NAME.values())
