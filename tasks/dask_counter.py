@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import traceback
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +17,16 @@ from dp_core.counting import MOST_CELLS, Axes, TablePlan, count_tables, plan_tab
 from dp_core.domain import Clique, Domain
 from dp_core.errors import ReleaseError
 from dp_core.marginals import Marginal
+from dp_core.sparse_counting import count_keys, pack, unpack, words
 from tasks.cluster import compute, workers
 
 if TYPE_CHECKING:
     from distributed import Client
 
 Counts = list[NDArray[np.int64]]
+
+KeyCounts = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Packed keys of the cells that hold a record, ascending, shape (cells, words), and counts."""
 
 LIVE_BYTES = 1 << 28
 """Bytes of 64-bit counts that a call may hold in all its tasks together."""
@@ -78,6 +82,28 @@ class DaskCounter:
             for clique, axes in asked.items()
         }
 
+    def observed(self, clique: Clique) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
+        """Return the cells of a clique that hold a record, shape (cells, columns), and counts.
+
+        Only records are visited, chunk by chunk: the clique may have any number of cells. What is
+        held grows with the number of cells that hold a record.
+
+        Raises:
+            KeyError: if a column is not in the domain.
+        """
+        axes = self._domain.axes(clique)
+        sizes = self._domain.project(clique).sizes
+        if self._store.chunks == 0:
+            keys, counts = np.empty((0, len(words(sizes))), np.int64), np.empty(0, np.int64)
+        else:
+            keys, counts = self._tree(
+                (_observe_chunk, _merge)
+                if self._client is None
+                else (_observe_remotely, _merge_remotely),
+                (axes, sizes),
+            )
+        return unpack(keys, sizes), counts
+
     def _groups(self, cliques: Sequence[Axes]) -> list[list[Axes]]:
         """Split cliques so that the counts of all tasks that run at a time fit `LIVE_BYTES`."""
         room = self._cells_at_once()
@@ -109,18 +135,24 @@ class DaskCounter:
         if plan.cells > self._cells_at_once():
             # One enormous table: chunk after chunk, so that there are two of it, not many.
             return _count_serially(self._store, plan)
+        found: Counts = self._tree(
+            (_count_chunk, _add) if self._client is None else (_count_remotely, _add_remotely),
+            (plan,),
+        )
+        return found
+
+    def _tree(
+        self, work: tuple[Callable[..., Any], Callable[..., Any]], asked: tuple[Any, ...]
+    ) -> Any:
+        """Return what is left when every chunk's result was joined with another's."""
         from dask import delayed
 
-        count, add = (
-            (_count_chunk, _add) if self._client is None else (_count_remotely, _add_remotely)
-        )
-        leaf = delayed(count, pure=False, traverse=False)
-        join = delayed(add, pure=False, traverse=False)
-        nodes: list[Any] = [leaf(self._store, chunk, plan) for chunk in range(self._store.chunks)]
+        leaf, join = (delayed(function, pure=False, traverse=False) for function in work)
+        nodes: list[Any] = [leaf(self._store, chunk, *asked) for chunk in range(self._store.chunks)]
         while len(nodes) > 1:
             pairs = [join(*nodes[place : place + 2]) for place in range(0, len(nodes) - 1, 2)]
             nodes = pairs + nodes[2 * len(pairs) :]
-        found: Counts | Failure = compute(nodes[0], self._client)
+        found = compute(nodes[0], self._client)
         if isinstance(found, Failure):
             raise RuntimeError(f"A worker of the cluster failed.\n{found.detail}")
         return found
@@ -137,6 +169,16 @@ class DaskCounter:
 
 def _count_chunk(store: CodeStore, chunk: int, plan: TablePlan) -> Counts:
     return count_tables(store.read(chunk), plan)
+
+
+def _observe_chunk(store: CodeStore, chunk: int, axes: Axes, sizes: Axes) -> KeyCounts:
+    columns = store.read(chunk)
+    return count_keys(pack([columns[axis] for axis in axes], sizes, store.files[chunk].rows))
+
+
+def _merge(first: KeyCounts, second: KeyCounts) -> KeyCounts:
+    keys, counts = (np.concatenate(parts) for parts in zip(first, second, strict=True))
+    return count_keys(keys, counts)
 
 
 def _add(first: Counts, second: Counts) -> Counts:
@@ -160,8 +202,19 @@ class Failure:
 
 
 def _count_remotely(store: CodeStore, chunk: int, plan: TablePlan) -> Counts | Failure:
+    found: Counts | Failure = _sheltered(_count_chunk, store, chunk, plan)
+    return found
+
+
+def _observe_remotely(store: CodeStore, chunk: int, axes: Axes, sizes: Axes) -> KeyCounts | Failure:
+    found: KeyCounts | Failure = _sheltered(_observe_chunk, store, chunk, axes, sizes)
+    return found
+
+
+def _sheltered(work: Callable[..., Any], *arguments: Any) -> Any:
+    """Return the result of work on a worker, or what is left of its failure."""
     try:
-        return _count_chunk(store, chunk, plan)
+        return work(*arguments)
     except ReleaseError as error:
         failure = type(error)(error.message)
     except Exception:
@@ -177,6 +230,15 @@ def _add_remotely(first: Counts | Failure, second: Counts | Failure) -> Counts |
     assert isinstance(first, list)
     assert isinstance(second, list)
     return _add(first, second)
+
+
+def _merge_remotely(first: KeyCounts | Failure, second: KeyCounts | Failure) -> KeyCounts | Failure:
+    for part in (first, second):
+        if isinstance(part, Failure):
+            return part
+    assert isinstance(first, tuple)
+    assert isinstance(second, tuple)
+    return _merge(first, second)
 
 
 def _count_serially(store: CodeStore, plan: TablePlan) -> Counts:

@@ -143,3 +143,56 @@ def test_a_scheduler_that_does_not_answer_is_a_failed_stage(monkeypatch):
     monkeypatch.setattr(distributed, "Client", refuse)
     with pytest.raises(StageFailed, match="does not answer"), dask_client("tcp://127.0.0.1:1"):
         pass
+
+
+WIDE = Domain(tuple("abcdefgh"), (300, 400, 500, 600, 700, 800, 900, 1000))
+"""8.5e21 cells, which need two words."""
+
+
+def _seen(columns, domain, clique):
+    rows = np.stack([columns[axis] for axis in domain.axes(clique)], axis=1)
+    return np.unique(rows, axis=0, return_counts=True)
+
+
+@given(rows=st.integers(0, 300), chunk_rows=st.integers(20, 400), seed=st.integers(0, 99))
+@settings(deadline=None, max_examples=15)
+def test_observed_cells_do_not_depend_on_how_the_file_was_cut(
+    tmp_path_factory, rows, chunk_rows, seed
+):
+    columns, store = make_store(tmp_path_factory.mktemp("s") / "s", rows, chunk_rows, seed)
+    counter = DaskCounter(store, DOMAIN)
+    for clique in (("c",), ("b", "a"), ("a", "b"), ("d", "a", "c", "b")):
+        cells, counts = counter.observed(clique)
+        expected_cells, expected_counts = _seen(columns, DOMAIN, clique)
+        assert cells.dtype == np.uint16
+        np.testing.assert_array_equal(cells, expected_cells)
+        np.testing.assert_array_equal(counts, expected_counts)
+
+
+def test_a_domain_of_any_size_is_counted_where_records_are(tmp_path):
+    rng = np.random.default_rng(1)
+    columns = [rng.integers(0, 3, 5000).astype(np.uint16) * (size // 3) for size in WIDE.sizes]
+    with StoreWriter(tmp_path / "s", WIDE, chunk_rows=700) as writer:
+        writer.append(columns)
+    counter = DaskCounter(CodeStore(tmp_path / "s", WIDE), WIDE)
+    for clique in (WIDE.columns, WIDE.columns[::-1]):
+        cells, counts = counter.observed(clique)
+        expected_cells, expected_counts = _seen(columns, WIDE, clique)
+        np.testing.assert_array_equal(cells, expected_cells)
+        np.testing.assert_array_equal(counts, expected_counts)
+    assert counts.sum() == 5000
+
+
+def test_a_worker_that_fails_while_it_looks_for_cells_tells_no_value(tmp_path, monkeypatch):
+    _, store = make_store(tmp_path / "s", 50, 100)
+
+    def broken(*_):
+        raise ValueError("code 17")
+
+    monkeypatch.setattr(dask_counter, "_observe_chunk", broken)
+    failure = dask_counter._observe_remotely(store, 0, (0,), (2,))
+    assert isinstance(failure, dask_counter.Failure)
+    assert "17" not in repr(failure)
+    whole = (np.zeros((1, 1), np.int64), np.ones(1, np.int64))
+    assert dask_counter._merge_remotely(whole, failure) is failure
+    assert dask_counter._merge_remotely(failure, whole) is failure

@@ -1,0 +1,140 @@
+"""Counts of the cells that hold a record, whatever the size of the domain. Confidential side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+WORD_CELLS = 2**62
+"""Cells that one packed word tells apart."""
+
+
+def words(sizes: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Return how columns are packed into whole numbers below `WORD_CELLS`: first and last + 1.
+
+    >>> words([2**20, 2**20, 2**20, 2**20])
+    ((0, 3), (3, 4))
+    """
+    found: list[tuple[int, int]] = []
+    start, cells = 0, 1
+    for column, size in enumerate(sizes):
+        if cells * size > WORD_CELLS and column > start:
+            found.append((start, column))
+            start, cells = column, 1
+        cells *= size
+    return (*found, (start, len(sizes)))
+
+
+def pack(
+    codes: Sequence[NDArray[Any]] | NDArray[np.uint16],
+    sizes: Sequence[int],
+    cells: int | None = None,
+) -> NDArray[np.int64]:
+    """Return the packed key of each cell, shape (cells, words); keys ascend as the codes do.
+
+    Args:
+        codes: One array of codes for each column.
+        sizes: Numbers of codes of the columns.
+        cells: Number of cells, for where there may be no column; None: from the codes.
+    """
+    parts = words(sizes)
+    keys = np.zeros((np.shape(codes)[1] if cells is None else cells, len(parts)), dtype=np.int64)
+    for word, (first, last) in enumerate(parts):
+        for column in range(first, last):
+            keys[:, word] = keys[:, word] * sizes[column] + codes[column]
+    return keys
+
+
+def unpack(keys: NDArray[np.int64], sizes: Sequence[int]) -> NDArray[np.uint16]:
+    """Return the codes of packed keys, shape (cells, columns)."""
+    codes = np.empty((len(keys), len(sizes)), dtype=np.uint16)
+    for word, (first, last) in enumerate(words(sizes)):
+        rest = keys[:, word]
+        for column in range(last - 1, first - 1, -1):
+            rest, codes[:, column] = np.divmod(rest, sizes[column])
+    return codes
+
+
+def observed_cells(
+    codes: NDArray[np.uint16], sizes: Sequence[int]
+) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
+    """Return the cells that hold a record, ascending, shape (cells, columns), and their counts.
+
+    Args:
+        codes: Shape (columns, rows).
+        sizes: Numbers of codes of the columns.
+
+    >>> cells, counts = observed_cells(np.array([[1, 0, 1], [2, 0, 2]], np.uint16), [2, 3])
+    >>> cells.tolist(), counts.tolist()
+    ([[0, 0], [1, 2]], [1, 2])
+    """
+    found, counts = count_keys(pack(codes, sizes))
+    return unpack(found, sizes), counts
+
+
+def count_keys(
+    keys: NDArray[np.int64], counts: NDArray[np.int64] | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return distinct keys, ascending, and how often each is there.
+
+    Args:
+        keys: Shape (cells, words).
+        counts: How often each of them stands for itself, shape (cells,); None for once.
+
+    >>> keys, counts = count_keys(np.array([[5], [2], [5]]), np.array([1, 1, 3]))
+    >>> keys.tolist(), counts.tolist()
+    ([[2], [5]], [1, 4])
+    """
+    # Sorted by the last word first, so that the first one decides.
+    order = np.lexsort(keys.T[::-1])
+    keys = keys[order]
+    first = np.ones(len(keys), dtype=bool)
+    first[1:] = (keys[1:] != keys[:-1]).any(axis=1)
+    starts = np.flatnonzero(first)
+    if counts is None:
+        found = np.diff(starts, append=len(keys))
+    elif len(starts):
+        found = np.add.reduceat(counts[order], starts)
+    else:
+        found = starts
+    return keys[starts], found.astype(np.int64)
+
+
+def sparse_result(
+    cells: NDArray[np.uint16], values: NDArray[np.int64], sizes: Sequence[int], capacity: int
+) -> NDArray[np.int64]:
+    """Return kept cells and their noisy counts in the form in which they are stored.
+
+    The form has a shape that is fixed before anything is drawn: rows without a cell are -1, and the
+    size of a file tells nothing.
+
+    Args:
+        cells: Shape (cells, columns), ascending, at most `capacity`.
+        values: Noisy counts, shape (cells,).
+        sizes: Numbers of codes of the columns.
+        capacity: Number of rows.
+
+    Returns:
+        Shape (capacity, words + 1): packed key and noisy count.
+    """
+    result = np.full((capacity, len(words(sizes)) + 1), -1, dtype=np.int64)
+    result[: len(values), :-1] = pack(cells.T, sizes, len(cells))
+    result[: len(values), -1] = values
+    return result
+
+
+def read_sparse_result(
+    result: NDArray[np.int64], sizes: Sequence[int]
+) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
+    """Return the cells, shape (cells, columns), and noisy counts that `sparse_result` stored.
+
+    >>> cells = np.array([[0, 2], [1, 0]], np.uint16)
+    >>> stored = sparse_result(cells, np.array([7, 9]), [2, 3], capacity=4)
+    >>> [part.tolist() for part in read_sparse_result(stored, [2, 3])]
+    [[[0, 2], [1, 0]], [7, 9]]
+    """
+    kept = result[result[:, 0] >= 0]
+    return unpack(kept[:, :-1], sizes), kept[:, -1].copy()
