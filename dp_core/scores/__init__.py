@@ -7,6 +7,7 @@ statistic is to add a proof here and an audit in `tests/distributions`.
 from dp_core.scores.base import Statistic
 from dp_core.scores.f_score import FScore
 from dp_core.scores.indif import InDif
+from dp_core.scores.mutual_information import MutualInformation
 from dp_core.scores.queries import QueryCounts, QueryDistance, SignedQueries
 from dp_core.scores.r_score import RScore
 from dp_core.scores.table_distance import TableDistance
@@ -16,6 +17,7 @@ __all__ = [
     "VETTED",
     "FScore",
     "InDif",
+    "MutualInformation",
     "QueryCounts",
     "QueryDistance",
     "RScore",

@@ -23,7 +23,7 @@ class FScore:
     Split the combinations of the parents' codes into those that stand for 0 and those that stand
     for 1. With k0 the records with child 0 among the first, and k1 those with child 1 among the
     second, 2 n F is minus the smallest (n - 2 k0)+ + (n - 2 k1)+ over all splits: a whole number,
-    between -2 n and 0. Zhang et al. (2017), section 4.2, equation 7 and theorem 4.4.
+    between -2 n and 0. The score F of Zhang et al. (2017), for binary columns.
 
     Attributes:
         candidates: Binary children with parents, which may have any number of codes; there may be

@@ -21,7 +21,7 @@ from dp_core.scores.indif import from_independence
 class RScore:
     """2 n R of PrivBayes: distance of child and parents from independence, in records.
 
-    R is half of the L1 distance between Pr[X, P] and Pr[X] Pr[P] (Zhang et al. 2017, section 5.3),
+    R is half of the L1 distance between Pr[X, P] and Pr[X] Pr[P] (Zhang et al. 2017),
     so 2 n R is |M_xP - M_x M_P / n|_1, rounded here to a whole number: InDif of a column and of all
     its parents taken as one column.
 

@@ -20,7 +20,7 @@ class TableDistance:
     """How far each table of counts is from a public table, in units of 1/grid record.
 
     Entry r is weights[r] (sum over cells of |grid * count - answers[r]| - offsets[r]). The score of
-    MST (McKenna, Miklau & Sheldon 2021, Algorithm 1), of AIM (McKenna et al. 2022, equation 1) and
+    MST (McKenna, Miklau & Sheldon 2021), of AIM (McKenna et al. 2022) and
     of MWEM on a graphical model, where the answers are the present model's.
 
     Attributes:

@@ -9,6 +9,7 @@ from dp_core.privacy import Neighbours
 from dp_core.scores.base import Bounds, Statistic
 from dp_core.scores.f_score import FScore
 from dp_core.scores.indif import InDif
+from dp_core.scores.mutual_information import MutualInformation
 from dp_core.scores.queries import QueryCounts, QueryDistance, SignedQueries
 from dp_core.scores.r_score import RScore
 from dp_core.scores.table_distance import TableDistance
@@ -21,6 +22,7 @@ _BY_NAME: Mapping[str, type[Statistic]] = {
     "r-score": RScore,
     "signed-queries": SignedQueries,
     "f-score": FScore,
+    "mutual-information": MutualInformation,
 }
 
 VETTED: tuple[type, ...] = tuple(_BY_NAME.values())
