@@ -7,6 +7,7 @@ move at once is proven here, for both neighbouring relations.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -190,9 +191,10 @@ class Parities:
         them. A row replaced changes a parity, by 1, if and only if the two rows differ in an odd
         number of its columns. So with t the columns in which they differ, it moves as many as have
         an odd number of columns in t, and the largest such number over all t is exact. (For all
-        parities of order 1 to k it depends on the size of t alone.) With more than
-        `ENUMERATED_COLUMNS` columns the bound is the largest sum, over the size of t, of what each
-        order can have at most: as many as are asked for, and as many as there are.
+        parities of order 1 to k it depends on the size of t alone.) Parities that share no columns,
+        not even through others, add up. Where more than `ENUMERATED_COLUMNS` columns hang together
+        the bound is the largest sum, over the size of t, of what each order can have at most: as
+        many as are asked for, and as many as there are.
         """
         if neighbours == "add-remove":
             return max(1, self.length)
@@ -246,13 +248,32 @@ def _even(shape: tuple[int, ...]) -> NDArray[np.bool_]:
 @lru_cache(maxsize=64)
 def _most_odd(cliques: Sequence[Clique]) -> int:
     """Return a bound on the number of cliques that meet one set of columns in an odd number."""
+    # Columns that no clique joins, not even through others, may be in t or not independently.
+    return sum(_most_odd_together(part) for part in _parts(cliques))
+
+
+def _parts(cliques: Sequence[Clique]) -> list[list[Clique]]:
+    """Return the cliques in groups that have no column in common."""
+    group_of: dict[str, list[Clique]] = {}
+    for clique in cliques:
+        groups = {id(group): group for group in map(group_of.get, clique) if group is not None}
+        # The largest takes in the others, so that a clique rarely changes its group.
+        joined = max(groups.values(), key=len, default=[])
+        for group in groups.values():
+            if group is not joined:
+                joined += group
+                group_of.update((column, joined) for other in group for column in other)
+        joined.append(clique)
+        group_of.update((column, joined) for column in clique)
+    return list({id(group): group for group in group_of.values()}.values())
+
+
+def _most_odd_together(cliques: Sequence[Clique]) -> int:
     columns = sorted(set(chain.from_iterable(cliques)))
     if len(columns) <= ENUMERATED_COLUMNS:
         return _most_odd_of_all(cliques, columns)
-    orders: dict[int, int] = {}
-    for clique in cliques:
-        orders[len(clique)] = orders.get(len(clique), 0) + 1
     d = len(columns)
+    orders = Counter(map(len, cliques))
     # privacy: of the cliques of order k, no more than comb(size, i) comb(d - size, k - i), summed
     # over odd i, meet a set of that size in an odd number, for they are all different.
     return max(

@@ -174,6 +174,24 @@ def test_parities_of_many_columns_have_a_bound():
     assert Parities(some).l1("replace-one") == len(some)
 
 
+def test_parities_without_common_columns_move_by_the_sum():
+    groups = [tuple(f"{letter}{index}" for index in range(3)) for letter in "abcdefgh"]
+    cliques = tuple(clique for group in groups for clique in up_to(2, group, least=1))
+    assert Parities(cliques).l1("replace-one") == 4 * 8  # 4 of 6 with two of three columns
+    joined = (*cliques, ("a0", "b0"), ("a2", "b2"))
+    assert Parities(joined).l1("replace-one") == 4 * 6 + worst_by_trial(joined, "ab")
+
+
+def worst_by_trial(cliques, letters):
+    """Return the largest number of odd parities among those of some groups, over all rows."""
+    names = [f"{letter}{index}" for letter in letters for index in range(3)]
+    return max(
+        sum(sum(column in ones for column in clique) % 2 for clique in cliques)
+        for size in range(7)
+        for ones in itertools.combinations(names, size)
+    )
+
+
 @given(queries=st.one_of(cells, parities))
 def test_queries_are_read_back_from_what_they_say(queries):
     again = queries_from_json(json.loads(json.dumps(queries.to_json())))
