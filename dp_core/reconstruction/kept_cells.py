@@ -1,0 +1,88 @@
+"""What can be made of cells that passed a threshold. Public side of the wall."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.dataset import Dataset
+from dp_core.domain import Clique, Domain
+from dp_core.errors import StageFailed
+from dp_core.marginals import Released, SparseTable, tables_of
+from dp_core.reconstruction.consistency import estimates, whole_rows
+from dp_core.structural_zeros import StructuralZeros
+
+_WHAT_TO_DO = (
+    "Abandon the release, which keeps what was charged as spent; then take fewer columns, wider"
+    " bins, a larger epsilon or delta, or a method without a threshold, such as privsyn."
+)
+
+
+def sparse_tables(released: Sequence[Released]) -> tuple[SparseTable, ...]:
+    """Return the thresholded tables among what was released, in order."""
+    return tuple(item for item in released if isinstance(item, SparseTable))
+
+
+def possible_cells(
+    table: SparseTable, zeros: StructuralZeros
+) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
+    """Return the kept cells that the rules allow, shape (cells, columns), and noisy counts."""
+    rules = tuple(rule for rule in zeros.rules if set(rule.columns) <= set(table.clique))
+    data = Dataset(table.domain, np.ascontiguousarray(table.cells.T))
+    possible = ~StructuralZeros(rules).violations(data)
+    return table.cells[possible], table.values[possible]
+
+
+def kept_rows(
+    domain: Domain, released: Sequence[Released], rows: int | None, zeros: StructuralZeros
+) -> int:
+    """Return the number of records: public, or measured, or else the largest sum of kept counts.
+
+    Args:
+        domain: All columns.
+        released: What was measured.
+        rows: Number of records where it is public.
+        zeros: Impossible cells.
+    """
+    tables = tables_of(released)
+    if rows is not None or tables:
+        return whole_rows(estimates(domain, tables, zeros=zeros), rows)
+    return max(1, *(int(table.values.sum()) for table in sparse_tables(released)))
+
+
+def sums(
+    domain: Domain, cells: NDArray[np.uint16], weights: NDArray[np.int64], clique: Clique
+) -> NDArray[np.float64]:
+    """Return the weights of cells summed over a clique, its axes in the clique's order.
+
+    Args:
+        domain: Of the cells.
+        cells: Shape (cells, columns).
+        weights: Shape (cells,).
+        clique: Small enough for a complete table.
+    """
+    sizes = domain.project(clique).sizes
+    index = np.zeros(len(cells), dtype=np.int64)
+    for axis, size in zip(domain.axes(clique), sizes, strict=True):
+        index = index * size + cells[:, axis]
+    flat = np.bincount(index, weights=weights, minlength=int(np.prod(sizes, dtype=np.int64)))
+    return np.asarray(flat.reshape(sizes), dtype=np.float64)
+
+
+def nothing_left(tables: Sequence[SparseTable]) -> StageFailed:
+    """Return the refusal of a reconstruction that no cell was kept for."""
+    least = min(table.threshold for table in tables)
+    return StageFailed(
+        "The threshold removed everything: no combination of codes that the rules allow has a noisy"
+        f" count of {least} or more. {_WHAT_TO_DO}"
+    )
+
+
+def no_start() -> StageFailed:
+    """Return the refusal of a Gibbs sampler that has nowhere to begin."""
+    return StageFailed(
+        "No start state: the threshold removed everything that the tables could agree on."
+        f" {_WHAT_TO_DO}"
+    )

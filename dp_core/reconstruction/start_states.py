@@ -1,0 +1,97 @@
+"""Records that are in a kept cell of every table: where a Gibbs sampler may begin.
+
+A join of all tables, one after the other, of which only the likeliest partial records go on, so
+that it ends whatever the tables hold. Everything is decided by public noisy counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.domain import Clique
+
+MOST_STATES = 1 << 13
+"""Partial records that go on from one table to the next."""
+
+BRANCHES = 8
+"""Continuations looked at for each of them, on average."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cells:
+    """Kept cells of one table.
+
+    Attributes:
+        clique: Its columns.
+        axes: Their places in a whole record.
+        codes: Shape (cells, columns).
+        weights: Noisy counts, positive, shape (cells,).
+    """
+
+    clique: Clique
+    axes: tuple[int, ...]
+    codes: NDArray[np.uint16]
+    weights: NDArray[np.int64]
+
+
+def start_states(
+    tables: Sequence[Cells], columns: int
+) -> tuple[NDArray[np.uint16], NDArray[np.float64]]:
+    """Return records that are in every table, and a probability for each.
+
+    Args:
+        tables: At least one cell each; together they hold every column.
+        columns: Length of a record.
+
+    Returns:
+        Codes, shape (states, columns), at most `MOST_STATES`, likeliest first, and probabilities in
+        proportion to the product of each table's conditional weights. No state means that there is
+        none, or that the likeliest partial records had no continuation.
+    """
+    states = np.zeros((1, columns), dtype=np.uint16)
+    logs = np.zeros(1)
+    known: set[int] = set()
+    left = list(tables)
+    while left and len(states):
+        # The table that ties most columns that are known, of these the smallest.
+        best = min(left, key=lambda one: (len(set(one.axes) - known), len(one.weights)))
+        left.remove(best)
+        states, logs = _joined(states, logs, best, known)
+        known |= set(best.axes)
+        order = np.argsort(-logs, kind="stable")[:MOST_STATES]
+        states, logs = states[order], logs[order]
+    if not len(states):
+        return states, logs
+    chances = np.exp(logs - logs.max())
+    return states, chances / chances.sum()
+
+
+def _joined(
+    states: NDArray[np.uint16], logs: NDArray[np.float64], table: Cells, known: set[int]
+) -> tuple[NDArray[np.uint16], NDArray[np.float64]]:
+    """Return the partial records with the cells of one more table that agree with them."""
+    shared = [place for place, axis in enumerate(table.axes) if axis in known]
+    axes = [table.axes[place] for place in shared]
+    both = np.concatenate((table.codes[:, shared], states[:, axes]))
+    group = np.zeros(len(both), dtype=np.int64)
+    if shared:
+        group = np.unique(both, axis=0, return_inverse=True)[1].ravel()
+    of_cell, of_state = group[: len(table.codes)], group[len(table.codes) :]
+    groups = int(group.max()) + 1
+    # Cells of a group together, the heaviest first.
+    order = np.lexsort((-table.weights, of_cell))
+    counts = np.bincount(of_cell, minlength=groups)
+    starts = np.cumsum(counts) - counts
+    total = np.bincount(of_cell, weights=table.weights, minlength=groups)
+    most = max(1, BRANCHES * MOST_STATES // len(states))
+    times = np.minimum(counts[of_state], most)
+    state = np.repeat(np.arange(len(states)), times)
+    nth = np.arange(len(state)) - np.repeat(np.cumsum(times) - times, times)
+    cell = order[starts[of_state[state]] + nth]
+    found = states[state]
+    found[:, list(table.axes)] = table.codes[cell]
+    return found, logs[state] + np.log(table.weights[cell] / total[of_cell[cell]])

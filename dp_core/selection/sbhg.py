@@ -1,0 +1,164 @@
+"""SBHG: for each column a thresholded table with the few others that tell most of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from dp_core.domain import Clique, Domain
+from dp_core.errors import BadInput
+from dp_core.marginals import Released, ReleasedKind
+from dp_core.scores import MutualInformation, RScore, Statistic
+from dp_core.selection.base import AdaptiveSelector, Selection
+from dp_core.selection.known_rows import number_of_rows
+from dp_core.selection.thresholds import Threshold, delta_of, threshold_table
+from dp_core.structural_zeros import StructuralZeros
+
+if TYPE_CHECKING:
+    from dp_core.curator import Curator
+
+_GRID = 1 << 20  # mutual information is rounded to this part of a bit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sbhg(AdaptiveSelector):
+    """Choose a few columns for each (SBHG+EM), and keep the frequent cells of their tables.
+
+    Li, Karwa, Slavkovic & Steorts (2018), Algorithm 2, lines 1-6: each of the p tables gets a p-th
+    of epsilon and of delta. The choice by mutual information alone is not private; here it is p R
+    choices by the exponential mechanism, under the share of the selection.
+
+    Attributes:
+        features: Columns that each one's table holds besides it (R), fewer where there are fewer.
+        score: `mi`, mutual information, only where the number of rows is public (replace-one); `r`,
+            the distance from independence; `auto`, the first where it can be.
+        given: Instead of a choice: lists of a column and those to hold besides it, from public
+            knowledge; a column without a list is by itself. The selection needs no share then.
+        threshold: `least`, the least that holds for this noise; `text` or `algorithm`, the larger
+            ones of the paper's section 2.2 and Algorithm 1.
+        capacity: Most cells of each table that are kept; none for more than can be expected.
+    """
+
+    features: int = 1
+    score: Literal["auto", "mi", "r"] = "auto"
+    given: tuple[tuple[str, ...], ...] = ()
+    threshold: Threshold = "least"
+    capacity: int | None = None
+
+    chooses: ClassVar[bool] = True
+    rounds: ClassVar[bool] = True
+    own_delta: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.features < 1:
+            raise ValueError(f"features is a number of columns from 1, not {self.features}.")
+        if self.capacity is not None and self.capacity < 1:
+            raise ValueError(f"capacity is a number of cells from 1, not {self.capacity}.")
+        first = [clique[0] for clique in self.given]
+        if len(set(first)) != len(first):
+            raise ValueError("given has two lists that begin with the same column.")
+        if any(len(set(clique)) != len(clique) for clique in self.given):
+            raise ValueError("given names a column twice in one list.")
+
+    @property
+    def gives(self) -> frozenset[ReleasedKind]:
+        """The frequent cells of a table for each column, which it begins with."""
+        return frozenset({"sparse"})
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether columns are chosen, and not given."""
+        return not self.given
+
+    def check(self, domain: Domain) -> None:
+        """Refuse a single column, for which there is nothing to choose."""
+        if self.adaptive and len(domain) < 2:
+            raise BadInput("sbhg chooses among other columns, and there is one only; take sba.")
+
+    def needs(self, domain: Domain) -> tuple[Clique, ...]:
+        if not self.adaptive:
+            return ()
+        names = domain.columns
+        pairs = ((one, two) for place, one in enumerate(names) for two in names[place + 1 :])
+        return ((), *pairs)
+
+    def select(
+        self,
+        curator: Curator,
+        known: Sequence[Released],
+        *,
+        domain: Domain,
+        cost: Fraction,
+        measure_cost: Fraction,
+        zeros: StructuralZeros,  # noqa: ARG002
+        rng: np.random.Generator,  # noqa: ARG002
+        replicate: int = 0,
+    ) -> Selection:
+        rows = number_of_rows(curator, domain, known)
+        if self.adaptive:
+            beside = self._chosen(curator, domain, cost, round(rows), replicate)
+        else:
+            listed = {clique[0]: clique[1:] for clique in self.given}
+            beside = {name: listed.get(name, ()) for name in domain.columns}
+        # privacy: p tables, each of them a p-th of the budget and of the delta set aside.
+        share = Fraction(1, len(domain))
+        delta = delta_of(curator, measure_cost, replicate) * share
+        measured = tuple(
+            threshold_table(
+                curator,
+                (name, *others),
+                measure_cost * share,
+                delta,
+                rows=rows,
+                form=self.threshold,
+                capacity=self.capacity,
+                replicate=replicate,
+            )
+            for name, others in beside.items()
+        )
+        note = {
+            "features": [[name, *others] for name, others in beside.items()],
+            "threshold": max(table.threshold for table in measured),
+            "kept_cells": [len(table.values) for table in measured],
+        }
+        return Selection(note=note, measured=measured)
+
+    def _chosen(
+        self, curator: Curator, domain: Domain, cost: Fraction, rows: int, replicate: int
+    ) -> Mapping[str, Clique]:
+        """Return the columns to hold besides each, by choices that cost the whole budget."""
+        times = min(self.features, len(domain) - 1)
+        each = cost / (len(domain) * times)
+        found: dict[str, Clique] = {}
+        for place, name in enumerate(domain.columns):
+            beside: Clique = ()
+            for number in range(1, times + 1):
+                left = [other for other in domain.columns if other != name and other not in beside]
+                # privacy: p times R choices, each of them a part 1/(p R) of the budget.
+                best = curator.choose(
+                    "select",
+                    f"column-{place + 1}-{number}",
+                    self._statistic(curator, domain, name, left, rows),
+                    each,
+                    replicate=replicate,
+                )
+                beside = (*beside, left[best])
+            found[name] = beside
+        return found
+
+    def _statistic(
+        self, curator: Curator, domain: Domain, name: str, others: Sequence[str], rows: int
+    ) -> Statistic:
+        candidates = tuple((name, (other,)) for other in others)
+        public = curator.neighbours == "replace-one"
+        if self.score == "r" or (self.score == "auto" and not public):
+            return RScore(candidates)
+        binary = domain.size((name,)) <= 2 or all(domain.size((other,)) <= 2 for other in others)
+        return MutualInformation(candidates, rows=rows, grid=_GRID, binary=binary)
+
+
+METHOD = Sbhg
