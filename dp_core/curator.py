@@ -15,13 +15,16 @@ from numpy.typing import NDArray
 from dp_core.accounting.currency import Currency, NoiseScale
 from dp_core.accounting.events import GaussianEvent, LaplaceEvent, NoisyMaxEvent
 from dp_core.accounting.sensitivity import count_l1, count_l2_squared
+from dp_core.canonical import digest
 from dp_core.domain import Clique, Domain
-from dp_core.ledger.session import Grant, Session, Step
-from dp_core.marginals import Counter, Measurement
-from dp_core.names import table_step
-from dp_core.noise import gaussian, laplace, noisy_max
+from dp_core.ledger.session import Grant, Session, Step, sparse_asks
+from dp_core.marginals import Answers, Counter, Measurement, SparseTable
+from dp_core.names import batch_name, step_name, table_step
+from dp_core.noise import gaussian, laplace, noisy_max, stability
 from dp_core.privacy import Neighbours, Noise, Stage
-from dp_core.scores import Statistic, sensitivities
+from dp_core.queries import Queries
+from dp_core.scores import QueryCounts, Statistic, sensitivities
+from dp_core.sparse_counting import read_sparse_result, words
 
 
 class Curator:
@@ -65,6 +68,11 @@ class Curator:
         l1, l2_squared = sensitivities(statistic, self.neighbours)
         return self.currency.noise(cost, l1=l1, l2_squared=l2_squared)
 
+    def choice_scale(self, statistic: Statistic, cost: Fraction) -> float:
+        """Return the scale of the noise by which `choose` picks, in the scores' units. Public."""
+        change = statistic.largest_change(self.neighbours)
+        return float(choice_event(self.currency, cost, change).scale)
+
     def measure(
         self,
         stage: Stage,
@@ -72,6 +80,7 @@ class Curator:
         costs: Sequence[Fraction],
         *,
         replicate: int = 0,
+        round: int = 0,
     ) -> tuple[Measurement, ...]:
         """Return noisy tables of counts, charged and committed together.
 
@@ -80,6 +89,7 @@ class Curator:
             cliques: Tables to measure; the empty clique is the number of rows.
             costs: Budget of each, in the release's currency.
             replicate: Which of the m independent measurements this is; 0 when shared.
+            round: Number of the round, from 1, where a method measures in rounds.
 
         Privacy:
             Each table is one event of exactly its cost (rounded towards more noise). A row is in
@@ -89,7 +99,7 @@ class Curator:
         steps = [
             Step(
                 stage=stage,
-                name=table_step(clique, replicate),
+                name=table_step(clique, replicate, round),
                 cost=cost,
                 event=self.currency.noise_event(cost, l1=l1, l2_squared=l2_squared),
                 shape=self._domain.project(clique).sizes,
@@ -104,7 +114,7 @@ class Curator:
                 for clique, grant in zip(cliques, grants, strict=True)
             ]
 
-        results = self._session.perform(_batch_name(stage, replicate), steps, draw)
+        results = self._session.perform(batch_name(stage, replicate, round), steps, draw)
         return tuple(
             Measurement(
                 domain=self._domain.project(clique),
@@ -114,12 +124,112 @@ class Curator:
                 stage=stage,
                 replicate=replicate,
                 grant=grant.number,
+                round=round,
             )
             for clique, (grant, values) in zip(cliques, results, strict=True)
         )
 
+    def answer(
+        self,
+        stage: Stage,
+        step: str,
+        queries: Queries,
+        cost: Fraction,
+        *,
+        replicate: int = 0,
+        round: int = 0,
+    ) -> Answers:
+        """Return noisy answers to counting queries: one event, one charge.
+
+        Args:
+            stage: Stage that pays.
+            step: Name of the step, unique within its stage, replicate and round.
+            queries: What to count.
+            cost: Budget of all of them together.
+            replicate, round: As of `measure`.
+
+        Privacy:
+            One event of exactly `cost`, at the queries' own L1 and L2 sensitivities.
+        """
+        grant, values = self._perturb(
+            stage, step, QueryCounts(queries), cost, replicate=replicate, round=round
+        )
+        return Answers(
+            queries=queries,
+            values=values,
+            noise=_kind(grant),
+            scale=float(_noise_event(grant).scale),
+            stage=stage,
+            replicate=replicate,
+            grant=grant.number,
+            round=round,
+        )
+
+    def threshold(
+        self,
+        stage: Stage,
+        clique: Clique,
+        cost: Fraction,
+        delta: Fraction,
+        *,
+        capacity: int,
+        least: int | None = None,
+        replicate: int = 0,
+        round: int = 0,
+    ) -> SparseTable:
+        """Return noisy counts of the observed cells that reach a threshold.
+
+        Only records are visited: the clique may have any number of cells.
+
+        Args:
+            stage: Stage that pays.
+            clique: Columns of the table.
+            cost: Budget, in the release's currency.
+            delta: Part of the delta that the release sets aside.
+            capacity: Most cells that are kept: where more pass, those with the smallest noisy
+                counts are left out. Public, and fixed before the draw.
+            least: Least noisy count that is kept, where it is to be larger than `delta` demands.
+            replicate, round: As of `measure`.
+
+        Privacy:
+            One event of exactly `cost` and at most `delta`; see `StabilityEvent`.
+        """
+        domain = self._domain.project(clique)
+        event = self.currency.threshold_event(
+            cost, delta, l1=count_l1(self.neighbours), threshold=least
+        )
+        planned = Step(
+            stage=stage,
+            name=table_step(clique, replicate, round),
+            cost=cost,
+            event=event,
+            shape=(capacity, len(words(domain.sizes)) + 1),
+            asks=sparse_asks(clique, capacity),
+        )
+
+        def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
+            cells, counts = self._counter.observed(clique)
+            return [stability.release(cells, counts, domain.sizes, grants[0])]
+
+        batch = f"{batch_name(stage, replicate, round)}-{digest(list(clique))[:16]}"
+        ((grant, stored),) = self._session.perform(batch, [planned], draw)
+        cells, values = read_sparse_result(stored, domain.sizes)
+        return SparseTable(
+            domain=domain,
+            cells=cells,
+            values=values,
+            threshold=event.threshold,
+            capacity=capacity,
+            noise="laplace",
+            scale=float(event.scale),
+            stage=stage,
+            replicate=replicate,
+            grant=grant.number,
+            round=round,
+        )
+
     def perturb(
-        self, stage: Stage, step: str, statistic: Statistic, cost: Fraction
+        self, stage: Stage, step: str, statistic: Statistic, cost: Fraction, *, replicate: int = 0
     ) -> NDArray[np.int64]:
         """Return a vetted integer statistic with noise on every entry, shape (length,).
 
@@ -127,21 +237,13 @@ class Curator:
             TypeError: if the statistic is not one whose sensitivity is proven.
 
         Privacy:
-            One event of exactly `cost`. Every entry moves by at most `largest_change`, so L1 and
-            squared L2 sensitivity are that times, and that squared times, the length.
+            One event of exactly `cost`, at the statistic's proven L1 and L2 sensitivities.
         """
-        l1, l2_squared = sensitivities(statistic, self.neighbours)
-        event = self.currency.noise_event(cost, l1=l1, l2_squared=l2_squared)
-        planned = Step(stage, step, cost, event, (statistic.length,))
+        return self._perturb(stage, step, statistic, cost, replicate=replicate, round=0)[1]
 
-        def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
-            exact = statistic.compute(self._counter.count(statistic.cliques))
-            return [_add_noise(exact, grants[0])]
-
-        ((_, values),) = self._session.perform(f"{stage}-{step}", [planned], draw)
-        return values
-
-    def choose(self, stage: Stage, step: str, statistic: Statistic, cost: Fraction) -> int:
+    def choose(
+        self, stage: Stage, step: str, statistic: Statistic, cost: Fraction, *, replicate: int = 0
+    ) -> int:
         """Return the index of the statistic's largest entry, chosen by the exponential mechanism.
 
         Privacy:
@@ -152,17 +254,77 @@ class Curator:
             TypeError: if the statistic is not one whose sensitivity is proven.
             ValueError: if the release pays on the Gaussian curve, where this has no cost.
         """
+        return self.choose_several(stage, step, statistic, [cost], replicate=replicate)[0]
+
+    def choose_several(
+        self,
+        stage: Stage,
+        step: str,
+        statistic: Statistic,
+        costs: Sequence[Fraction],
+        *,
+        replicate: int = 0,
+    ) -> tuple[int, ...]:
+        """Return independent choices by the same statistic, charged and committed together.
+
+        The statistic is computed once. The same entry may be chosen several times.
+
+        Privacy:
+            One event of at most its cost for each choice; see `choose`.
+
+        Raises:
+            TypeError: if the statistic is not one whose sensitivity is proven.
+            ValueError: if the release pays on the Gaussian curve, where this has no cost.
+        """
         sensitivities(statistic, self.neighbours)
         sensitivity = statistic.largest_change(self.neighbours)
-        event = choice_event(self.currency, cost, sensitivity)
-        planned = Step(stage, step, cost, event, (1,))
+        name, several = step_name(step, replicate, 0), len(costs) > 1
+        steps = [
+            Step(
+                stage=stage,
+                name=f"{name}, choice {number}" if several else name,
+                cost=cost,
+                event=choice_event(self.currency, cost, sensitivity),
+                shape=(1,),
+                asks=statistic.to_json(),
+            )
+            for number, cost in enumerate(costs, start=1)
+        ]
 
         def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
             exact = statistic.compute(self._counter.count(statistic.cliques))
-            return [np.array([noisy_max.choose(exact, grants[0])], dtype=np.int64)]
+            return [np.array([noisy_max.choose(exact, grant)], dtype=np.int64) for grant in grants]
 
-        ((_, values),) = self._session.perform(f"{stage}-{step}", [planned], draw)
-        return int(values[0])
+        batch = f"{batch_name(stage, replicate, 0)}-{step}"
+        return tuple(int(value[0]) for _, value in self._session.perform(batch, steps, draw))
+
+    def _perturb(
+        self,
+        stage: Stage,
+        step: str,
+        statistic: Statistic,
+        cost: Fraction,
+        *,
+        replicate: int,
+        round: int,
+    ) -> tuple[Grant, NDArray[np.int64]]:
+        l1, l2_squared = sensitivities(statistic, self.neighbours)
+        planned = Step(
+            stage=stage,
+            name=step_name(step, replicate, round),
+            cost=cost,
+            event=self.currency.noise_event(cost, l1=l1, l2_squared=l2_squared),
+            shape=(statistic.length,),
+            asks=statistic.to_json(),
+        )
+
+        def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
+            exact = statistic.compute(self._counter.count(statistic.cliques))
+            return [_add_noise(exact, grants[0])]
+
+        batch = f"{batch_name(stage, replicate, round)}-{step}"
+        ((grant, values),) = self._session.perform(batch, [planned], draw)
+        return grant, values
 
     def public_rows(self) -> int | None:
         """Return the number of rows where it is public: under replace-one, which fixes it."""
@@ -201,7 +363,3 @@ def _noise_event(grant: Grant) -> LaplaceEvent | GaussianEvent:
 
 def _kind(grant: Grant) -> Noise:
     return "laplace" if isinstance(_noise_event(grant), LaplaceEvent) else "gaussian"
-
-
-def _batch_name(stage: Stage, replicate: int) -> str:
-    return f"{stage}-{replicate}"

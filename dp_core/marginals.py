@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.dataset import Dataset
 from dp_core.domain import Clique, Domain
+from dp_core.privacy import Noise
+from dp_core.queries import Queries
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -42,6 +45,16 @@ class Counter(Protocol):
     def count(self, cliques: Sequence[Clique]) -> Mapping[Clique, Marginal]:
         """Return the exact marginal of each clique."""
 
+    def observed(self, clique: Clique) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
+        """Return the cells of a clique that hold a record, and how many each holds.
+
+        Only records are visited, never the clique's domain, which may have any number of cells.
+
+        Returns:
+            Codes, shape (cells, columns), ascending as the clique's axes have them, and counts,
+            shape (cells,), all positive.
+        """
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measurement:
@@ -55,25 +68,122 @@ class Measurement:
         stage: Stage that paid (`total`, `one_way`, `measure`).
         replicate: Set this measurement serves when every set has its own (1..m); 0 when shared.
         grant: Number of the ledger entry that paid for it.
+        round: Round it was measured in, from 1, where a method measures in rounds; otherwise 0.
     """
 
     domain: Domain
     values: NDArray[np.int64]
-    noise: Literal["laplace", "gaussian"]
+    noise: Noise
     scale: float
     stage: str
     replicate: int
     grant: int
+    round: int = 0
 
     @property
     def variance(self) -> float:
         """Variance of each cell, records squared (of the continuous noise, an upper bound)."""
-        return (2.0 if self.noise == "laplace" else 1.0) * self.scale**2
+        return noise_variance(self.noise, self.scale)
 
     @property
     def clique(self) -> Clique:
         """Columns, in the order of the axes."""
         return self.domain.columns
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answers:
+    """Noisy answers to counting queries that are no whole table, paid for together.
+
+    Attributes:
+        queries: What was asked; each counts every record at most once.
+        values: Shape (`queries.length`,), records; whole numbers, may be negative.
+        noise, scale, stage, replicate, grant, round: As of a `Measurement`; one event for all.
+    """
+
+    queries: Queries
+    values: NDArray[np.int64]
+    noise: Noise
+    scale: float
+    stage: str
+    replicate: int
+    grant: int
+    round: int = 0
+
+    @property
+    def variance(self) -> float:
+        """Variance of each answer, records squared (of the continuous noise, an upper bound)."""
+        return noise_variance(self.noise, self.scale)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SparseTable:
+    """Noisy counts of those cells that passed a threshold (a stability-based histogram).
+
+    Of every other cell nothing is known but that it was not among them.
+
+    Attributes:
+        domain: The clique's domain; it may have any number of cells.
+        cells: Shape (cells, columns), `uint16` codes, ascending.
+        values: Shape (cells,), records; at least `threshold`.
+        threshold: Least noisy count that was kept, records.
+        capacity: Number of cells the stored result had room for; public.
+        noise, scale, stage, replicate, grant, round: As of a `Measurement`.
+    """
+
+    domain: Domain
+    cells: NDArray[np.uint16]
+    values: NDArray[np.int64]
+    threshold: int
+    capacity: int
+    noise: Noise
+    scale: float
+    stage: str
+    replicate: int
+    grant: int
+    round: int = 0
+
+    @property
+    def clique(self) -> Clique:
+        """Columns, in the order of the cells' codes."""
+        return self.domain.columns
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Records:
+    """Public records that a method made itself, by choices or draws that were paid for.
+
+    Attributes:
+        dataset: All columns.
+        replicate: As of a `Measurement`.
+    """
+
+    dataset: Dataset
+    replicate: int = 0
+
+
+Released: TypeAlias = Measurement | Answers | SparseTable | Records
+"""What is known about the data on the public side, all of it paid for."""
+
+ReleasedKind = Literal["tables", "answers", "sparse", "records"]
+"""The words by which a method says what it gives or takes."""
+
+KIND_OF: Mapping[type, ReleasedKind] = {
+    Measurement: "tables",
+    Answers: "answers",
+    SparseTable: "sparse",
+    Records: "records",
+}
+
+
+def tables_of(released: Sequence[Released]) -> tuple[Measurement, ...]:
+    """Return the complete noisy tables among what was released, in order."""
+    return tuple(item for item in released if isinstance(item, Measurement))
+
+
+def noise_variance(noise: Noise, scale: float) -> float:
+    """Return the variance of the continuous noise, an upper bound of that of the discrete."""
+    return (2.0 if noise == "laplace" else 1.0) * scale**2
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -29,17 +29,38 @@ def check_name(text: str, *, what: str) -> str:
     return text
 
 
-def table_step(clique: Sequence[str], replicate: int) -> str:
+def table_step(clique: Sequence[str], replicate: int, round: int = 0) -> str:
     """Return the name of the step that measures a table; no two tables share one.
 
-    >>> table_step(("age", "sex"), 0), table_step((), 2), table_step(("a x b",), 0)
-    ('age x sex', 'set 2: rows', "'a x b'")
+    >>> table_step(("age", "sex"), 0), table_step((), 2), table_step(("a x b",), 0, 3)
+    ('age x sex', 'set 2: rows', "round 3: 'a x b'")
     """
-    name = " x ".join(_column_name(column) for column in clique) or "rows"
+    return step_name(
+        " x ".join(_column_name(column) for column in clique) or "rows", replicate, round
+    )
+
+
+def step_name(name: str, replicate: int, round: int) -> str:
+    """Return the full name of a step: of which set, and of which round of measuring.
+
+    >>> step_name("indif", 0, 0), step_name("age", 2, 3)
+    ('indif', 'set 2: round 3: age')
+    """
+    if round:
+        name = f"round {round}: {name}"
     return f"set {replicate}: {name}" if replicate else name
+
+
+def batch_name(stage: str, replicate: int, round: int) -> str:
+    """Return the name of steps that are drawn together; it is a file name.
+
+    >>> batch_name("measure", 0, 0), batch_name("measure", 2, 3)
+    ('measure-0', 'measure-2-3')
+    """
+    return f"{stage}-{replicate}-{round}" if round else f"{stage}-{replicate}"
 
 
 def _column_name(column: str) -> str:
     # A column named "a x b" must not be taken for the pair of a and b, nor "rows" for their number.
-    taken = " x " in column or column == "rows" or column.startswith(("set ", "'", '"'))
+    taken = " x " in column or column == "rows" or column.startswith(("set ", "round ", "'", '"'))
     return repr(column) if taken else column

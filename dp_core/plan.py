@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from dp_core import registry
-from dp_core.accounting.currency import Currency, NoiseScale, choose_currency
+from dp_core.accounting.currency import Currency, NoiseScale, choose_currency, threshold_currency
 from dp_core.accounting.sensitivity import count_l1, count_l2_squared
 from dp_core.canonical import digest
 from dp_core.domain import Clique
@@ -84,7 +84,7 @@ class Plan:
         return {
             "plan_version": PLAN_VERSION,
             "spec": dict(self.spec.document),
-            "currency": {"kind": self.currency.kind, "limit": str(self.currency.limit)},
+            "currency": self.currency.to_json(),
             "costs": {stage: str(cost) for stage, cost in self.costs.items()},
         }
 
@@ -197,6 +197,8 @@ def _check_rows(spec: ReleaseSpec, tables: Sequence[PlannedTable]) -> None:
 
 def _currency(spec: ReleaseSpec, l1: int, l2_squared: int, times: int) -> Currency:
     """Return the currency in which the planned tables get the least noise."""
+    if spec.selector.own_delta:
+        return _threshold_currency(spec)
     domain, shares = spec.schema.domain, spec.shares
     planned: list[tuple[Fraction, int, int, float]] = []
     equal = Fraction(1, len(domain))
@@ -218,11 +220,28 @@ def _currency(spec: ReleaseSpec, l1: int, l2_squared: int, times: int) -> Curren
         planned.append((shares["select"], *bounds, float(statistic.length)))
     try:
         return choose_currency(
-            spec.privacy.epsilon, spec.privacy.delta, noise=spec.noise, shares=planned
+            spec.privacy.epsilon,
+            spec.privacy.delta,
+            noise=spec.noise,
+            shares=planned,
+            choices=spec.selector.chooses,
         )
     except ValueError:
         raise BadInput(
             f"No {spec.noise} noise gives epsilon {float(spec.privacy.epsilon):g} at delta"
             f" {float(spec.privacy.delta):g}; raise privacy.epsilon or privacy.delta,"
             " or set measure.noise to auto."
+        ) from None
+
+
+def _threshold_currency(spec: ReleaseSpec) -> Currency:
+    """Return the currency of a release whose whole delta is set aside for thresholds."""
+    if spec.noise == "gaussian":
+        raise BadInput("Thresholds are of Laplace noise; set measure.noise to laplace or auto.")
+    try:
+        return threshold_currency(spec.privacy.epsilon, spec.privacy.delta)
+    except ValueError:
+        raise BadInput(
+            f"`{spec.method}` keeps cells above a threshold, which fails with a small probability:"
+            " set privacy.delta above 0, such as 1.0e-9."
         ) from None

@@ -14,12 +14,15 @@ from typing import Any, Literal
 
 from dp_core import registry
 from dp_core.errors import BadInput, nearest
+from dp_core.marginals import ReleasedKind
 from dp_core.method_options import plain_options, read_options
 from dp_core.names import check_name
 from dp_core.presets import PRESETS, Preset
 from dp_core.privacy import PAYING_STAGES, Neighbours, Noise, Privacy, Stage
+from dp_core.reconstruction.base import Reconstructor
 from dp_core.schema import Schema
 from dp_core.schema_file import check_version, parse_schema, schema_hash
+from dp_core.selection.base import Selector
 from dp_core.spec import ReleaseSpec
 from dp_core.yaml_text import Node, load, one_of, shown
 
@@ -55,6 +58,12 @@ _SECTION_KEYS = {
 _NEIGHBOURS: tuple[Neighbours, ...] = ("add-remove", "replace-one")
 _NOISE: tuple[Noise | Literal["auto"], ...] = ("auto", "laplace", "gaussian")
 _MODES: tuple[Literal["shared", "split"], ...] = ("shared", "split")
+_GIVEN: Mapping[ReleasedKind, str] = {
+    "tables": "whole tables",
+    "answers": "single numbers, not whole tables",
+    "sparse": "tables of their frequent cells only",
+    "records": "records",
+}
 _EXAMPLES = {
     "privacy": "{epsilon: 1.0, delta: 1.0e-9}",
     "total": "{share: 0.02}",
@@ -99,8 +108,9 @@ def load_spec(path: Path) -> ReleaseSpec:
         sections["reconstruct"], "reconstruct", preset, schema
     )
     domain = schema.domain
-    _in_place(sections["select"], selector.planned, domain)
+    _in_place(sections["select"], selector.check, domain)
     _in_place(sections["reconstruct"], reconstructor.check, domain)
+    _check_pair(sections, selector, selector_name, reconstructor, reconstructor_name)
     shares = _read_shares(root, sections, preset, privacy, selector, selector_name)
     noise = _read_noise(sections["measure"], preset, privacy)
     synthesis = sections["synthesize"].entries()
@@ -322,6 +332,30 @@ def _read_rows(node: Node) -> int | None:
     if isinstance(node.content, str) and not node.content.strip().lstrip("+-").isdigit():
         raise node.error(f"{shown(node.content)} is neither `same` nor a number of rows.")
     return node.integer(minimum=1, maximum=MAX_ROWS)
+
+
+def _check_pair(
+    sections: Mapping[str, Node],
+    selector: Selector,
+    selector_name: str,
+    reconstructor: Reconstructor,
+    reconstructor_name: str,
+) -> None:
+    """Refuse a selection whose results the reconstruction cannot use, and name ones that can."""
+    left = selector.gives - reconstructor.takes
+    if not left:
+        return
+    fitting = [
+        name
+        for name in registry.available("reconstruction")
+        if selector.gives <= registry.find("reconstruction", name).takes
+    ]
+    stated = sections["reconstruct"].entries() or not sections["select"].entries()
+    advice = f" take reconstruct: {{method: {' or '.join(fitting)}}}." if fitting else ""
+    raise sections["reconstruct" if stated else "select"].error(
+        f"{selector_name} gives {' and '.join(_GIVEN[kind] for kind in sorted(left))}, which"
+        f" {reconstructor_name} cannot use;{advice or ' take another selection.'}"
+    )
 
 
 def _in_place(node: Node, check: Any, *arguments: object) -> Any:

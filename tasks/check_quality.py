@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tasks.reconstruct import read_measurements
+from dp_core.marginals import tables_of
+from tasks.reconstruct import read_released
 from tasks.run import Run
 from tasks.stage import stage
 from tasks.synthesize import synthetic_codes
@@ -23,7 +24,7 @@ def check_quality(run: Run) -> Mapping[str, object]:
     from tasks.dask_counter import DaskCounter
 
     domain = run.spec.schema.domain
-    fits = check_fit(read_measurements(run), tally_sets(run), records=records(run))
+    fits = check_fit(tables_of(read_released(run)), tally_sets(run), records=records(run))
     counters = [
         DaskCounter(synthetic_codes(run, number), domain) for number in range(1, run.spec.sets + 1)
     ]
@@ -44,7 +45,7 @@ def tally_sets(run: Run) -> tuple[Tally, ...]:
     from dp_core.metrics.marginal_error import Tally
 
     domain = run.spec.schema.domain
-    cliques = needed_counts(domain, read_measurements(run))
+    cliques = needed_counts(domain, tables_of(read_released(run)))
     tallies = []
     for number in range(1, run.spec.sets + 1):
         tally, store = Tally(domain, cliques), synthetic_codes(run, number)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tasks.measure_marginals import read_selection
-from tasks.reconstruct import read_measurements, restored_models
+from tasks.measure_marginals import read_selections
+from tasks.reconstruct import read_released, restored_models
 from tasks.run import CONFIDENTIAL_STAGES, Run
 from tasks.synthesize import synthetic_codes, synthetic_file
 
@@ -23,8 +23,8 @@ def forget_lost(run: Run) -> None:
     if run.folder.done("publish") is not None:
         return
     products: dict[str, Callable[[Run], object]] = {
-        "select": read_selection,
-        "measure": read_measurements,
+        "select": read_selections,
+        "measure": read_released,
         "reconstruct": restored_models,
         "synthesize": _open_sets,
     }

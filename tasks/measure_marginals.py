@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
 
 from dp_core.canonical import canonical_json
+from dp_core.dataset import Dataset
 from dp_core.domain import Clique
-from dp_core.marginals import Measurement
-from dp_core.privacy import Stage
+from dp_core.marginals import Measurement, Released
+from dp_core.procedure import measure_basics as measured_basics
+from dp_core.procedure import measure_selected, replicates
 from dp_core.selection.base import Selection
 from tasks.run import Run
 from tasks.stage import stage
 from tasks.stores.artifacts import write_atomically
 
-SELECTION, MARGINALS = "selection.json", "marginals.parquet"
+SELECTION, ROUNDS, MARGINALS = "selection.json", "rounds.parquet", "marginals.parquet"
 
 
 def basics(run: Run) -> tuple[Measurement, ...]:
@@ -23,14 +29,11 @@ def basics(run: Run) -> tuple[Measurement, ...]:
 
     Committed results are read back; calling this again costs nothing.
     """
-    costs = run.plan.costs
-    found: list[Measurement] = []
-    for replicate in _replicates(run):
-        if costs["total"]:
-            found += _measure(run, "total", Selection(((),), (Fraction(1),)), replicate)
-        if costs["one_way"]:
-            found += _measure(run, "one_way", run.plan.one_way(), replicate)
-    return tuple(found)
+    return tuple(
+        found
+        for replicate in replicates(run.plan)
+        for found in measured_basics(run.plan, run.curator, replicate)
+    )
 
 
 @stage("basics")
@@ -42,58 +45,78 @@ def measure_basics(run: Run) -> Mapping[str, object]:
 
 @stage("measure")
 def measure_marginals(run: Run) -> None:
-    """Measure the selected tables, and write every noisy table where the public side reads it."""
+    """Measure the selected tables, and write all that is known where the public side reads it."""
     from dp_core.bundle.marginals_file import write_marginals
 
-    selection = read_selection(run)
-    found = list(basics(run))
-    replicates = _replicates(run)
-    for position, replicate in enumerate(replicates):
-        found += _measure(run, "measure", selection, replicate)
-        run.progress("measure", (position + 1) / len(replicates))
+    selections = read_selections(run)
+    found: list[Released] = list(basics(run))
+    numbers = replicates(run.plan)
+    for position, replicate in enumerate(numbers):
+        found += measure_selected(run.plan, run.curator, selections, replicate)
+        run.progress("measure", (position + 1) / len(numbers))
     write_marginals(run.folder.public / MARGINALS, found, run.spec.schema)
 
 
-def write_selection(run: Run, selection: Selection) -> None:
-    """Store a selection; it is public."""
-    values = {
-        "cliques": [list(clique) for clique in selection.cliques],
-        "weights": [str(weight) for weight in selection.weights],
-        "note": dict(selection.note),
-    }
+def write_selections(run: Run, selections: tuple[Selection, ...]) -> None:
+    """Store what was selected, and what was measured meanwhile; it is public."""
+    from dp_core.bundle.marginals_file import write_marginals
+
+    values = [
+        {
+            "cliques": [list(clique) for clique in selection.cliques],
+            "weights": [str(weight) for weight in selection.weights],
+            "note": dict(selection.note),
+            "measured": len(selection.measured),
+            "records": selection.records is not None,
+        }
+        for selection in selections
+    ]
+    for number, selection in enumerate(selections):
+        if selection.records is not None:
+            content = io.BytesIO()
+            np.save(content, selection.records.codes, allow_pickle=False)
+            write_atomically(_records_file(run, number), content.getvalue())
+    measured = [item for selection in selections for item in selection.measured]
+    if measured:
+        write_marginals(run.folder.public / ROUNDS, measured, run.spec.schema)
+    # Last: with it the selection is complete.
     write_atomically(run.folder.public / SELECTION, canonical_json(values))
 
 
-def read_selection(run: Run) -> Selection:
-    """Return the stored selection."""
+def read_selections(run: Run) -> tuple[Selection, ...]:
+    """Return what was stored."""
+    from dp_core.bundle.marginals_file import read_marginals
+
     values = json.loads((run.folder.public / SELECTION).read_bytes())
-    return Selection(
-        tuple(tuple(clique) for clique in values["cliques"]),
-        tuple(Fraction(weight) for weight in values["weights"]),
-        values["note"],
-    )
-
-
-def _measure(
-    run: Run, stage_name: Stage, selection: Selection, replicate: int
-) -> tuple[Measurement, ...]:
-    budget = run.plan.costs[stage_name] / run.plan.replicates
-    return run.curator.measure(
-        stage_name,
-        selection.cliques,
-        [budget * weight for weight in selection.weights],
-        replicate=replicate,
-    )
-
-
-def _replicates(run: Run) -> Sequence[int]:
-    """Return 0 for the one shared measurement, or 1..m."""
-    return range(1, run.plan.replicates + 1) if run.spec.mode == "split" else (0,)
+    measured: list[Released] = []
+    if any(each["measured"] for each in values):
+        measured += read_marginals(run.folder.public / ROUNDS)
+    found = []
+    for number, each in enumerate(values):
+        mine, measured = measured[: each["measured"]], measured[each["measured"] :]
+        found.append(
+            Selection(
+                tuple(tuple(clique) for clique in each["cliques"]),
+                tuple(Fraction(weight) for weight in each["weights"]),
+                each["note"],
+                tuple(mine),
+                _read_records(run, number) if each["records"] else None,
+            )
+        )
+    return tuple(found)
 
 
 def certain_cliques(run: Run) -> tuple[Clique, ...]:
     """Return the tables that will be counted whatever the selection finds, in one pass."""
     cliques: list[Clique] = [table.clique for table in run.plan.tables]
-    if run.plan.costs["select"]:
-        cliques += run.spec.selector.needs(run.spec.schema.domain)
+    cliques += run.spec.selector.needs(run.spec.schema.domain)
     return tuple(dict.fromkeys(cliques))
+
+
+def _read_records(run: Run, number: int) -> Dataset:
+    codes = np.load(_records_file(run, number), allow_pickle=False)
+    return Dataset(run.spec.schema.domain, codes)
+
+
+def _records_file(run: Run, number: int) -> Path:
+    return run.folder.public / "models" / f"records-{number}.npy"

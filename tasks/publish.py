@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 from tasks.check_quality import records, tally_sets
-from tasks.measure_marginals import read_selection
-from tasks.reconstruct import read_measurements
+from tasks.measure_marginals import read_selections
+from tasks.reconstruct import read_released
 from tasks.run import Run
 from tasks.stage import stage
 from tasks.synthesize import synthetic_file
@@ -52,14 +53,14 @@ def publish(run: Run) -> None:
         totals=run.ledger.totals(settled),
         place=run.ledger.place(settled),
         revises=spec.revises,
-        measurements=read_measurements(run),
+        released=read_released(run),
         sets=spec.sets,
         rows=sizes[0],
         mode=spec.mode,
         seed=spec.seed,
         records=records(run),
         records_public=spec.privacy.neighbours == "replace-one",
-        note=read_selection(run).note,
+        note=_note(run),
     )
     files = [synthetic_file(run, number) for number in range(1, spec.sets + 1)]
     write_bundle(
@@ -85,6 +86,14 @@ def tidy(run: Run) -> None:
     if not run.keep_confidential:
         run.folder.remove_confidential()
     run.folder.finish("tidy")
+
+
+def _note(run: Run) -> Mapping[str, object]:
+    """Return the public facts of the selection; of each, where every set has its own."""
+    notes = [selection.note for selection in read_selections(run)]
+    if len(notes) == 1:
+        return notes[0]
+    return {f"set {number}": note for number, note in enumerate(notes, start=1)}
 
 
 def _must_verify(bundle: Path) -> None:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dp_core.marginals import Measurement, Table
-from tasks.measure_marginals import MARGINALS
+from dp_core import procedure
+from dp_core.marginals import Records, Released, Table
+from dp_core.procedure import fit, replicates
+from tasks.measure_marginals import MARGINALS, read_selections
 from tasks.run import Run
 from tasks.stage import stage
 from tasks.stores.artifacts import write_atomically
@@ -22,28 +24,31 @@ if TYPE_CHECKING:
 @stage("reconstruct")
 def reconstruct(run: Run) -> Mapping[str, object]:
     """Fit one model to the shared measurement, or one to each."""
-    domain, rows = run.spec.schema.domain, run.fact("basics", "rows")
-    measurements = read_measurements(run)
+    rows = run.fact("basics", "rows")
+    released = (*read_released(run), *_read_records(run))
     fitted = []
-    for replicate in sorted({found.replicate for found in measurements}):
-        model = run.spec.reconstructor.fit(
-            domain,
-            [found for found in measurements if found.replicate == replicate],
-            rows=rows if isinstance(rows, int) else None,
-            zeros=run.spec.schema.zeros,
-            rng=generator(run, "fit", replicate),
-        )
+    for replicate in replicates(run.plan):
+        model = fit(run.plan, released, replicate, rows=rows if isinstance(rows, int) else None)
         _write_tables(model_file(run, replicate), model.tables)
         fitted.append({"replicate": replicate, "rows": model.rows})
         run.progress("reconstruct", len(fitted) / run.plan.replicates)
     return {"models": fitted}
 
 
-def read_measurements(run: Run) -> tuple[Measurement, ...]:
-    """Return every noisy table of the run."""
+def read_released(run: Run) -> tuple[Released, ...]:
+    """Return everything that was measured in the run."""
     from dp_core.bundle.marginals_file import read_marginals
 
     return read_marginals(run.folder.public / MARGINALS)
+
+
+def _read_records(run: Run) -> tuple[Records, ...]:
+    """Return the records that a selection made itself, if it is one that does."""
+    return tuple(
+        Records(selection.records, replicate)
+        for selection, replicate in zip(read_selections(run), replicates(run.plan), strict=False)
+        if selection.records is not None
+    )
 
 
 def restored_models(run: Run) -> dict[int, Model]:
@@ -51,12 +56,14 @@ def restored_models(run: Run) -> dict[int, Model]:
     domain, zeros = run.spec.schema.domain, run.spec.schema.zeros
     facts = run.fact("reconstruct", "models")
     assert isinstance(facts, list)
+    released = (*read_released(run), *_read_records(run))
     return {
         fact["replicate"]: run.spec.reconstructor.restore(
             domain,
             _read_tables(run, model_file(run, fact["replicate"])),
             rows=fact["rows"],
             zeros=zeros,
+            released=[item for item in released if item.replicate == fact["replicate"]],
         )
         for fact in facts
     }
@@ -64,7 +71,7 @@ def restored_models(run: Run) -> dict[int, Model]:
 
 def generator(run: Run, purpose: str, number: int) -> np.random.Generator:
     """Return the generator of one piece of post-processing; the seed belongs to the plan."""
-    return np.random.default_rng([run.spec.seed, number, *purpose.encode()])
+    return procedure.generator(run.spec.seed, purpose, number)
 
 
 def model_file(run: Run, replicate: int) -> Path:

@@ -98,7 +98,7 @@ class Filler:
             "unit": "row",
             "plan": plan.hash,
             "sets": spec.sets,
-            "currency": {"kind": plan.currency.kind, "limit": str(plan.currency.limit)},
+            "currency": plan.currency.to_json(),
             "costs": {stage: str(cost) for stage, cost in plan.costs.items()},
         }
         common["reservation"] = None

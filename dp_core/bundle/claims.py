@@ -41,6 +41,7 @@ class Charge:
         batch: Steps that were drawn and committed together.
         cost: What was charged, in the release's currency.
         event: What was done.
+        asks: What was computed from the data, as the receipt describes it.
     """
 
     number: int
@@ -49,6 +50,7 @@ class Charge:
     batch: str
     cost: Fraction
     event: Event
+    asks: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,6 @@ class Claims:
         settled: The receipt that ended it, if there is one.
         sets: Number of synthetic sets.
         rows: Records of each.
-        scores: Number of noisy scores that the selection released.
         totals: Of the accounts that paid, from the settlement; empty without one.
         place: Link, public key and signature of the last receipt; None where it is not stated.
         signature: Public key and signature of the whole statement; None where it has none.
@@ -99,7 +100,6 @@ class Claims:
     settled: Receipt | None
     sets: int
     rows: tuple[int, ...]
-    scores: int
     totals: tuple[Total, ...]
     place: tuple[str, str | None, str | None] | None
     signature: tuple[str, str] | None
@@ -134,7 +134,11 @@ def read_claims(document: Mapping[str, Any]) -> Claims:
         enforced=_pair(guarantee["enforced"]),
         tightest=_guarantee(guarantee["tightest"]),
         also=None if guarantee["also"] is None else _guarantee(guarantee["also"]),
-        currency=currency(ledger["currency"]["kind"], ledger["currency"]["limit"]["exact"]),
+        currency=currency(
+            ledger["currency"]["kind"],
+            ledger["currency"]["limit"]["exact"],
+            ledger["currency"]["own_delta"]["exact"],
+        ),
         plan=method["plan"],
         hashes=(
             ("plan", method["plan"], _text(method["plan_sha256"])),
@@ -151,7 +155,6 @@ def read_claims(document: Mapping[str, Any]) -> Claims:
         settled=settled,
         sets=_whole(document["sets"]["m"]),
         rows=tuple(_whole(rows) for rows in document["sets"]["rows"]),
-        scores=len(method["selection"].get("indif", {})),
         totals=tuple(
             Total.from_json(total)
             for total in cast("Sequence[Any]", settled.body["totals"] if settled else ())
@@ -178,6 +181,7 @@ def read_charge(row: Receipt) -> Charge:
         batch=_text(row.body["batch"]),
         cost=exact_fraction(row.body["cost"]),
         event=event_from_json(event),
+        asks=cast("Mapping[str, Any]", row.body["asks"]),
     )
 
 
@@ -192,15 +196,15 @@ def _place(values: Mapping[str, Any] | None) -> tuple[str, str | None, str | Non
     )
 
 
-def currency(kind: object, limit: object) -> Currency:
-    """Return a currency from its kind and the exact text of its total.
+def currency(kind: object, limit: object, own_delta: object) -> Currency:
+    """Return a currency from its kind and the exact texts of its total and its own delta.
 
     Raises:
         BadInput: if the kind is not known.
     """
     if kind not in ("pure", "zcdp", "gaussian"):
         raise BadInput(f"{STATEMENT} names a currency that is not known.")
-    return Currency(cast(Kind, kind), exact_fraction(limit))
+    return Currency(cast(Kind, kind), exact_fraction(limit), exact_fraction(own_delta))
 
 
 def _guarantee(values: Mapping[str, Any]) -> Guarantee:

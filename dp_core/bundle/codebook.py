@@ -27,15 +27,24 @@ _PARQUET = {
     "mediatype": "application/vnd.apache.parquet",
 }
 _MARGINAL_FIELDS: Mapping[str, tuple[str, str]] = {
-    "table": ("integer", "Running number of the table, from 1."),
+    "table": ("integer", "Running number of the measurement, from 1."),
+    "kind": (
+        "string",
+        "table: all its cells; sparse: only cells above a threshold; cells: single cells;"
+        " parities: records with an even number of ones.",
+    ),
     "stage": ("string", "Stage of the release that paid for it: total, one_way or measure."),
     "replicate": ("integer", "Synthetic set it was measured for; 0 when all sets share it."),
+    "round": ("integer", "Round it was measured in, from 1; 0 where the method has no rounds."),
     "columns": ("array", "Columns of the table, as a list."),
+    "sizes": ("array", "Number of codes of each of them, as a list."),
     "cell": ("array", "Code of each column, as a list; codes are those of `bins` and `levels`."),
     "labels": ("array", "What the codes stand for, as a list."),
     "count": ("integer", "Noisy number of records; may be negative, and need not add up."),
     "noise": ("string", "Discrete laplace or discrete gaussian noise."),
     "scale": ("number", "Parameter of the noise in records: b of the Laplace, sigma of the other."),
+    "threshold": ("integer", "Least noisy count that was kept; 0 where there was no threshold."),
+    "capacity": ("integer", "Cells there was room for where there is a threshold; otherwise 0."),
     "grant": ("integer", "Number of the ledger receipt that paid for the table."),
 }
 

@@ -1,19 +1,30 @@
-"""`marginals.parquet`: every noisy table, one row per cell.
+"""`marginals.parquet`: everything that was measured, one row per noisy number.
 
 | column    | type             | meaning                                                          |
 |-----------|------------------|------------------------------------------------------------------|
-| table     | int32            | running number of the table in this file, from 1                 |
+| table     | int32            | running number of the measurement in this file, from 1           |
+| kind      | string           | table, sparse, cells or parities (below)                         |
 | stage     | string           | stage that paid: total, one_way, measure                         |
-| replicate | int16            | set the table was measured for; 0: shared by all sets            |
-| columns   | list of string   | the table's columns                                              |
+| replicate | int16            | set it was measured for; 0: shared by all sets                   |
+| round     | int16            | round it was measured in; 0 where a method has none              |
+| columns   | list of string   | the columns it is about                                          |
+| sizes     | list of int32    | number of codes of each                                          |
 | cell      | list of uint16   | code of each column                                              |
 | labels    | list of string   | what the codes stand for                                         |
 | count     | int64            | noisy number of records; may be negative                         |
 | noise     | string           | laplace or gaussian (both discrete)                              |
 | scale     | double           | its parameter in records: b of the Laplace, sigma of the Gaussian |
-| grant     | int64            | number of the ledger receipt that paid for the table             |
+| threshold | int64            | least noisy count that was kept; 0 where everything was          |
+| capacity  | int64            | cells there was room for where there is a threshold, otherwise 0 |
+| grant     | int64            | number of the ledger receipt that paid for it                    |
 
-Every cell of a table is there, in row-major order, so the file restores the tables exactly.
+- `table`: every cell of it is there, in row-major order.
+- `sparse`: only the cells that passed the threshold, in ascending order; where none did, one row
+  without a cell stands for the measurement.
+- `cells`: single cells of tables, each a measured number by itself.
+- `parities`: numbers of records with an even number of ones among two-valued columns, without cell.
+
+The file restores what was measured exactly.
 """
 
 from __future__ import annotations
@@ -21,7 +32,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -31,36 +42,49 @@ from numpy.typing import NDArray
 from dp_core.bundle.parquet_file import write_parquet
 from dp_core.domain import Domain
 from dp_core.errors import BadInput
-from dp_core.marginals import Measurement
+from dp_core.marginals import Answers, Measurement, Records, Released, SparseTable
+from dp_core.queries import Cells, Parities, Queries
 from dp_core.schema import Schema
+from dp_core.sparse_counting import pack
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 SCHEMA = pa.schema(
     [
         ("table", pa.int32()),
+        ("kind", _TEXT),
         ("stage", _TEXT),
         ("replicate", pa.int16()),
+        ("round", pa.int16()),
         ("columns", pa.list_(_TEXT)),
+        ("sizes", pa.list_(pa.int32())),
         ("cell", pa.list_(pa.uint16())),
         ("labels", pa.list_(_TEXT)),
         ("count", pa.int64()),
         ("noise", _TEXT),
         ("scale", pa.float64()),
+        ("threshold", pa.int64()),
+        ("capacity", pa.int64()),
         ("grant", pa.int64()),
     ]
 )
 _PIECE = 1 << 17
 _STAGES = ("total", "one_way", "select", "measure", "checks")
 _NOISES = ("laplace", "gaussian")
+_KINDS = ("table", "sparse", "cells", "parities")
 _MOST_CELLS = 2**31
+_FIXED = ("stage", "replicate", "round", "noise", "scale", "grant")
 
 
-def write_marginals(path: Path, measurements: Sequence[Measurement], schema: Schema) -> int:
-    """Write all noisy tables and return the number of rows (cells).
+Measured: TypeAlias = Measurement | Answers | SparseTable
+"""What was measured; records that a method made are no measurement."""
+
+
+def write_marginals(path: Path, released: Sequence[Released], schema: Schema) -> int:
+    """Write everything that was measured and return the number of rows (noisy numbers).
 
     Args:
         path: File to write.
-        measurements: Noisy tables, in the order they are to be numbered.
+        released: In the order in which measurements are to be numbered; records are left out.
         schema: Gives every code its label.
 
     Raises:
@@ -68,7 +92,8 @@ def write_marginals(path: Path, measurements: Sequence[Measurement], schema: Sch
     """
     labels = _Labels(schema)
     # Small tables share a piece, large ones are cut: neither 200 tiny groups nor one huge one.
-    return write_parquet(path, SCHEMA, _gathered(_pieces(measurements, labels)))
+    measured = [item for item in released if not isinstance(item, Records)]
+    return write_parquet(path, SCHEMA, _gathered(_pieces(measured, labels)))
 
 
 class _Labels:
@@ -76,6 +101,7 @@ class _Labels:
 
     def __init__(self, schema: Schema) -> None:
         texts: list[str] = []
+        self.domain = schema.domain
         self.first: dict[str, int] = {}
         for column in schema.columns:
             self.first[column.name] = len(texts)
@@ -89,11 +115,46 @@ class _Labels:
         self.names = pa.array(list(self.columns), pa.string())
 
 
-def _pieces(measurements: Sequence[Measurement], labels: _Labels) -> Iterator[pa.Table]:
-    for number, table in enumerate(measurements, start=1):
-        cells = table.values.size
-        for start in range(0, cells, _PIECE):
-            yield _piece(number, table, labels, start, min(start + _PIECE, cells))
+def _pieces(measured: Sequence[Measured], labels: _Labels) -> Iterator[pa.Table]:
+    for number, item in enumerate(measured, start=1):
+        values = item.values.ravel()
+        if isinstance(item, Answers):
+            kind, asked = _asked(item.queries)
+            for position, (clique, codes) in enumerate(asked):
+                row = values[position : position + 1]
+                domain = labels.domain.project(clique)
+                yield _piece(number, item, labels, kind, domain, codes, row)
+        elif isinstance(item, SparseTable):
+            # A row without a cell stands for a table of which nothing was kept.
+            cells = item.cells if values.size else np.empty((1, 0), dtype=np.uint16)
+            values = values if values.size else np.zeros(1, dtype=np.int64)
+            for start in range(0, values.size, _PIECE):
+                some = slice(start, start + _PIECE)
+                yield _piece(number, item, labels, "sparse", item.domain, cells[some], values[some])
+        else:
+            for start in range(0, values.size, _PIECE):
+                some = slice(start, min(start + _PIECE, values.size))
+                cells = _cells_of(item.domain, some.start, some.stop)
+                yield _piece(number, item, labels, "table", item.domain, cells, values[some])
+
+
+def _asked(queries: Queries) -> tuple[str, list[tuple[tuple[str, ...], NDArray[np.uint16]]]]:
+    """Return the kind of queries, and of each its columns and its cell."""
+    if isinstance(queries, Parities):
+        none = np.empty((1, 0), dtype=np.uint16)
+        return "parities", [(clique, none) for clique in queries.cliques]
+    assert isinstance(queries, Cells)
+    asked = zip(queries.of, queries.codes, strict=True)
+    return "cells", [(clique, np.array([codes], dtype=np.uint16)) for clique, codes in asked]
+
+
+def _cells_of(domain: Domain, start: int, stop: int) -> NDArray[np.uint16]:
+    """Return the codes of some cells of a complete table, shape (cells, columns)."""
+    flat = np.arange(start, stop, dtype=np.int64)
+    codes = np.empty((stop - start, len(domain)), dtype=np.uint16)
+    for axis in range(len(domain) - 1, -1, -1):
+        flat, codes[:, axis] = np.divmod(flat, domain.sizes[axis])
+    return codes
 
 
 def _gathered(pieces: Iterator[pa.Table]) -> Iterator[pa.Table]:
@@ -109,45 +170,70 @@ def _gathered(pieces: Iterator[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(waiting)
 
 
-def _piece(number: int, table: Measurement, labels: _Labels, start: int, stop: int) -> pa.Table:
-    rows, width = stop - start, len(table.domain)
-    flat = np.arange(start, stop, dtype=np.int64)
-    codes = np.empty((rows, width), dtype=np.uint16)
-    for axis in range(width - 1, -1, -1):
-        flat, codes[:, axis] = np.divmod(flat, table.domain.sizes[axis])
-    first = np.array([labels.first[column] for column in table.clique], dtype=np.int64)
-    names = np.array([labels.columns[column] for column in table.clique], dtype=np.int32)
-    entries = labels.entry[codes.astype(np.int64) + first] if width else codes
-    offsets = pa.array(np.arange(rows + 1, dtype=np.int32) * width)
+def _piece(
+    number: int,
+    item: Measured,
+    labels: _Labels,
+    kind: str,
+    domain: Domain,
+    codes: NDArray[np.uint16],
+    values: NDArray[np.int64],
+) -> pa.Table:
+    """Return some rows of one measurement.
 
-    def lists(values: pa.Array) -> pa.Array:
-        return pa.ListArray.from_arrays(offsets, values)
+    Args:
+        number: Of the measurement in the file.
+        item: The measurement.
+        labels: Of all codes.
+        kind: Word of the column `kind`.
+        domain: Columns the rows are about, and their sizes.
+        codes: Shape (rows, columns), or (rows, 0) where a row is about no one cell.
+        values: Noisy numbers, shape (rows,).
+    """
+    rows, width = values.size, len(domain)
+    first = np.array([labels.first[column] for column in domain.columns], dtype=np.int64)
+    names = np.array([labels.columns[column] for column in domain.columns], dtype=np.int32)
+    entries = labels.entry[codes.astype(np.int64) + first] if codes.shape[1] else codes
+    threshold, capacity = (
+        (item.threshold, item.capacity) if isinstance(item, SparseTable) else (0, 0)
+    )
+
+    def lists(flat: pa.Array, each: int) -> pa.Array:
+        return pa.ListArray.from_arrays(pa.array(np.arange(rows + 1, dtype=np.int32) * each), flat)
 
     def texts(index: NDArray[Any], words: pa.Array) -> pa.Array:
         return pa.DictionaryArray.from_arrays(pa.array(index.astype(np.int32)), words)
 
-    def constant(word: str, words: tuple[str, ...]) -> pa.Array:
-        return texts(np.full(rows, words.index(word)), pa.array(words, pa.string()))
+    def word(text: str, words: tuple[str, ...]) -> pa.Array:
+        return texts(np.full(rows, words.index(text)), pa.array(words, pa.string()))
+
+    def whole(value: int, dtype: type) -> pa.Array:
+        return pa.array(np.full(rows, value, dtype=dtype))
 
     return pa.Table.from_arrays(
         [
-            pa.array(np.full(rows, number, dtype=np.int32)),
-            constant(table.stage, _STAGES),
-            pa.array(np.full(rows, table.replicate, dtype=np.int16)),
-            lists(texts(np.tile(names, rows), labels.names)),
-            lists(pa.array(codes.ravel())),
-            lists(texts(entries.ravel(), labels.labels)),
-            pa.array(table.values.ravel()[start:stop].astype(np.int64, copy=False)),
-            constant(table.noise, _NOISES),
-            pa.array(np.full(rows, table.scale, dtype=np.float64)),
-            pa.array(np.full(rows, table.grant, dtype=np.int64)),
+            whole(number, np.int32),
+            word(kind, _KINDS),
+            word(item.stage, _STAGES),
+            whole(item.replicate, np.int16),
+            whole(item.round, np.int16),
+            lists(texts(np.tile(names, rows), labels.names), width),
+            lists(pa.array(np.tile(np.array(domain.sizes, dtype=np.int32), rows)), width),
+            lists(pa.array(codes.ravel()), codes.shape[1]),
+            lists(texts(entries.ravel(), labels.labels), codes.shape[1]),
+            pa.array(values.astype(np.int64, copy=False)),
+            word(item.noise, _NOISES),
+            pa.array(np.full(rows, item.scale, dtype=np.float64)),
+            whole(threshold, np.int64),
+            whole(capacity, np.int64),
+            whole(item.grant, np.int64),
         ],
         schema=SCHEMA,
     )
 
 
-def read_marginals(path: Path) -> tuple[Measurement, ...]:
-    """Return the noisy tables of a file that `write_marginals` wrote, in its order.
+def read_marginals(path: Path) -> tuple[Measured, ...]:
+    """Return the measurements of a file that `write_marginals` wrote, in its order.
 
     Raises:
         BadInput: if the file is missing, is not such a file, or a table of it is not complete.
@@ -174,7 +260,7 @@ def _groups(file: pq.ParquetFile, wanted: list[str]) -> Iterator[pa.Table]:
         )
 
 
-def _tables(path: Path, groups: Iterator[pa.Table]) -> Iterator[Measurement]:
+def _tables(path: Path, groups: Iterator[pa.Table]) -> Iterator[Measured]:
     """Cut row groups at changes of the table number; a table may span several groups."""
     open_: list[pa.Table] = []
     current: int | None = None
@@ -200,50 +286,79 @@ def _tables(path: Path, groups: Iterator[pa.Table]) -> Iterator[Measurement]:
         yield _restored(path, open_)
 
 
-def _restored(path: Path, pieces: list[pa.Table]) -> Measurement:
+def _restored(path: Path, pieces: list[pa.Table]) -> Measured:
     table = pa.concat_tables(pieces).unify_dictionaries().combine_chunks()
     number = table.column("table")[0].as_py()
     wrong = BadInput(
         f"{path}: table {number} is not a complete noisy table; fetch the release again."
     )
     fixed = {}
-    for name in ("stage", "replicate", "noise", "scale", "grant"):
+    for name in (*_FIXED, "kind", "threshold", "capacity"):
         values = table.column(name).unique()
         if len(values) != 1:
             raise wrong
         fixed[name] = values[0].as_py()
-    lists, cells = table.column("columns"), table.column("cell")
-    columns = tuple(lists[0].as_py())
-    width, rows = len(columns), table.num_rows
-    # Indices, not texts: a dictionary holds each name once.
-    names = _flat(lists).indices.to_numpy(zero_copy_only=False)
-    codes = _flat(cells).to_numpy(zero_copy_only=False)
-    if names.size != width * rows or codes.size != width * rows:
-        raise wrong
-    if width and not (names.reshape(rows, width) == names[:width]).all():
-        raise wrong
-    grid = codes.reshape(rows, width).astype(np.int64)
-    sizes = tuple(int(code) + 1 for code in grid.max(axis=0)) if width else ()
-    flat = np.zeros(rows, dtype=np.int64)
-    total = 1
-    for axis, size in enumerate(sizes):
-        flat = flat * size + grid[:, axis]
-        total *= size
-        if total > _MOST_CELLS:
-            raise wrong
-    if total != rows or not np.array_equal(flat, np.arange(rows)):
-        raise wrong
     if fixed["noise"] not in _NOISES or not fixed["scale"] > 0:
         raise wrong
-    return Measurement(
-        domain=Domain(columns, sizes),
-        values=table.column("count").to_numpy().astype(np.int64).reshape(sizes),
-        noise=fixed["noise"],
-        scale=fixed["scale"],
-        stage=fixed["stage"],
-        replicate=fixed["replicate"],
-        grant=fixed["grant"],
-    )
+    about = {name: fixed[name] for name in _FIXED}
+    counts = table.column("count").to_numpy().astype(np.int64)
+    if fixed["kind"] in ("cells", "parities"):
+        return Answers(queries=_queries(table, fixed["kind"], wrong), values=counts, **about)
+    domain = _domain(table, wrong)
+    width, rows = len(domain), table.num_rows
+    codes = _flat(table.column("cell")).to_numpy(zero_copy_only=False)
+    if fixed["kind"] == "sparse":
+        if rows == 1 and width and not codes.size:
+            codes, counts = np.empty((0, width), dtype=np.uint16), counts[:0]
+        if codes.size != width * counts.size or counts.size > fixed["capacity"]:
+            raise wrong
+        cells = codes.reshape(counts.size, width).astype(np.uint16)
+        keys = pack(np.ascontiguousarray(cells.T), domain.sizes)
+        if (cells >= np.array(domain.sizes)).any() or (
+            np.lexsort(keys.T[::-1]) != np.arange(counts.size)
+        ).any():
+            raise wrong
+        return SparseTable(
+            domain=domain,
+            cells=cells,
+            values=counts,
+            threshold=fixed["threshold"],
+            capacity=fixed["capacity"],
+            **about,
+        )
+    if fixed["kind"] != "table" or codes.size != width * rows:
+        raise wrong
+    if domain.size() != rows or domain.size() > _MOST_CELLS:
+        raise wrong
+    if not np.array_equal(codes.reshape(rows, width), _cells_of(domain, 0, rows)):
+        raise wrong
+    return Measurement(domain=domain, values=counts.reshape(domain.sizes), **about)
+
+
+def _domain(table: pa.Table, wrong: BadInput) -> Domain:
+    """Return the columns that all rows of a measurement are about."""
+    columns = tuple(table.column("columns")[0].as_py())
+    sizes = tuple(table.column("sizes")[0].as_py())
+    # Indices, not texts: a dictionary holds each name once.
+    names = _flat(table.column("columns")).indices.to_numpy(zero_copy_only=False)
+    counts = _flat(table.column("sizes")).to_numpy(zero_copy_only=False)
+    width, rows = len(columns), table.num_rows
+    for found in (names, counts):
+        if found.size != width * rows:
+            raise wrong
+        if width and not (found.reshape(rows, width) == found[:width]).all():
+            raise wrong
+    return Domain(columns, sizes)
+
+
+def _queries(table: pa.Table, kind: str, wrong: BadInput) -> Queries:
+    cliques = tuple(tuple(columns) for columns in table.column("columns").to_pylist())
+    if kind == "parities":
+        return Parities(cliques)
+    codes = tuple(tuple(cell) for cell in table.column("cell").to_pylist())
+    if [len(clique) for clique in cliques] != [len(cell) for cell in codes]:
+        raise wrong
+    return Cells(cliques, codes)
 
 
 def _flat(lists: pa.ChunkedArray) -> Any:

@@ -23,7 +23,7 @@ from dp_core.bundle.statement import (
     timestamp,
 )
 from dp_core.canonical import digest
-from dp_core.marginals import Measurement
+from dp_core.marginals import Measurement, tables_of
 from dp_core.metrics.marginal_error import Tally
 from dp_core.metrics.noise_size import half_width
 from dp_core.schema import Column
@@ -87,10 +87,11 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
     )
     environment.filters["count"] = _count
     environment.filters["decimal"] = decimal
-    fits = check_fit(published.measurements, tallies, records=published.records)
+    tables = tables_of(published.released)
+    fits = check_fit(tables, tallies, records=published.records)
     lines = table_lines(fits, records=published.records)
     pictures: list[Picture] = [
-        picture(column, published.measurements, tallies, records=published.records)
+        picture(column, tables, tallies, records=published.records)
         for column in published.schema.columns
     ]
     rows = sum(published.set_rows) / published.sets
@@ -209,7 +210,11 @@ def _example(published: Published) -> tuple[Column, int, Measurement | None]:
     columns = published.schema.columns
     column = next((column for column in columns if column.levels), columns[0])
     best = min(
-        (pair for pair in enumerate(published.measurements, start=1) if pair[1].clique),
+        (
+            (number, item)
+            for number, item in enumerate(published.released, start=1)
+            if isinstance(item, Measurement) and item.clique
+        ),
         key=lambda pair: (column.name not in pair[1].clique, len(pair[1].clique), pair[1].scale),
         default=(0, None),
     )
@@ -218,7 +223,7 @@ def _example(published: Published) -> tuple[Column, int, Measurement | None]:
 
 def _example_level(column: Column, published: Published) -> str:
     """Return the label of the level that is most frequent by the noisy tables."""
-    found = estimate_column(column.name, published.measurements)
+    found = estimate_column(column.name, tables_of(published.released))
     code = int(found.counts[: len(column.levels)].argmax()) if found else 0
     return column.levels[code].label
 

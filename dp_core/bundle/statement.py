@@ -19,7 +19,7 @@ from dp_core.accounting.statement import Guarantee, implied
 from dp_core.canonical import canonical_json, digest
 from dp_core.ledger.places import Place, Total
 from dp_core.ledger.receipts import START, Receipt
-from dp_core.marginals import Measurement
+from dp_core.marginals import Released
 from dp_core.privacy import Privacy
 from dp_core.schema import Schema
 
@@ -65,7 +65,7 @@ class Published:
         ledger: Identity of the ledger.
         account: Account that paid.
         receipts: All rows of this release in the ledger so far, in their order.
-        measurements: Every noisy table.
+        released: Everything that was measured, in the order of the file of noisy tables.
         sets: Number of synthetic sets, m.
         rows: Records of each synthetic set: one number for all, or one for each.
         mode: `shared`: m sets from one measurement; `split`: one measurement for each.
@@ -93,7 +93,7 @@ class Published:
     ledger: str
     account: str
     receipts: tuple[Receipt, ...]
-    measurements: tuple[Measurement, ...]
+    released: tuple[Released, ...]
     sets: int
     rows: int | tuple[int, ...]
     mode: Literal["shared", "split"]
@@ -192,6 +192,7 @@ def statement(
             "currency": {
                 "kind": published.currency.kind,
                 "limit": exact(published.currency.limit),
+                "own_delta": exact(published.currency.own_delta),
             },
             "receipts": [receipt.to_json() for receipt in published.receipts],
             "head": published.head,

@@ -14,13 +14,22 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dp_core.accounting.composition import Composition, Terms
-from dp_core.accounting.events import Event, GaussianEvent, LaplaceEvent
+from dp_core.accounting.events import (
+    Event,
+    GaussianEvent,
+    LaplaceEvent,
+    NoisyMaxEvent,
+    StabilityEvent,
+)
 from dp_core.accounting.sensitivity import count_l1, count_l2_squared
 from dp_core.accounting.statement import PLD, shown
 from dp_core.bundle.claims import GARBAGE, Charge, Claims, currency, read_claims
 from dp_core.bundle.codebook import CODEBOOK, MARGINALS, synthetic_path
-from dp_core.bundle.marginals_file import read_marginals
+from dp_core.bundle.marginals_file import Measured, read_marginals
 from dp_core.bundle.report import REPORT
 from dp_core.bundle.statement import (
     FORMAT_NAME,
@@ -35,12 +44,14 @@ from dp_core.errors import BadInput
 from dp_core.exact import exact_fraction
 from dp_core.ledger.entries import signed_message
 from dp_core.ledger.receipts import first_bad_link, result_hash
+from dp_core.ledger.session import SPARSE_TABLE, TABLE, sparse_asks
 from dp_core.ledger.signing import fingerprint, is_signed
-from dp_core.marginals import Measurement
+from dp_core.marginals import Answers, SparseTable
 from dp_core.names import table_step
 from dp_core.plan import fixed_beforehand
 from dp_core.privacy import TABLE_STAGES, Neighbours
-from dp_core.scores import InDif
+from dp_core.scores import QueryCounts, required
+from dp_core.sparse_counting import sparse_result
 
 _MOST_BYTES = 1 << 30
 
@@ -303,7 +314,7 @@ def _guarantee(claims: Claims) -> str | tuple[str, ...]:
         wrong.append("The stated (epsilon, delta) is not the one that was reserved.")
     if (claims.neighbours, claims.unit) != (body["neighbours"], body["unit"]):
         wrong.append("The stated neighbours or unit are not those that were reserved.")
-    reserved = currency(body["currency"]["kind"], body["currency"]["limit"])
+    reserved = currency(*(body["currency"][name] for name in ("kind", "limit", "own_delta")))
     if reserved != claims.currency:
         wrong.append("The stated currency or total is not the one that was reserved.")
     if epsilon <= 0 or not 0 <= delta < 1:
@@ -363,13 +374,13 @@ def _charges(claims: Claims) -> str | tuple[str, ...]:
             continue
         if cost <= 0 or cost > charge.cost:
             wrong.append(f"Receipt {charge.number} charges less than its event costs.")
-        # A table's counts, or the selection's whole vector of scores.
-        scores = claims.scores if charge.stage == "select" else 0
-        if _noise(charge.event) is None:
+        enough = _sensitive_enough(charge, claims.neighbours)
+        if enough is None:
             wrong.append(
-                f"Receipt {charge.number} is for a mechanism that no bundle of this version has."
+                f"Receipt {charge.number} is for a question whose sensitivity this program does not"
+                " know."
             )
-        elif not _sensitive_enough(charge.event, claims.neighbours, scores=scores):
+        elif not enough:
             wrong.append(
                 f"Receipt {charge.number} assumes a smaller effect of one {claims.unit} than its"
                 " neighbours have."
@@ -379,6 +390,10 @@ def _charges(claims: Claims) -> str | tuple[str, ...]:
             wrong.append(f"Stage {stage!r:.40} charged more than was reserved for it.")
     if sum(spent.values()) > claims.currency.limit or sum(costs.values()) > claims.currency.limit:
         wrong.append("The charges add up to more than was reserved.")
+    # privacy: what thresholds fail with is no part of any cost; it is counted by itself.
+    own_delta = sum((charge.event.own_delta() for charge in claims.charges), Fraction(0))
+    if own_delta > claims.currency.own_delta:
+        wrong.append("The thresholds fail with a larger probability than was reserved for them.")
     # Without the settlement, receipts at the end of the chain could have been left out.
     if claims.settled is None or claims.settled.body["outcome"] != "finished":
         wrong.append("No receipt says that the release was finished and settled.")
@@ -392,51 +407,68 @@ def _charges(claims: Claims) -> str | tuple[str, ...]:
 
 
 def _noise(event: Event) -> tuple[str, Fraction] | None:
-    if isinstance(event, LaplaceEvent):
+    if isinstance(event, LaplaceEvent | StabilityEvent):
         return "laplace", event.scale
     return ("gaussian", event.scale) if isinstance(event, GaussianEvent) else None
 
 
-def _sensitive_enough(event: Event, neighbours: Neighbours, *, scores: int) -> bool:
-    change = InDif(()).largest_change(neighbours)
-    if isinstance(event, LaplaceEvent):
-        return event.l1_sensitivity >= (scores * change or count_l1(neighbours))
-    if isinstance(event, GaussianEvent):
-        return event.l2_sensitivity_squared >= (scores * change**2 or count_l2_squared(neighbours))
+def _sensitive_enough(charge: Charge, neighbours: Neighbours) -> bool | None:
+    """Return whether an event is calibrated to what one record can do to what it was computed from.
+
+    None where the receipt describes nothing whose sensitivity is proven.
+    """
+    try:
+        sparse = charge.asks["name"] == SPARSE_TABLE
+        if charge.asks == TABLE or sparse:
+            change, l1, l2_squared = 1, count_l1(neighbours), count_l2_squared(neighbours)
+        else:
+            change, l1, l2_squared = required(charge.asks, neighbours)
+    except GARBAGE:
+        return None
+    match charge.event:
+        case LaplaceEvent(l1_sensitivity=stated):
+            return stated >= l1
+        case GaussianEvent(l2_sensitivity_squared=stated):
+            return stated >= l2_squared
+        case NoisyMaxEvent(sensitivity=stated):
+            return stated >= change
+        case StabilityEvent(l1_sensitivity=stated):
+            # privacy: what is proven of a threshold holds for counts of records alone.
+            return stated >= l1 and sparse
     # privacy: what one record can do to another mechanism's result is not known here.
     return False
 
 
 def _tables(folder: Path, claims: Claims) -> Check:
     try:
-        tables = read_marginals(folder / MARGINALS)
+        measured = read_marginals(folder / MARGINALS)
     except BadInput as error:
         return Check("tables", False, error.message)
-    return _guard("tables", lambda: _paid(tables, claims))
+    return _guard("tables", lambda: _paid(measured, claims))
 
 
-def _paid(tables: Sequence[Measurement], claims: Claims) -> str | tuple[str, ...]:
+def _paid(measured: Sequence[Measured], claims: Claims) -> str | tuple[str, ...]:
     wrong: list[str] = []
     charges = {charge.number: charge for charge in claims.charges}
     used: set[int] = set()
-    for table in tables:
-        name = f"The noisy table {' x '.join(table.clique) or '(number of rows)'}"
-        charge = charges.get(table.grant)
+    for number, item in enumerate(measured, start=1):
+        name = _name(item, number)
+        charge = charges.get(item.grant)
         if charge is None:
             wrong.append(f"{name} in {MARGINALS} names no receipt of this release.")
             continue
-        if table.grant in used:
-            wrong.append(f"{name} in {MARGINALS} names receipt {table.grant}, which is used twice.")
-        used.add(table.grant)
-        if _noise(charge.event) != (table.noise, Fraction(table.scale)):
-            wrong.append(f"{name} in {MARGINALS} has other noise than receipt {table.grant} paid.")
-        if table_step(table.clique, table.replicate) != charge.step:
-            wrong.append(f"{name} in {MARGINALS} is of other columns than receipt {table.grant}.")
-        if table.stage != charge.stage:
-            wrong.append(f"{name} in {MARGINALS} is of another stage than receipt {table.grant}.")
+        if item.grant in used:
+            wrong.append(f"{name} in {MARGINALS} names receipt {item.grant}, which is used twice.")
+        used.add(item.grant)
+        if _noise(charge.event) != (item.noise, Fraction(item.scale)):
+            wrong.append(f"{name} in {MARGINALS} has other noise than receipt {item.grant} paid.")
+        if not _is_what_was_asked(item, charge):
+            wrong.append(f"{name} in {MARGINALS} is of other columns than receipt {item.grant}.")
+        if item.stage != charge.stage:
+            wrong.append(f"{name} in {MARGINALS} is of another stage than receipt {item.grant}.")
         if charge.batch not in claims.committed:
             wrong.append(f"{name} in {MARGINALS} was never committed in the ledger.")
-        if not 0 <= table.replicate <= claims.sets:
+        if not 0 <= item.replicate <= claims.sets:
             wrong.append(f"{name} in {MARGINALS} is for a set that does not exist.")
     unseen = [
         charge.number
@@ -446,22 +478,46 @@ def _paid(tables: Sequence[Measurement], claims: Claims) -> str | tuple[str, ...
     if unseen:
         wrong.append(f"Receipt {unseen[0]} paid for a table that is not in {MARGINALS}.")
     if not wrong:
-        wrong += _changed(tables, charges, claims.committed)
-    return tuple(wrong) or f"{len(tables)} noisy tables, each paid for by its own receipt."
+        wrong += _changed(measured, charges, claims.committed)
+    return tuple(wrong) or f"{len(measured)} noisy tables, each paid for by its own receipt."
+
+
+def _name(item: Measured, number: int) -> str:
+    if isinstance(item, Answers):
+        return f"Measurement {number}"
+    return f"The noisy table {' x '.join(item.clique) or '(number of rows)'}"
+
+
+def _is_what_was_asked(item: Measured, charge: Charge) -> bool:
+    """Return whether a measurement is of what its receipt says was computed from the data."""
+    if isinstance(item, Answers):
+        return QueryCounts(item.queries).to_json() == charge.asks
+    step = table_step(item.clique, item.replicate, item.round)
+    if isinstance(item, SparseTable):
+        kept = isinstance(charge.event, StabilityEvent) and charge.event.threshold == item.threshold
+        return kept and sparse_asks(item.clique, item.capacity) == charge.asks
+    return step == charge.step and charge.asks == TABLE
 
 
 def _changed(
-    tables: Sequence[Measurement], charges: Mapping[int, Charge], committed: Mapping[str, str]
+    measured: Sequence[Measured], charges: Mapping[int, Charge], committed: Mapping[str, str]
 ) -> list[str]:
     """Return a sentence for each batch whose noisy counts are not those that were committed."""
-    batches: dict[str, list[Measurement]] = {}
-    for table in sorted(tables, key=lambda table: table.grant):
-        batches.setdefault(charges[table.grant].batch, []).append(table)
+    batches: dict[str, list[Measured]] = {}
+    for item in sorted(measured, key=lambda item: item.grant):
+        batches.setdefault(charges[item.grant].batch, []).append(item)
     return [
         f"Noisy counts of {batch!r:.40} in {MARGINALS} are not those that were committed."
         for batch, drawn in batches.items()
-        if result_hash((table.grant, table.values) for table in drawn) != committed[batch]
+        if result_hash((item.grant, _stored(item)) for item in drawn) != committed[batch]
     ]
+
+
+def _stored(item: Measured) -> NDArray[np.int64]:
+    """Return noisy numbers in the form in which they were stored and committed."""
+    if isinstance(item, SparseTable):
+        return sparse_result(item.cells, item.values, item.domain.sizes, item.capacity)
+    return item.values
 
 
 def _sets(folder: Path, claims: Claims) -> str | tuple[str, ...]:

@@ -88,8 +88,9 @@ def _made_again(
     yield ("method", "name"), spec["method"]
     yield ("method", "schema_sha256"), spec["schema"]["sha256"]
 
-    limit = exact(claims.currency.limit)
-    yield ("ledger", "currency"), {"kind": claims.currency.kind, "limit": limit}
+    limit, own_delta = exact(claims.currency.limit), exact(claims.currency.own_delta)
+    paid_in = {"kind": claims.currency.kind, "limit": limit, "own_delta": own_delta}
+    yield ("ledger", "currency"), paid_in
     yield ("ledger", "totals"), [total_json(total) for total in claims.totals]
 
     yield ("sets", "m"), synthesize["sets"]

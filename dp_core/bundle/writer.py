@@ -160,7 +160,7 @@ def _fill(
         shutil.copyfile(source, folder / name)
         settle(folder / name)
         files[name] = file_record(folder / name)
-    write_marginals(folder / MARGINALS, published.measurements, published.schema)
+    write_marginals(folder / MARGINALS, published.released, published.schema)
     files[MARGINALS] = file_record(folder / MARGINALS)
     described = json.dumps(codebook(published, files), ensure_ascii=False, indent=2)
     texts = {

@@ -165,7 +165,11 @@ def promise_of(position: int, receipt: Receipt) -> Promise:
         plan=body["plan"],
         epsilon=exact_fraction(body["epsilon"]),
         delta=exact_fraction(body["delta"]),
-        currency=Currency(currency["kind"], exact_fraction(currency["limit"])),
+        currency=Currency(
+            currency["kind"],
+            exact_fraction(currency["limit"]),
+            exact_fraction(currency["own_delta"]),
+        ),
         costs={stage: exact_fraction(cost) for stage, cost in body["costs"].items()},
         day=datetime.date.fromisoformat(receipt.at),
     )

@@ -6,7 +6,7 @@ and tests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Protocol, TypeAlias
@@ -19,6 +19,18 @@ from dp_core.accounting.events import Event
 from dp_core.errors import BudgetRefused
 from dp_core.privacy import Neighbours, Stage
 
+TABLE: Mapping[str, object] = {"name": "table"}
+"""What the step of a table of counts asks; others say what `Statistic.to_json` does."""
+
+
+SPARSE_TABLE = "sparse-table"
+"""Name of what the step of a table with a threshold asks."""
+
+
+def sparse_asks(columns: Sequence[str], capacity: int) -> dict[str, object]:
+    """Return what the step of a table with a threshold asks: counts of its observed cells."""
+    return {"name": SPARSE_TABLE, "columns": list(columns), "capacity": capacity}
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -30,6 +42,8 @@ class Step:
         cost: Budget set aside for it; the event costs at most this.
         event: The mechanism and its parameters.
         shape: Shape of the noisy result, fixed before the draw.
+        asks: What is computed from the data, in plain values that decide its sensitivity: with them
+            anyone can recompute what the event must be calibrated to.
     """
 
     stage: Stage
@@ -37,6 +51,7 @@ class Step:
     cost: Fraction
     event: Event
     shape: tuple[int, ...]
+    asks: Mapping[str, object] = field(default_factory=lambda: TABLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +127,11 @@ class MemorySession:
                 raise ValueError(f"{batch!r} was drawn for other steps.")
             return self._results[batch]
         check_steps(self.currency, steps)
+        events = [step.event for step in (*(grant.step for grant in self.charges), *steps)]
+        if sum((event.own_delta() for event in events), Fraction(0)) > self.currency.own_delta:
+            raise BudgetRefused(
+                f"{batch!r} fails with a probability of its own, and no delta is left for it."
+            )
         left = self.currency.limit - self.spent()
         asked = sum((step.cost for step in steps), Fraction(0))
         if asked > left:
@@ -131,15 +151,15 @@ def check_steps(currency: Currency, steps: Sequence[Step]) -> None:
     """Raise ValueError unless every event costs at most what is set aside for it.
 
     Privacy:
-        An event that can fail with a probability of its own is refused. No reservation sets a
-        delta aside for it yet, so none would be counted in the release, its account or its bundle.
+        Where a release set no delta aside, an event that fails with a probability of its own is
+        refused. What all of them come to, a session compares with what was set aside.
     """
     for step in steps:
         if step.cost <= 0:
             raise ValueError(f"Step {step.name!r} has no budget.")
         if currency.cost(step.event) > step.cost:
             raise ValueError(f"The event of step {step.name!r} costs more than its budget.")
-        if step.event.own_delta() > 0:
+        if step.event.own_delta() > currency.own_delta:
             raise ValueError(
                 f"The event of step {step.name!r} has a delta of its own, which no plan reserves."
             )

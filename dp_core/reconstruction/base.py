@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.dataset import Dataset
 from dp_core.domain import Clique, Domain
-from dp_core.marginals import Measurement, Table
+from dp_core.marginals import Released, ReleasedKind, Table
 from dp_core.structural_zeros import StructuralZeros
 
 
@@ -64,8 +64,18 @@ class FittedTables:
     zeros: StructuralZeros
 
 
+TABLES: frozenset[ReleasedKind] = frozenset({"tables"})
+"""What most reconstructions take."""
+
+
 class Reconstructor(Protocol):
-    """A frozen dataclass whose fields are the method's options in the spec."""
+    """A frozen dataclass whose fields are the method's options in the spec.
+
+    Attributes:
+        takes: What it can use of what a selection gives.
+    """
+
+    takes: ClassVar[frozenset[ReleasedKind]]
 
     def check(self, domain: Domain) -> None:
         """Raise BadInput, naming the limit and a method that fits, if the domain is too large."""
@@ -76,25 +86,39 @@ class Reconstructor(Protocol):
     def fit(
         self,
         domain: Domain,
-        measurements: Sequence[Measurement],
+        released: Sequence[Released],
         *,
         rows: int | None,
         zeros: StructuralZeros,
         rng: np.random.Generator,
     ) -> Model:
-        """Return the model fitted to noisy tables.
+        """Return the model fitted to what was measured.
 
         Args:
             domain: All columns.
-            measurements: Noisy tables, at least one, of one replicate. They may overlap, repeat a
-                clique (also with its columns in another order), leave columns out, and hold the
-                empty clique, which is the number of rows.
+            released: What was measured, at least one of what it takes, of one replicate. Noisy
+                tables may overlap, repeat a clique (also with its columns in another order), leave
+                columns out, and hold the empty clique, which is the number of rows.
             rows: Number of records where it is public, otherwise None: estimate it.
             zeros: Impossible cells; they get no mass.
             rng: For ties and starts; fitting is otherwise deterministic.
         """
 
     def restore(
-        self, domain: Domain, tables: Sequence[Table], *, rows: int, zeros: StructuralZeros
+        self,
+        domain: Domain,
+        tables: Sequence[Table],
+        *,
+        rows: int,
+        zeros: StructuralZeros,
+        released: Sequence[Released] = (),
     ) -> Model:
-        """Return the model a fit stored as `tables` and `rows`, without fitting again."""
+        """Return the model a fit stored as `tables` and `rows`, without fitting again.
+
+        Args:
+            domain: All columns.
+            tables: Of the model.
+            rows: Of the model.
+            zeros: As at the fit.
+            released: What it was fitted to, for a model that is more than its tables.
+        """

@@ -4,37 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.dataset import Dataset
 from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
-from dp_core.marginals import Measurement, Table
-from dp_core.reconstruction.base import FittedTables
+from dp_core.marginals import Released, ReleasedKind, Table, tables_of
+from dp_core.reconstruction.base import TABLES, FittedTables
 from dp_core.reconstruction.consistency import consistent
-from dp_core.reconstruction.drawing import draw
-from dp_core.reconstruction.raking import Margin, margin, rake_among_zeros
+from dp_core.reconstruction.joint_model import DenseModel
+from dp_core.reconstruction.raking import Margin, rake_among_zeros
 from dp_core.structural_zeros import StructuralZeros
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DenseModel(FittedTables):
-    """A joint table: its only table, with nothing in impossible cells."""
-
-    @property
-    def streams(self) -> bool:
-        return True
-
-    def project(self, clique: Clique) -> NDArray[np.float64]:
-        return margin(self.tables[0], clique)
-
-    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        codes = np.empty((len(self.domain), rows), dtype=np.uint16)
-        draw(self.tables[0], codes, tuple(range(len(self.domain))), rng=rng)
-        # Only where no cell at all is possible are there broken rows, and that is an error.
-        return self.zeros.repair(Dataset(self.domain, codes), rng=rng)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +35,8 @@ class Dense:
     max_cells: int = 2**22
     rounds: int = 100
 
+    takes: ClassVar[frozenset[ReleasedKind]] = TABLES
+
     def check(self, domain: Domain) -> None:
         if domain.size() > self.max_cells:
             raise BadInput(
@@ -67,7 +51,7 @@ class Dense:
     def fit(
         self,
         domain: Domain,
-        measurements: Sequence[Measurement],
+        released: Sequence[Released],
         *,
         rows: int | None,
         zeros: StructuralZeros,
@@ -75,14 +59,20 @@ class Dense:
     ) -> DenseModel:
         self.check(domain)
         zeros = zeros.with_empty_levels(domain, most_cells=self.max_cells)
-        tables, rows = consistent(domain, measurements, rows=rows, zeros=zeros)
+        tables, rows = consistent(domain, tables_of(released), rows=rows, zeros=zeros)
         whole = next((table for table in tables if table.clique == domain.columns), None)
         if whole is None:
             whole = Table(domain, self._proportional(domain, tables, rows, zeros))
         return DenseModel(domain, (whole,), rows, zeros)
 
     def restore(
-        self, domain: Domain, tables: Sequence[Table], *, rows: int, zeros: StructuralZeros
+        self,
+        domain: Domain,
+        tables: Sequence[Table],
+        *,
+        rows: int,
+        zeros: StructuralZeros,
+        released: Sequence[Released] = (),  # noqa: ARG002
     ) -> DenseModel:
         return DenseModel(domain, tuple(tables), rows, zeros)
 

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.dataset import Dataset
 from dp_core.domain import Clique, Domain
-from dp_core.marginals import Measurement, Table
-from dp_core.reconstruction.base import FittedTables
+from dp_core.marginals import Released, ReleasedKind, Table, tables_of
+from dp_core.reconstruction.base import TABLES, FittedTables
 from dp_core.reconstruction.consistency import column_tables, consistent
 from dp_core.reconstruction.raking import MOST_CELLS, margin, possible_joint
 from dp_core.reconstruction.shrinkage import shrunk
@@ -107,6 +108,8 @@ class Gum:
     shrink: bool = True
     consistency_rounds: int = 5
 
+    takes: ClassVar[frozenset[ReleasedKind]] = TABLES
+
     def check(self, domain: Domain) -> None:
         """Every domain fits; only the tables are held, never their joint table."""
 
@@ -120,12 +123,13 @@ class Gum:
     def fit(
         self,
         domain: Domain,
-        measurements: Sequence[Measurement],
+        released: Sequence[Released],
         *,
         rows: int | None,
         zeros: StructuralZeros,
         rng: np.random.Generator,  # noqa: ARG002
     ) -> GumModel:
+        measurements = tables_of(released)
         known = zeros.with_empty_levels(domain, most_cells=MOST_CELLS)
         if self.shrink:
             tables, total = shrunk(domain, measurements, rows=rows, zeros=known)
@@ -138,7 +142,13 @@ class Gum:
         return GumModel(domain, (*columns, *larger), total, zeros, self)
 
     def restore(
-        self, domain: Domain, tables: Sequence[Table], *, rows: int, zeros: StructuralZeros
+        self,
+        domain: Domain,
+        tables: Sequence[Table],
+        *,
+        rows: int,
+        zeros: StructuralZeros,
+        released: Sequence[Released] = (),  # noqa: ARG002
     ) -> GumModel:
         return GumModel(domain, tuple(tables), rows, zeros, self)
 

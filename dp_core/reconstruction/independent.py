@@ -5,14 +5,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.dataset import Dataset
 from dp_core.domain import Clique, Domain
-from dp_core.marginals import Measurement, Table
-from dp_core.reconstruction.base import FittedTables
+from dp_core.marginals import Released, ReleasedKind, Table, tables_of
+from dp_core.reconstruction.base import TABLES, FittedTables
 from dp_core.reconstruction.consistency import column_tables
 from dp_core.reconstruction.drawing import draw
 from dp_core.reconstruction.raking import MOST_CELLS, margin, possible_joint
@@ -77,6 +78,8 @@ class IndependentModel(FittedTables):
 class Independent:
     """Draw every column by itself from what all measurements say about it."""
 
+    takes: ClassVar[frozenset[ReleasedKind]] = TABLES
+
     def check(self, domain: Domain) -> None:
         """Every domain fits."""
 
@@ -89,18 +92,24 @@ class Independent:
     def fit(
         self,
         domain: Domain,
-        measurements: Sequence[Measurement],
+        released: Sequence[Released],
         *,
         rows: int | None,
         zeros: StructuralZeros,
         rng: np.random.Generator,  # noqa: ARG002
     ) -> IndependentModel:
         known = zeros.with_empty_levels(domain, most_cells=MOST_CELLS)
-        tables, rows = column_tables(domain, measurements, rows=rows, zeros=known)
+        tables, rows = column_tables(domain, tables_of(released), rows=rows, zeros=known)
         return IndependentModel.build(domain, tables, rows, zeros)
 
     def restore(
-        self, domain: Domain, tables: Sequence[Table], *, rows: int, zeros: StructuralZeros
+        self,
+        domain: Domain,
+        tables: Sequence[Table],
+        *,
+        rows: int,
+        zeros: StructuralZeros,
+        released: Sequence[Released] = (),  # noqa: ARG002
     ) -> IndependentModel:
         return IndependentModel.build(domain, tables, rows, zeros)
 

@@ -6,29 +6,40 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
+import numpy as np
+
+from dp_core.dataset import Dataset
 from dp_core.domain import Clique, Domain
-from dp_core.marginals import Measurement
+from dp_core.marginals import Released, ReleasedKind
+from dp_core.structural_zeros import StructuralZeros
 
 if TYPE_CHECKING:
     from dp_core.curator import Curator
     from dp_core.scores import Statistic
 
+TABLES: frozenset[ReleasedKind] = frozenset({"tables"})
+
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The cliques to measure and how the measuring budget is divided among them. Public.
+    """What is to be measured, and what was measured or made already. Public.
 
     Attributes:
-        cliques: Without repetition; each in the domain's order of columns.
+        cliques: To measure with the measuring budget, without repetition; most methods give each in
+            the domain's order of columns.
         weights: Part of the measuring budget of each; they sum to exactly 1.
-        note: Public facts for the report (noisy scores, what was left out and why).
+        note: Public facts for the report (noisy scores, what was left out and why), plain values.
+        measured: What a method measured while it selected; there are no cliques then.
+        records: Synthetic records that a method made while it selected, if it is one that does.
     """
 
-    cliques: tuple[Clique, ...]
-    weights: tuple[Fraction, ...]
+    cliques: tuple[Clique, ...] = ()
+    weights: tuple[Fraction, ...] = ()
     note: Mapping[str, object] = field(default_factory=dict)
+    measured: tuple[Released, ...] = ()
+    records: Dataset | None = None
 
     def __post_init__(self) -> None:
         if len(self.cliques) != len(self.weights):
@@ -39,17 +50,41 @@ class Selection:
             raise ValueError("Every weight is positive: a clique of weight 0 is not measured.")
         if self.cliques and sum(self.weights) != 1:
             raise ValueError(f"Weights sum to {sum(self.weights)}, not to 1.")
+        if self.cliques and self.measured:
+            # Both would be paid from the same budget.
+            raise ValueError(
+                "A method measures what it selects itself, or leaves it to be measured."
+            )
 
 
 class Selector(Protocol):
-    """A frozen dataclass whose fields are the method's options in the spec."""
+    """A frozen dataclass whose fields are the method's options in the spec.
+
+    Attributes:
+        chooses: Whether it uses the curator's `choose`; that decides what the release can pay in.
+        rounds: Whether it measures while it selects. Then `select` is called once for each
+            independent measurement, and spends both budgets itself, exactly.
+        own_delta: Whether its mechanism fails with a probability of its own (a threshold), for
+            which the release sets its delta aside.
+    """
+
+    chooses: ClassVar[bool]
+    rounds: ClassVar[bool]
+    own_delta: ClassVar[bool]
+
+    @property
+    def gives(self) -> frozenset[ReleasedKind]:
+        """What it releases; a reconstruction must take all of it."""
 
     @property
     def adaptive(self) -> bool:
         """Whether the choice looks at the data (through the curator, under its own share)."""
 
+    def check(self, domain: Domain) -> None:
+        """Raise BadInput, saying why and naming a method that fits, if the domain will not do."""
+
     def planned(self, domain: Domain) -> Selection | None:
-        """Return what will be measured where that is known beforehand, None if adaptive."""
+        """Return what will be measured where that is known beforehand, otherwise None."""
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
         """Return the cliques whose exact counts `select` will ask the curator about.
@@ -66,13 +101,19 @@ class Selector(Protocol):
     def select(
         self,
         curator: Curator,
-        known: Sequence[Measurement],
+        known: Sequence[Released],
         *,
         domain: Domain,
         cost: Fraction,
         measure_cost: Fraction,
+        zeros: StructuralZeros,
+        rng: np.random.Generator,
+        replicate: int = 0,
     ) -> Selection:
-        """Choose what to measure.
+        """Choose what to measure; a method of rounds measures it too.
+
+        It may be called again after a crash: then the curator gives back what was paid for, and
+        everything else follows from that and `rng`, so that the same questions are asked.
 
         Args:
             curator: The only way to ask about the data.
@@ -80,10 +121,65 @@ class Selector(Protocol):
             domain: All columns.
             cost: Budget of the selection itself, in the release's currency; spent exactly.
             measure_cost: Budget that will measure the result (of one replicate).
+            zeros: Impossible cells.
+            rng: For post-processing.
+            replicate: Which of the m independent measurements this is, 0 when shared; to be handed
+                on to the curator by a method of rounds.
 
         Privacy:
-            Spends exactly `cost`, through the curator; everything else is post-processing.
+            Spends exactly `cost` (a method of rounds: and `measure_cost`), through the curator;
+            everything else is post-processing.
         """
+
+
+class AdaptiveSelector(ABC):
+    """A selector that looks at the data; what most of them have in common."""
+
+    __slots__ = ()
+
+    chooses: ClassVar[bool] = False
+    rounds: ClassVar[bool] = False
+    own_delta: ClassVar[bool] = False
+
+    @property
+    def gives(self) -> frozenset[ReleasedKind]:
+        """Tables."""
+        return TABLES
+
+    @property
+    def adaptive(self) -> bool:
+        """Always."""
+        return True
+
+    def check(self, domain: Domain) -> None:  # noqa: B027
+        """Take any domain; a method that cannot says so."""
+
+    def planned(self, domain: Domain) -> Selection | None:  # noqa: ARG002
+        """Return None: it is not known beforehand."""
+        return None
+
+    def needs(self, domain: Domain) -> tuple[Clique, ...]:  # noqa: ARG002
+        """Return nothing: what will be asked about is not known beforehand."""
+        return ()
+
+    def statistic(self, domain: Domain) -> Statistic | None:  # noqa: ARG002
+        """Return None: no vector of scores is released."""
+        return None
+
+    @abstractmethod
+    def select(
+        self,
+        curator: Curator,
+        known: Sequence[Released],
+        *,
+        domain: Domain,
+        cost: Fraction,
+        measure_cost: Fraction,
+        zeros: StructuralZeros,
+        rng: np.random.Generator,
+        replicate: int = 0,
+    ) -> Selection:
+        """Choose what to measure; see `Selector`."""
 
 
 class PlannedSelector(ABC):
@@ -91,14 +187,27 @@ class PlannedSelector(ABC):
 
     __slots__ = ()
 
+    chooses: ClassVar[bool] = False
+    rounds: ClassVar[bool] = False
+    own_delta: ClassVar[bool] = False
+
     @abstractmethod
     def planned(self, domain: Domain) -> Selection:
         """Return what will be measured."""
 
     @property
+    def gives(self) -> frozenset[ReleasedKind]:
+        """Tables."""
+        return TABLES
+
+    @property
     def adaptive(self) -> bool:
         """Never."""
         return False
+
+    def check(self, domain: Domain) -> None:
+        """Refuse a domain for which nothing can be planned."""
+        self.planned(domain)
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:  # noqa: ARG002
         """Return nothing: no exact count is asked about."""
@@ -111,11 +220,14 @@ class PlannedSelector(ABC):
     def select(
         self,
         curator: Curator,  # noqa: ARG002
-        known: Sequence[Measurement],  # noqa: ARG002
+        known: Sequence[Released],  # noqa: ARG002
         *,
         domain: Domain,
         cost: Fraction,  # noqa: ARG002
         measure_cost: Fraction,  # noqa: ARG002
+        zeros: StructuralZeros,  # noqa: ARG002
+        rng: np.random.Generator,  # noqa: ARG002
+        replicate: int = 0,  # noqa: ARG002
     ) -> Selection:
         """Return what was planned. Nothing is asked of the curator, and nothing spent."""
         return self.planned(domain)

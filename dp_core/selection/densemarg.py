@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.domain import Clique, Domain
-from dp_core.marginals import Measurement
+from dp_core.marginals import Measurement, Released, tables_of
 from dp_core.scores import InDif
 from dp_core.selection.allocation import Allocation, normalise, weight
 from dp_core.selection.balance import Problem, balance, posterior_mean
-from dp_core.selection.base import Selection
+from dp_core.selection.base import AdaptiveSelector, Selection
 from dp_core.structural_zeros import StructuralZeros
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _MOST_CLIQUES = 200_000  # a dense graph of many columns has more than can be li
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DenseMarg:
+class DenseMarg(AdaptiveSelector):
     """Choose pairs by noisy dependence, then join them where their union is small.
 
     Attributes:
@@ -45,13 +45,6 @@ class DenseMarg:
     rule: Literal["balance", "greedy"] = "balance"
     max_cells: int = 2**20
     gamma: int = 0
-
-    @property
-    def adaptive(self) -> bool:
-        return True
-
-    def planned(self, domain: Domain) -> Selection | None:  # noqa: ARG002
-        return None
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
         return tuple(
@@ -67,12 +60,16 @@ class DenseMarg:
     def select(
         self,
         curator: Curator,
-        known: Sequence[Measurement],
+        known: Sequence[Released],
         *,
         domain: Domain,
         cost: Fraction,
         measure_cost: Fraction,
+        zeros: StructuralZeros,  # noqa: ARG002
+        rng: np.random.Generator,  # noqa: ARG002
+        replicate: int = 0,  # noqa: ARG002
     ) -> Selection:
+        measurements = tables_of(known)
         statistic = self.statistic(domain)
         pairs = statistic.pairs if statistic else ()
         pure = curator.currency.kind == "pure"
@@ -82,9 +79,9 @@ class DenseMarg:
             noisy = curator.perturb("select", "indif", statistic, cost).astype(np.float64)
             stddev = curator.statistic_noise(statistic, cost).stddev
         noise = curator.count_noise(measure_cost)
-        measured = {column for measurement in known for column in measurement.clique}
+        measured = {column for measurement in measurements for column in measurement.clique}
         if self.rule == "balance" and measured == set(domain.columns):
-            chosen = self._balanced(domain, known, pairs, noisy, stddev, noise.stddev, pure)
+            chosen = self._balanced(domain, measurements, pairs, noisy, stddev, noise.stddev, pure)
         else:
             chosen = self._greedy(domain, pairs, noisy, noise.mean_absolute, pure)
         note = {

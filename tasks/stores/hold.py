@@ -197,6 +197,7 @@ class Hold:
                         "step": step.name,
                         "cost": str(step.cost),
                         "event": step.event.to_json(),
+                        "asks": dict(step.asks),
                     },
                 )
             return read_charges(rows, reservation, batch)
@@ -332,7 +333,7 @@ def reserve(rows: Rows, plan: Plan) -> Reservation:
             "plan": plan.hash,
             "sets": spec.sets,
             **({"revises": spec.revises} if spec.revises else {}),
-            "currency": {"kind": plan.currency.kind, "limit": str(plan.currency.limit)},
+            "currency": plan.currency.to_json(),
             "costs": {stage: str(cost) for stage, cost in plan.costs.items()},
         },
     )
@@ -379,6 +380,12 @@ def _check_stages(rows: Rows, reservation: Reservation, steps: Sequence[Step]) -
                 f" {float(asked):.6g} but has {float(limit - used.of(stage)):.6g} left of the"
                 f" {float(limit):.6g} its plan reserved."
             )
+    own = sum((step.event.own_delta() for step in steps), used.tally.own_delta)
+    if own > reservation.currency.own_delta:
+        raise BudgetRefused(
+            f"Release {reservation.release!r} asks for thresholds that fail with a probability of"
+            f" {float(own):.6g}, and its plan reserved {float(reservation.currency.own_delta):.6g}."
+        )
 
 
 def _add(

@@ -133,9 +133,9 @@ def _charge(entry: Entry, attempts: Mapping[str, int], results: Mapping[str, str
 def identity_of(charge: Charge) -> tuple[object, ...]:
     """Return what makes a charge the one of a step."""
     event: Any = charge.body["event"]
-    return charge.stage, charge.step, charge.cost, event_from_json(event)
+    return charge.stage, charge.step, charge.cost, event_from_json(event), charge.body["asks"]
 
 
 def planned(step: Step) -> tuple[object, ...]:
     """Return the same of a step that is to be charged."""
-    return step.stage, step.name, step.cost, step.event
+    return step.stage, step.name, step.cost, step.event, dict(step.asks)

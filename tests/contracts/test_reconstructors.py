@@ -13,7 +13,11 @@ from dp_core.errors import BadInput
 from dp_core.marginals import Measurement
 from dp_core.structural_zeros import Rule, StructuralZeros
 
-METHODS = registry.available("reconstruction")
+METHODS = [
+    name
+    for name in registry.available("reconstruction")
+    if "tables" in registry.find("reconstruction", name).takes
+]
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
 NONE = StructuralZeros()
 WORKLOADS = {

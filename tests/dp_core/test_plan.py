@@ -168,7 +168,7 @@ def test_any_change_of_spec_or_schema_changes_the_hash(tmp_path, change):
 def test_the_document_is_plain_exact_and_says_nothing_of_this_machine(tmp_path):
     plan = plan_of(tmp_path, privacy="{epsilon: 1/3}")
     document = plan.document()
-    assert document["currency"] == {"kind": "pure", "limit": "1/3"}
+    assert document["currency"] == {"kind": "pure", "limit": "1/3", "own_delta": "0"}
     assert sum(map(Fraction, document["costs"].values())) == Fraction(1, 3)
     assert str(tmp_path) not in str(document)
 

@@ -1,7 +1,7 @@
 import json
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import ClassVar, Literal
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,9 @@ from dp_core.errors import BadInput
 from dp_core.method_options import convert
 from dp_core.presets import PRESETS
 from dp_core.privacy import PAYING_STAGES, Stage
+from dp_core.reconstruction.base import TABLES
 from dp_core.schema_file import load_schema, schema_hash
+from dp_core.selection.base import AdaptiveSelector, PlannedSelector, Selection
 from dp_core.spec_file import load_spec, resolve_shares
 from dp_core.yaml_text import parse
 
@@ -52,7 +54,7 @@ privacy: {epsilon: 1}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choosy:
+class Choosy(AdaptiveSelector):
     """A selector that looks at the data, with an option of every type."""
 
     cells: int = 100
@@ -69,17 +71,15 @@ class Choosy:
         if self.cells < 1:
             raise ValueError("cells must be at least 1.")
 
-    @property
-    def adaptive(self):
-        return True
-
-    def planned(self, domain):  # noqa: ARG002
-        return None
+    def select(self, curator, known, **rest):
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)
 class Small:
     """A reconstruction for small domains that needs one option."""
+
+    takes: ClassVar = TABLES
 
     rounds: int
     max_cells: int = 10**6
@@ -95,15 +95,20 @@ class Easy(Small):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plain:
+class Plain(PlannedSelector):
     """A selector that does not look at the data."""
 
-    @property
-    def adaptive(self):
-        return False
-
     def planned(self, domain):  # noqa: ARG002
-        return None
+        return Selection()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answering(Plain):
+    """A selector of single numbers, which few reconstructions can use."""
+
+    @property
+    def gives(self):
+        return frozenset({"answers"})
 
 
 METHODS = {
@@ -111,6 +116,7 @@ METHODS = {
     "small": Easy,
     "needy": Small,
     "plain": Plain,
+    "answering": Answering,
     "densemarg": Choosy,
     "gum": Easy,
     "full": Plain,
@@ -598,3 +604,13 @@ def test_the_preset_of_stated_tables_without_tables_is_refused(write, monkeypatc
 
     assert message.startswith("release.yaml, line 7, select: ")
     assert "cliques" in message
+
+
+def test_a_pair_that_cannot_work_is_refused_with_the_reason_and_what_can(write):
+    text = SPEC.replace("{method: choosy, share: 0.1}", "{method: answering}")
+    text = text.replace("measure:     {share: 0.8}", "measure: {share: 0.9}")
+    with pytest.raises(BadInput) as refusal:
+        load_spec(write(text.replace("{method: small}", "{method: small, rounds: 3}")))
+    assert "release.yaml, line 10, reconstruct" in str(refusal.value)
+    assert "answering gives single numbers, not whole tables" in str(refusal.value)
+    assert "which small cannot use; take " in str(refusal.value)

@@ -410,7 +410,7 @@ def test_an_event_that_costs_more_than_is_set_aside_is_refused(hold, tmp_path):
 def test_an_event_with_a_delta_of_its_own_is_refused_before_it_is_charged(
     ledger_url, tmp_path, monkeypatch, terms
 ):
-    """No reservation sets a delta aside for it, so it would be counted nowhere."""
+    """Where no delta was set aside for it, it would be counted nowhere."""
     ledger = Ledger(ledger_url)
     open_town(ledger, terms=terms)
     plan = plan_of(tmp_path, GAUSSIAN, privacy=CURVE)
@@ -423,7 +423,10 @@ def test_an_event_with_a_delta_of_its_own_is_refused_before_it_is_charged(
                 hold.charge(held, "one_way-0", steps)
             # Also where whoever writes forgets to ask.
             failing.setattr(hold_module, "check_steps", lambda *_: None)
-            with pytest.raises(LedgerCorrupt, match="a delta of its own"):
+            with pytest.raises(BudgetRefused, match="thresholds that fail with"):
+                hold.charge(held, "one_way-0", steps)
+            failing.setattr(hold_module, "_check_stages", lambda *_: None)
+            with pytest.raises(LedgerCorrupt, match="its promise does not cover"):
                 hold.charge(held, "one_way-0", steps)
         assert hold.charges(held) == ()
         hold.charge(held, "one_way-0", steps)

@@ -417,7 +417,7 @@ def test_a_whole_rewritten_ledger_keeps_every_rule_when_nothing_is_forged(used):
 def test_a_charge_for_an_event_with_a_delta_of_its_own_is_found(used, monkeypatch):
     used.verify()
     monkeypatch.setattr(GaussianEvent, "own_delta", lambda _: Fraction("1e-8"))
-    with pytest.raises(LedgerCorrupt, match=r"\(charge\) has an event with a delta of its own"):
+    with pytest.raises(LedgerCorrupt, match=r"\(charge\) fails with a probability of its own"):
         used.verify()
 
 

@@ -24,6 +24,7 @@ from dp_core.dataset import Dataset
 from dp_core.domain import Clique
 from dp_core.ledger.places import Place, Total
 from dp_core.ledger.receipts import START, Receipt, make_receipt, result_hash
+from dp_core.ledger.session import TABLE
 from dp_core.marginals import Measurement
 from dp_core.names import table_step
 from dp_core.privacy import Privacy
@@ -145,7 +146,7 @@ def make_published(
             "unit": "row",
             "plan": digest(plan),
             "sets": sets,
-            "currency": {"kind": kind, "limit": str(currency.limit)},
+            "currency": currency.to_json(),
             "costs": plan["costs"],
         },
     )
@@ -180,6 +181,7 @@ def make_published(
                         "step": table_step(clique, replicate),
                         "cost": str(cost),
                         "event": values,
+                        "asks": dict(TABLE),
                     },
                 )
                 scale = float(event.scale)
@@ -226,7 +228,7 @@ def make_published(
         receipts=tuple(chain.receipts),
         totals=(total,),
         place=Place(link="c" * 64),
-        measurements=tuple(measurements),
+        released=tuple(measurements),
         sets=sets,
         rows=rows,
         mode="split" if mode == "split" else "shared",
@@ -254,7 +256,7 @@ def write(
         rng = np.random.default_rng(number)
         write_synthetic(path, [decode(published.schema, codes, rng=rng)])
         files.append(path)
-    tallies = tally_sets(published.schema.domain, published.measurements, [[set_] for set_ in data])
+    tallies = tally_sets(published.schema.domain, published.released, [[set_] for set_ in data])
     return write_bundle(folder, published, synthetic=files, tallies=tallies, **options)
 
 

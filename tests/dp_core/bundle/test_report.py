@@ -116,7 +116,7 @@ def test_the_page_says_what_was_protected_and_what_was_not(page):
 def test_a_split_release_is_not_warned_about_shared_noise(make):
     build, _ = make
     published, data = build(mode="split")
-    tallies = tally_sets(published.schema.domain, published.measurements, [[one] for one in data])
+    tallies = tally_sets(published.schema.domain, published.released, [[one] for one in data])
     text = report(published, tallies)
 
     assert "These intervals are too narrow" not in text
@@ -126,7 +126,7 @@ def test_a_split_release_is_not_warned_about_shared_noise(make):
 
 def test_the_same_release_gives_the_same_page(release):
     published, data = release
-    tallies = tally_sets(published.schema.domain, published.measurements, [[one] for one in data])
+    tallies = tally_sets(published.schema.domain, published.released, [[one] for one in data])
 
     assert report(published, tallies) == report(published, tallies)
 
@@ -135,7 +135,7 @@ def test_a_release_without_tables_still_has_a_page(make, replace):
     build, _ = make
     published, data = build(sets=1)
     tallies = tally_sets(published.schema.domain, (), [[data[0]]])
-    page = Page(report(replace(published, measurements=()), tallies))
+    page = Page(report(replace(published, released=()), tallies))
 
     assert "No noisy table holds this column." in page.text
 
@@ -216,9 +216,9 @@ def test_measurements_of_several_sets_are_averaged():
 
 def test_marks_stay_on_the_picture(release):
     published, data = release
-    tallies = tally_sets(published.schema.domain, published.measurements, [[one] for one in data])
+    tallies = tally_sets(published.schema.domain, published.released, [[one] for one in data])
     for column in published.schema.columns:
-        drawn = picture(column, published.measurements, tallies, records=published.records)
+        drawn = picture(column, published.released, tallies, records=published.records)
         assert len(drawn.marks) == column.size
         assert sum(mark.synthetic for mark in drawn.marks) == pytest.approx(100)
         for mark in drawn.marks:

@@ -18,6 +18,7 @@ from dp_core.bundle.verification import Verification, verify
 from dp_core.canonical import digest
 from dp_core.errors import BadInput
 from dp_core.ledger.receipts import START, make_receipt
+from dp_core.scores import InDif
 
 
 @pytest.fixture
@@ -266,25 +267,44 @@ def test_an_event_that_costs_more_than_its_charge_shows(make, tmp_path):
     assert "charges less than its event costs" in failed(verify(folder))["charges"]
 
 
-def test_a_mechanism_whose_effect_cannot_be_checked_shows(broken):
+def test_a_choice_among_scores_is_checked_by_the_change_of_one_score(broken):
     document = statement_of(broken)
-    event = {"mechanism": "noisy-max", "scale": "1000000", "sensitivity": 1, "noise": "gumbel"}
-    document["ledger"]["receipts"][1]["body"]["event"] = event
-    relink(document)
-    reseal(broken, document)
+    body = document["ledger"]["receipts"][1]["body"]
+    asks = {"name": "indif", "length": 3}
 
-    assert "Receipt 2 is for a mechanism that no bundle" in failed(verify(broken))["charges"]
+    def found(sensitivity: int) -> str:
+        event = {"mechanism": "noisy-max", "scale": "1000000", "noise": "gumbel"}
+        body.update(event={**event, "sensitivity": sensitivity}, asks=asks)
+        relink(document)
+        reseal(broken, document)
+        return failed(verify(broken)).get("charges", "")
+
+    change = InDif(()).largest_change(document["guarantee"]["neighbours"])
+    assert "assumes a smaller effect" in found(change - 1)
+    assert "assumes a smaller effect" not in found(change)
 
 
-@pytest.mark.parametrize("scores", [0, 3])
+@pytest.mark.parametrize("scores", [None, 3])
 def test_scores_charged_as_if_one_row_moved_one_of_them_show(broken, scores):
     document = statement_of(broken)
-    document["ledger"]["receipts"][1]["body"]["stage"] = "select"
-    document["method"]["selection"] = {"indif": {f"pair {n}": n for n in range(scores)}}
+    body = document["ledger"]["receipts"][1]["body"]
+    body["stage"] = "select"
+    if scores:
+        body["asks"] = {"name": "indif", "length": scores}
     relink(document)
     reseal(broken, document)
 
-    assert ("a smaller effect" in failed(verify(broken))["charges"]) == (scores > 0)
+    assert ("a smaller effect" in failed(verify(broken))["charges"]) == (scores is not None)
+
+
+@pytest.mark.parametrize("asks", [{"name": "anything"}, {}, {"name": "indif"}, [], None])
+def test_what_has_no_proven_sensitivity_shows(broken, asks):
+    document = statement_of(broken)
+    document["ledger"]["receipts"][1]["body"]["asks"] = asks
+    relink(document)
+    reseal(broken, document)
+
+    assert "Receipt 2 is for a question whose" in failed(verify(broken))["charges"]
 
 
 def test_charges_beyond_the_reservation_show(broken):

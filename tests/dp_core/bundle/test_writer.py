@@ -23,9 +23,7 @@ def parts(release, bundle):
     return {
         "published": published,
         "synthetic": sorted((bundle / "synthetic").iterdir()),
-        "tallies": tally_sets(
-            published.schema.domain, published.measurements, [[one] for one in data]
-        ),
+        "tallies": tally_sets(published.schema.domain, published.released, [[one] for one in data]),
     }
 
 

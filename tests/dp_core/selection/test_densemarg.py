@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,12 @@ from dp_core.domain import Domain
 from dp_core.ledger.session import MemorySession
 from dp_core.selection.densemarg import DenseMarg, combine, greedy
 from dp_core.selection.one_way import OneWay
+from dp_core.structural_zeros import StructuralZeros
 from tests.conftest import DatasetCounter
 
 DOMAIN = Domain(("a", "b", "c", "d"), (4, 4, 3, 30))
+
+REST: dict[str, Any] = {"zeros": StructuralZeros(), "rng": np.random.default_rng(0)}
 
 
 def curator_of(epsilon="1", kind="zcdp", rows=4000):
@@ -72,7 +76,7 @@ def test_the_dependent_pair_is_found_and_exactly_the_share_is_spent(rule, kind):
     known = one_way(curator, limit / 10)
     spent = session.spent()
     found = DenseMarg(rule=rule).select(
-        curator, known, domain=DOMAIN, cost=limit / 10, measure_cost=limit * 8 / 10
+        curator, known, domain=DOMAIN, cost=limit / 10, measure_cost=limit * 8 / 10, **REST
     )
     assert ("a", "b") in found.cliques
     assert session.spent() - spent <= limit / 10
@@ -85,7 +89,7 @@ def test_without_one_way_tables_every_column_is_still_measured():
     curator, session = curator_of()
     limit = session.currency.limit
     found = DenseMarg().select(
-        curator, (), domain=DOMAIN, cost=limit / 10, measure_cost=limit * 8 / 10
+        curator, (), domain=DOMAIN, cost=limit / 10, measure_cost=limit * 8 / 10, **REST
     )
     assert {column for clique in found.cliques for column in clique} == set(DOMAIN.columns)
 
@@ -102,7 +106,7 @@ def test_joined_tables_get_what_their_pairs_got():
     limit = session.currency.limit
     known = one_way(curator, limit / 10)
     found = DenseMarg(gamma=100).select(
-        curator, known, domain=DOMAIN, cost=limit / 10, measure_cost=limit * 8 / 10
+        curator, known, domain=DOMAIN, cost=limit / 10, measure_cost=limit * 8 / 10, **REST
     )
     assert sum(found.weights) == 1
     assert any({"a", "b"} <= set(clique) for clique in found.cliques)

@@ -1,0 +1,179 @@
+"""The release as functions of its plan: what its stages do, without files, flows or a database.
+
+The tasks of a release call the parts, and keep what each returns; `carry_out` does all of them in
+memory, for comparisons, benchmarks and notebooks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from dp_core.curator import Curator
+from dp_core.dataset import Dataset
+from dp_core.ledger.session import MemorySession, Session
+from dp_core.marginals import Counter, Measurement, Records, Released
+from dp_core.plan import Plan
+from dp_core.privacy import Stage
+from dp_core.reconstruction.base import Model
+from dp_core.selection.base import Selection
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A release made in memory.
+
+    Attributes:
+        released: Everything that was measured, in the order of its receipts.
+        selections: One for each independent measurement, or one for all.
+        models: Fitted models by replicate; 0 is the shared one.
+        session: What was spent.
+    """
+
+    released: tuple[Released, ...]
+    selections: tuple[Selection, ...]
+    models: Mapping[int, Model]
+    session: Session
+
+
+def carry_out(plan: Plan, counter: Counter, *, session: Session | None = None) -> Outcome:
+    """Measure and fit: everything a release does before records are drawn.
+
+    Args:
+        plan: What is to be done and what it costs.
+        counter: Exact counts of the confidential file.
+        session: What pays; None for one that forgets.
+
+    Raises:
+        ReleaseError: if the budget, the domain or what was measured does not allow it.
+    """
+    if session is None:
+        session = MemorySession(plan.currency, plan.spec.privacy.neighbours)
+    curator = Curator(plan.spec.schema.domain, counter, session)
+    basics = tuple(
+        item for replicate in replicates(plan) for item in measure_basics(plan, curator, replicate)
+    )
+    selections = select(plan, curator, basics)
+    chosen = tuple(
+        item
+        for replicate in replicates(plan)
+        for item in measure_selected(plan, curator, selections, replicate)
+    )
+    released = (*basics, *chosen)
+    rows = curator.public_rows()
+    models = {
+        replicate: fit(plan, released, replicate, rows=rows) for replicate in replicates(plan)
+    }
+    return Outcome(released, selections, models, session)
+
+
+def sample(plan: Plan, models: Mapping[int, Model], number: int) -> Dataset:
+    """Return synthetic set `number`, from 1; every record obeys the structural zeros."""
+    model = models[number] if plan.spec.mode == "split" else models[0]
+    rng = generator(plan.spec.seed, "sample 0", number)
+    drawn = model.sample(plan.spec.rows or model.rows, rng=rng)
+    return plan.spec.schema.zeros.repair(drawn, rng=rng)
+
+
+def replicates(plan: Plan) -> Sequence[int]:
+    """Return 0 for the one shared measurement, or 1..m."""
+    return range(1, plan.replicates + 1) if plan.spec.mode == "split" else (0,)
+
+
+def generator(seed: int, purpose: str, number: int) -> np.random.Generator:
+    """Return the generator of one piece of post-processing; the seed belongs to the plan."""
+    return np.random.default_rng([seed, number, *purpose.encode()])
+
+
+def measure_basics(plan: Plan, curator: Curator, replicate: int) -> tuple[Measurement, ...]:
+    """Return the number of rows and the one-way tables, where the plan pays for them."""
+    found: tuple[Measurement, ...] = ()
+    if plan.costs["total"]:
+        found += _measure(plan, curator, "total", Selection(((),), (Fraction(1),)), replicate)
+    if plan.costs["one_way"]:
+        found += _measure(plan, curator, "one_way", plan.one_way(), replicate)
+    return found
+
+
+def select(plan: Plan, curator: Curator, basics: Sequence[Measurement]) -> tuple[Selection, ...]:
+    """Return what to measure: one for all sets, or, of a method of rounds, one for each.
+
+    Args:
+        plan: Of the release.
+        curator: The wall.
+        basics: Of all replicates; a selection for all sets looks at those of the first.
+    """
+    spec = plan.spec
+    planned = spec.selector.planned(spec.schema.domain)
+    if planned is not None:
+        return (planned,)
+    asked = replicates(plan) if spec.selector.rounds else replicates(plan)[:1]
+    times = plan.replicates if spec.selector.rounds else 1
+    return tuple(
+        spec.selector.select(
+            curator,
+            [item for item in basics if item.replicate == replicate],
+            domain=spec.schema.domain,
+            cost=plan.costs["select"] / times,
+            measure_cost=plan.costs["measure"] / plan.replicates,
+            zeros=spec.schema.zeros,
+            rng=generator(spec.seed, "select", replicate),
+            replicate=replicate,
+        )
+        for replicate in asked
+    )
+
+
+def measure_selected(
+    plan: Plan, curator: Curator, selections: Sequence[Selection], replicate: int
+) -> tuple[Released, ...]:
+    """Return what the reconstruction of a replicate gets beside the basics; measure what is left.
+
+    Args:
+        plan: Of the release.
+        curator: The wall.
+        selections: Of `select`.
+        replicate: 0 or 1..m.
+    """
+    position = list(replicates(plan)).index(replicate)
+    selection = selections[position if len(selections) > 1 else 0]
+    found: tuple[Released, ...] = selection.measured
+    if selection.cliques:
+        found += _measure(plan, curator, "measure", selection, replicate)
+    if selection.records is not None:
+        found += (Records(selection.records, replicate),)
+    return found
+
+
+def fit(plan: Plan, released: Sequence[Released], replicate: int, *, rows: int | None) -> Model:
+    """Return the model of one replicate.
+
+    Args:
+        plan: Of the release.
+        released: Everything that was measured, of any replicate.
+        replicate: 0 or 1..m.
+        rows: Number of records where it is public.
+    """
+    spec = plan.spec
+    return spec.reconstructor.fit(
+        spec.schema.domain,
+        [item for item in released if item.replicate == replicate],
+        rows=rows,
+        zeros=spec.schema.zeros,
+        rng=generator(spec.seed, "fit", replicate),
+    )
+
+
+def _measure(
+    plan: Plan, curator: Curator, stage: Stage, selection: Selection, replicate: int
+) -> tuple[Measurement, ...]:
+    budget = plan.costs[stage] / plan.replicates
+    return curator.measure(
+        stage,
+        selection.cliques,
+        [budget * weight for weight in selection.weights],
+        replicate=replicate,
+    )

@@ -1,0 +1,112 @@
+"""A plan for data that are already codes: no files, no ledger; for benchmarks and notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal
+
+from dp_core import registry
+from dp_core.domain import Domain
+from dp_core.method_options import plain_options
+from dp_core.plan import Plan, make_plan
+from dp_core.presets import PRESETS
+from dp_core.privacy import Neighbours, Noise, Privacy, Stage
+from dp_core.schema import Column, Level, Schema
+from dp_core.spec import ReleaseSpec
+from dp_core.spec_file import resolve_shares
+from dp_core.structural_zeros import StructuralZeros
+
+
+def trial_plan(
+    domain: Domain,
+    method: str,
+    epsilon: Fraction,
+    delta: Fraction = Fraction(0),
+    *,
+    neighbours: Neighbours = "add-remove",
+    select: Mapping[str, Any] | None = None,
+    reconstruct: Mapping[str, Any] | None = None,
+    shares: Mapping[Stage, Fraction] | None = None,
+    noise: Noise | Literal["auto"] | None = None,
+    sets: int = 1,
+    rows: int | None = None,
+    mode: Literal["shared", "split"] = "shared",
+    seed: int = 1,
+    zeros: StructuralZeros | None = None,
+) -> Plan:
+    """Return the plan of a preset on a domain whose levels are its codes.
+
+    Args:
+        domain: All columns.
+        method: Name of the preset.
+        epsilon, delta, neighbours: The guarantee.
+        select, reconstruct: Options of the stage; its key `method` names another method than the
+            preset's, which then has its own default options.
+        shares: Of stages; the preset's where they are not stated.
+        noise: Of tables; None for the preset's.
+        sets, rows, mode, seed: As under `synthesize` in a spec.
+        zeros: Impossible cells.
+
+    Raises:
+        BadInput: if there is no such method, or it cannot take the domain.
+    """
+    preset = PRESETS[method]
+    selector, selector_name = _method("selection", preset.select, preset.options, select)
+    reconstructor, reconstructor_name = _method(
+        "reconstruction", preset.reconstruct, preset.options, reconstruct
+    )
+    selector.check(domain)
+    unused = {"total"} if neighbours == "replace-one" else set()
+    unused |= set() if selector.adaptive else {"select"}
+    usable = {stage: share for stage, share in preset.shares.items() if stage not in unused}
+    spec = ReleaseSpec(
+        release="trial",
+        data="",
+        folder=Path(),
+        schema=codes_schema(domain, zeros or StructuralZeros()),
+        account="trial",
+        revises=None,
+        privacy=Privacy(epsilon=epsilon, delta=delta, neighbours=neighbours),
+        method=method,
+        shares=resolve_shares(shares or {}, usable),
+        noise=noise or preset.noise or "auto",
+        selector=selector,
+        reconstructor=reconstructor,
+        sets=sets,
+        rows=rows,
+        mode=mode,
+        seed=seed,
+        document={
+            "method": method,
+            "select": {"method": selector_name, **plain_options(selector)},
+            "reconstruct": {"method": reconstructor_name, **plain_options(reconstructor)},
+        },
+    )
+    return make_plan(spec)
+
+
+def codes_schema(domain: Domain, zeros: StructuralZeros) -> Schema:
+    """Return a schema whose columns are categories with their codes as levels."""
+    columns = tuple(
+        Column(
+            name=name,
+            kind="category",
+            levels=tuple(Level(str(code), str(code)) for code in range(size)),
+        )
+        for name, size in zip(domain.columns, domain.sizes, strict=True)
+    )
+    return Schema(title="trial", columns=columns, zeros=zeros, document={})
+
+
+def _method(
+    family: registry.Family,
+    default: str,
+    options: Mapping[str, Mapping[str, object]],
+    stated: Mapping[str, Any] | None,
+) -> tuple[Any, str]:
+    stated = dict(stated or {})
+    name = stated.pop("method", default)
+    own = options.get("select" if family == "selection" else "reconstruct", {})
+    return registry.find(family, name)(**{**(own if name == default else {}), **stated}), name

@@ -1,0 +1,155 @@
+"""A delta that a release sets aside for thresholds, from its reservation to its account's total."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from dp_core.accounting.composition import NOTHING, Amount
+from dp_core.accounting.currency import Currency, threshold_currency
+from dp_core.errors import BudgetRefused, LedgerCorrupt
+from dp_core.ledger.session import MemorySession, Step
+from tasks.stores import hold as hold_module
+from tasks.stores.ledger import Ledger
+from tests.ledgers import HOME, LAPLACE, basic, begin, on, open_town, zcdp
+from tests.specs import plan_of
+
+DELTA = Fraction(1, 10**6)
+NANO = Fraction(1, 10**9)
+
+
+@pytest.fixture
+def ledger(ledger_url, monkeypatch):
+    on(monkeypatch, "2026-11-20", "00:00:00")
+    return Ledger(ledger_url)
+
+
+def plan_with_threshold(tmp_path, **changes):
+    """A plan that sets its whole delta aside, though its selection would not need it."""
+    plan = plan_of(tmp_path, LAPLACE, privacy="{epsilon: 1, delta: 1e-6}", **changes)
+    return replace(plan, currency=threshold_currency(Fraction(1), DELTA))
+
+
+def table(currency, cost, delta, name="sparse", stage="measure"):
+    event = currency.threshold_event(cost, delta, l1=1)
+    assert currency.cost(event) <= cost
+    assert 0 < event.own_delta() <= delta
+    return Step(stage, name, cost, event, (10, 2))
+
+
+def test_the_reservation_says_how_much_delta_is_set_aside(ledger, tmp_path):
+    open_town(ledger)
+    plan = plan_with_threshold(tmp_path)
+    with ledger.hold("first", HOME) as hold:
+        held = begin(hold, plan)
+        assert held.currency == Currency("pure", Fraction(1), DELTA)
+        reserve = next(entry for entry, _ in ledger.all_entries() if entry.kind == "reserve")
+        assert reserve.body["currency"]["own_delta"] == "1/1000000"
+    assert ledger.account("town").balance.reserved == Amount(Fraction(1), DELTA)
+    ledger.verify()
+
+
+@pytest.mark.parametrize("terms", [basic(), zcdp("8", own_delta="4e-6")], ids=["basic", "zcdp"])
+def test_charges_sum_to_at_most_the_delta_that_was_set_aside(ledger, tmp_path, monkeypatch, terms):
+    open_town(ledger, terms=terms)
+    plan = plan_with_threshold(tmp_path)
+    cost = plan.costs["measure"] / 3
+    with ledger.hold("first", HOME) as hold:
+        held = begin(hold, plan)
+        first = table(held.currency, cost, DELTA * Fraction(6, 10), "first")
+        second = table(held.currency, cost, DELTA * Fraction(6, 10), "second")
+        fitting = table(held.currency, cost, DELTA * Fraction(4, 10), "second")
+        hold.charge(held, "one", [first])
+        with pytest.raises(BudgetRefused, match="thresholds that fail with"):
+            hold.charge(held, "two", [second])
+        with monkeypatch.context() as careless:
+            careless.setattr(hold_module, "_check_stages", lambda *_: None)
+            with pytest.raises(LedgerCorrupt, match="its promise does not cover"):
+                hold.charge(held, "two", [second])
+        hold.charge(held, "two", [fitting])
+        for batch in ("one", "two"):
+            hold.commit(held, batch, "0" * 64)
+        hold.settle(held, "finished")
+    own = first.event.own_delta() + fitting.event.own_delta()
+    state = ledger.account("town").balance
+    assert state.reserved == NOTHING
+    assert state.spent.delta == own
+    if terms.is_basic:
+        assert state.spent.main == 2 * cost
+    else:
+        rho = first.event.rho() + fitting.event.rho()
+        assert rho <= state.spent.main <= rho + Fraction(2, 10**15)
+    ledger.verify()
+
+
+def test_one_batch_cannot_spend_more_either(ledger, tmp_path):
+    open_town(ledger)
+    plan = plan_with_threshold(tmp_path)
+    with ledger.hold("first", HOME) as hold:
+        held = begin(hold, plan)
+        cost = plan.costs["measure"] / 2
+        steps = [table(held.currency, cost, DELTA * Fraction(6, 10), name) for name in "ab"]
+        with pytest.raises(BudgetRefused, match="thresholds that fail with"):
+            hold.charge(held, "both", steps)
+        assert hold.charges(held) == ()
+
+
+def test_a_zcdp_account_pays_own_delta_from_its_own_part(ledger, tmp_path):
+    open_town(ledger, terms=zcdp("8", own_delta="15e-7"))
+    with ledger.hold("first", HOME) as hold:
+        begin(hold, plan_with_threshold(tmp_path))
+    state = ledger.account("town").balance
+    assert state.reserved == Amount(Fraction(1, 2), DELTA)
+    second = plan_with_threshold(tmp_path, release="second")
+    with (
+        ledger.hold("second", HOME) as hold,
+        pytest.raises(
+            BudgetRefused,
+            match=r"own delta 1e-06, but .* has 5e-07 left of 1.5e-06.*still fits is 5e-07",
+        ),
+    ):
+        hold.reserve(second)
+    # An account without a part for it takes none at all.
+    open_town(ledger, "village", zcdp("8"))
+    third = plan_with_threshold(tmp_path, release="third", account="village")
+    with (
+        ledger.hold("third", HOME) as hold,
+        pytest.raises(
+            BudgetRefused, match=r"own delta 1e-06, but .* has 0 left of 0.*\(--own-delta\)"
+        ),
+    ):
+        hold.reserve(third)
+    ledger.verify()
+
+
+def test_more_own_delta_than_delta_is_refused(ledger, tmp_path):
+    open_town(ledger)
+    plan = plan_with_threshold(tmp_path)
+    for own_delta in (DELTA + NANO, -NANO):
+        currency = replace(plan.currency, own_delta=own_delta)
+        with (
+            ledger.hold("first", HOME) as hold,
+            pytest.raises(LedgerCorrupt, match="does not imply its epsilon and delta"),
+        ):
+            hold.reserve(replace(plan, currency=currency))
+
+
+def test_another_own_delta_is_another_plan(tmp_path):
+    plan = plan_with_threshold(tmp_path)
+    less = replace(plan, currency=replace(plan.currency, own_delta=DELTA / 2))
+    assert plan.hash != less.hash
+
+
+def test_the_session_in_memory_keeps_the_same_rule():
+    currency = threshold_currency(Fraction(1), DELTA)
+    session = MemorySession(currency, "add-remove")
+    draw = lambda grants: [None for _ in grants]  # noqa: E731
+    first = table(currency, Fraction(1, 99), DELTA * Fraction(6, 10), "first")
+    session.perform("one", [first], draw)
+    with pytest.raises(BudgetRefused, match="no delta is left"):
+        session.perform("two", [replace(first, name="second")], draw)
+    plain = MemorySession(Currency("pure", Fraction(1)), "add-remove")
+    with pytest.raises(ValueError, match="a delta of its own"):
+        plain.perform("one", [first], draw)
