@@ -269,10 +269,10 @@ def test_an_event_that_costs_more_than_its_charge_shows(make, tmp_path):
 
 def test_a_choice_among_scores_is_checked_by_the_change_of_one_score(broken):
     document = statement_of(broken)
-    body = document["ledger"]["receipts"][1]["body"]
     asks = {"name": "indif", "length": 3}
 
     def found(sensitivity: int) -> str:
+        body = document["ledger"]["receipts"][1]["body"]
         event = {"mechanism": "noisy-max", "scale": "1000000", "noise": "gumbel"}
         body.update(event={**event, "sensitivity": sensitivity}, asks=asks)
         relink(document)
