@@ -10,11 +10,13 @@ statistic, get independent noise: each is one repetition of an experiment with o
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from dp_core import curator as curator_module
 from dp_core.accounting.currency import Currency
@@ -23,8 +25,9 @@ from dp_core.curator import Curator
 from dp_core.domain import Domain
 from dp_core.ledger.session import Grant, MemorySession
 from dp_core.marginals import Marginal
-from dp_core.scores import InDif
-from tests.statistical import delta_at_least, epsilon_at_least
+from dp_core.queries import Cells, Parities
+from dp_core.scores import InDif, QueryDistance, TableDistance
+from tests.statistical import FALSE_ALARM, delta_at_least, epsilon_at_least
 
 pytestmark = pytest.mark.statistical
 
@@ -326,3 +329,221 @@ def test_opendp_states_no_more_than_is_charged(neighbours, cost):
             domain, dp.linf_distance(T="i64"), measure, scale=float(event.scale)
         )
         assert 0.999 * cost < make.map(change) <= charged
+
+
+# -- counts of queries
+
+GROUPS = 3_000  # experiments of one answer: columns of their own, so their changes add up
+ORDERS = tuple(c for size in (1, 2) for c in itertools.combinations(range(3), size))
+MOVED = [index for index, columns in enumerate(ORDERS) if len({0, 1} & set(columns)) == 1]
+# Two rows that differ in two of three columns move 4 of the 6 parities, the most there is.
+
+
+def halve_queries(patch, kind):
+    """Let queries claim half of their L1 sensitivity, or a quarter of their squared L2."""
+    l1, l2_squared = kind.l1, kind.l2_squared
+    patch.setattr(kind, "l1", lambda self, by: l1(self, by) // 2)
+    patch.setattr(kind, "l2_squared", lambda self, by: l2_squared(self, by) // 4)
+
+
+def answered(kind, neighbours, cost, queries, tables):
+    """Return noisy answers; all experiments share the cost."""
+    columns = tuple(dict.fromkeys(itertools.chain.from_iterable(queries.cliques)))
+    curator = Curator(
+        Domain(columns, (2,) * len(columns)),
+        Tables(tables),
+        MemorySession(Currency(kind, cost), neighbours),
+    )
+    return curator.answer("measure", "queries", queries, cost).values
+
+
+def noisy_parities(kind, cost, row):
+    """Return noisy parities of a file of one row, shape (groups, parities)."""
+    names = {(group, column): f"{group}-{column}" for group in range(GROUPS) for column in range(3)}
+    tables = {}
+    for group in range(GROUPS):
+        for columns in ORDERS:
+            table = np.zeros((2,) * len(columns))
+            table[tuple(row[column] for column in columns)] = 1
+            tables[tuple(names[group, column] for column in columns)] = table
+    noisy = answered(kind, "replace-one", cost * GROUPS, Parities(tuple(tables)), tables)
+    return noisy.reshape(GROUPS, len(ORDERS))
+
+
+@pytest.mark.parametrize("halved", [False, True])
+def test_parities_under_gaussian_noise_keep_the_curve_they_were_charged(halved, monkeypatch):
+    """With 4 of 6, not 6: noise for the tight sensitivity, and no less."""
+    if halved:
+        halve_queries(monkeypatch, Parities)
+    cost, epsilon = Fraction(1, 2), 1.0
+    before, after = ((0, 0, 0), (1, 1, 0))
+    first, second = (noisy_parities("zcdp", cost, row)[:, MOVED] for row in (before, after))
+    # All four are even before and odd after: the likelihood ratio is in their sum.
+    variance = len(MOVED) / (4 if halved else 1)
+    threshold = len(MOVED) / 2 - epsilon * variance
+    bound = delta_at_least(second.sum(axis=1) < threshold, first.sum(axis=1) < threshold, epsilon)
+    claim = gaussian_claim("zcdp", cost, epsilon)
+    assert bound > claim if halved else 0 < bound <= claim
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("halved", [False, True])
+def test_cells_under_laplace_noise_keep_the_epsilon_they_were_charged(
+    neighbours, halved, monkeypatch
+):
+    """Two cells of two tables: one row is in both, and its replacement in the two others."""
+    if halved:
+        halve_queries(monkeypatch, Cells)
+    times = 25_000
+    asked = [("a", 0), ("b", 0)] if neighbours == "add-remove" else [("a", 0), ("a", 1)]
+    queries = Cells(
+        tuple((column,) for column, _ in asked) * times, tuple((cell,) for _, cell in asked) * times
+    )
+    with_row = {("a",): np.array([8, 7]), ("b",): np.array([8, 7])}
+    without = {
+        "add-remove": {("a",): np.array([7, 7]), ("b",): np.array([7, 7])},
+        "replace-one": {("a",): np.array([7, 8]), ("b",): np.array([7, 8])},
+    }[neighbours]
+    first, second = (
+        answered("pure", neighbours, Fraction(times), queries, tables).reshape(times, 2)
+        for tables in (without, with_row)
+    )
+
+    def event(noisy):
+        return (noisy[:, 0] >= 8) & ((noisy[:, 1] <= 7) == (neighbours == "replace-one"))
+
+    bound = epsilon_at_least(event(second), event(first))
+    if halved:
+        assert bound > 1.5
+    else:
+        assert 0.75 < bound <= 1
+
+
+# -- choices by distance from public answers
+
+GRID = 4
+NEAR = np.array([[10, 20], [30, 40]])
+NEXT = {  # one row more, and one row replaced
+    "add-remove": np.array([[11, 20], [30, 40]]),
+    "replace-one": np.array([[11, 20], [30, 39]]),
+}
+
+
+def rival_queries():
+    """The first cell goes away from 9, its row of the table towards 33."""
+    queries = Cells((PAIR, PAIR[:1]), ((0, 0), (0,)))
+    return QueryDistance(queries, np.array([9, 33]) * GRID, GRID)
+
+
+def rival_tables(neighbours):
+    """The table goes away from what it was, and towards one that is further on."""
+    step = NEXT[neighbours] - NEAR
+    answers = (NEAR * GRID, (NEAR + 5 * step) * GRID)
+    least = 3 * int(np.abs(step).sum()) * GRID
+    return TableDistance((PAIR, PAIR), answers, GRID, (1, 1), (0, least))
+
+
+RIVALS_BY_DISTANCE = [
+    ("pure", "add-remove", rival_queries()),
+    ("zcdp", "replace-one", rival_queries()),
+    ("zcdp", "add-remove", rival_tables("add-remove")),
+    ("pure", "replace-one", rival_tables("replace-one")),
+]
+
+
+def of_file(table):
+    return Tables({PAIR: table, PAIR[:1]: table.sum(axis=1)})
+
+
+@pytest.mark.parametrize(("kind", "neighbours", "rivals"), RIVALS_BY_DISTANCE)
+def test_the_distances_of_the_audit_move_apart_as_far_as_they_can(kind, neighbours, rivals):  # noqa: ARG001
+    change = rivals.largest_change(neighbours)
+    before, after = (
+        rivals.compute(of_file(table).count(rivals.cliques)) / change
+        for table in (NEAR, NEXT[neighbours])
+    )
+    assert (after - before).tolist() == [1, -1]
+    assert before[0] - before[1] == -2
+
+
+# The exponential mechanism chooses the first e^1.4 times as often after as before, permute-and-flip
+# e^2 times; with half of the sensitivity e^3.3 and e^4 times.
+@pytest.mark.parametrize(("kind", "neighbours", "rivals"), RIVALS_BY_DISTANCE)
+@pytest.mark.parametrize("halved", [False, True])
+def test_a_choice_by_distance_keeps_the_epsilon_it_was_charged(
+    kind, neighbours, rivals, halved, monkeypatch
+):
+    change = rivals.largest_change(neighbours)
+    if halved:
+        monkeypatch.setattr(type(rivals), "largest_change", lambda *_: change // 2)
+    times, epsilon = 4_000 if halved else 1_500, Fraction(2)
+    cost = epsilon if kind == "pure" else epsilon**2 / 8
+    session = PaysAlways(Currency(kind, cost), neighbours)
+    first, second = (
+        np.array([curator.choose("select", "x", rivals, cost) == 0 for _ in range(times)])
+        for curator in (
+            Curator(Domain(PAIR, (2, 2)), of_file(table), session)
+            for table in (NEAR, NEXT[neighbours])
+        )
+    )
+    bound = epsilon_at_least(second, first)
+    assert bound > epsilon if halved else 0.5 < bound <= epsilon
+
+
+# -- the distribution of a choice
+
+TABLE_C = np.array([10, 20, 30, 5, 8, 12, 6, 9]).reshape(2, 2, 2)
+PARITY_ORDER = (("0",), ("1",), ("2",), ("0", "1"), ("0", "2"), ("1", "2"))
+SELECTION = [0.253546, 0.056574, 0.084398, 0.093274, 0.169957, 0.342251]
+
+
+def from_uniform():
+    """Return the parities' distances from the uniform table of 100 records, and table C's."""
+    statistic = QueryDistance(Parities(PARITY_ORDER), np.full(6, 50 * GRID), GRID)
+    margins = {
+        clique: TABLE_C.sum(axis=tuple({0, 1, 2} - set(map(int, clique))))
+        for clique in PARITY_ORDER
+    }
+    return statistic, Tables(margins)
+
+
+def exponential_mechanism(scores, event):
+    """Return its probabilities, which are those of the largest score with Gumbel noise."""
+    odds = np.exp((scores - scores.max()) / float(event.scale))
+    return odds / odds.sum()
+
+
+@pytest.mark.parametrize("kind", ["zcdp", "pure"])
+def test_selection_in_mwem_at_half_of_a_round_s_epsilon_is_not_twice_as_sharp(kind):
+    """Hardt, Ligett & McSherry (2012): exp(eps0 n|d|/2) as printed is eps0-DP, not eps0/2.
+
+    At eps0/2 it is exp(eps0 n|d|/4). Both mechanisms get the scale of these probabilities; they are
+    those of the exponential mechanism and of Gumbel noise, not of permute-and-flip.
+    """
+    statistic, tables = from_uniform()
+    scores = statistic.compute(tables.count(statistic.cliques))
+    round_epsilon = Fraction(2, 5)
+
+    def probabilities(epsilon):
+        cost = epsilon if kind == "pure" else epsilon**2 / 8
+        change = statistic.largest_change("add-remove")
+        event = curator_module.choice_event(Currency(kind, cost), cost, change)
+        return exponential_mechanism(scores, event)
+
+    assert probabilities(round_epsilon / 2) == pytest.approx(SELECTION, abs=5e-7)
+    as_printed = probabilities(round_epsilon)
+    assert np.abs(as_printed - SELECTION).max() > 0.1
+
+
+def test_a_choice_with_gumbel_noise_has_the_probabilities_of_the_exponential_mechanism():
+    statistic, tables = from_uniform()
+    cost = Fraction(1, 5) ** 2 / 8
+    session = PaysAlways(Currency("zcdp", cost), "add-remove")
+    curator = Curator(Domain(("0", "1", "2"), (2, 2, 2)), tables, session)
+    chosen = [curator.choose("select", "x", statistic, cost) for _ in range(2_500)]
+    seen = np.bincount(chosen, minlength=6)
+
+    assert stats.chisquare(seen, np.array(SELECTION) * seen.sum()).pvalue > FALSE_ALARM
+    twice_as_sharp = np.array(SELECTION) ** 2
+    wrong = twice_as_sharp / twice_as_sharp.sum() * seen.sum()
+    assert stats.chisquare(seen, wrong).pvalue < FALSE_ALARM
