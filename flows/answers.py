@@ -145,10 +145,15 @@ def _what(plan: Plan, stage: str) -> str:
     if stage == "total":
         return f"the number of rows{times}"
     if stage == "select":
-        return f"{plan.scores} scores of dependence"
+        return f"{plan.scores} scores of dependence" if plan.scores else f"private choices{times}"
     if tables:
         plural = "s" if len(tables) != 1 else ""
         return f"{len(tables)} table{plural}, {sum(t.cells for t in tables):,} cells{times}"
+    gives = plan.spec.selector.gives
+    if "sparse" in gives:
+        return f"combinations that enough records share{times}"
+    if "answers" in gives:
+        return f"single numbers that the selection asks for{times}"
     return f"tables that the selection chooses{times}"
 
 
