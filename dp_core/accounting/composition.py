@@ -6,7 +6,7 @@
 - `zcdp`: the true rho of every event is summed, and converted once for the whole account (Bun &
   Steinke 2016; Canonne, Kamath & Steinke 2020). Choosing by looking is sound here too, up to a
   total that was fixed at opening (Feldman & Zrnic 2021; Whitehouse et al. 2023). Of n equal
-  releases the epsilon then grows like the square root of n.
+  releases the epsilon then grows little faster than the square root of n, as long as it is small.
 """
 
 from __future__ import annotations
