@@ -75,6 +75,7 @@ class Claims:
         settled: The receipt that ended it, if there is one.
         sets: Number of synthetic sets.
         rows: Records of each.
+        records: Number of records of the file, None unless it is public.
         totals: Of the accounts that paid, from the settlement; empty without one.
         place: Link, public key and signature of the last receipt; None where it is not stated.
         signature: Public key and signature of the whole statement; None where it has none.
@@ -100,6 +101,7 @@ class Claims:
     settled: Receipt | None
     sets: int
     rows: tuple[int, ...]
+    records: int | None
     totals: tuple[Total, ...]
     place: tuple[str, str | None, str | None] | None
     signature: tuple[str, str] | None
@@ -155,6 +157,7 @@ def read_claims(document: Mapping[str, Any]) -> Claims:
         settled=settled,
         sets=_whole(document["sets"]["m"]),
         rows=tuple(_whole(rows) for rows in document["sets"]["rows"]),
+        records=_records(document["sets"]["records"]),
         totals=tuple(
             Total.from_json(total)
             for total in cast("Sequence[Any]", settled.body["totals"] if settled else ())
@@ -183,6 +186,10 @@ def read_charge(row: Receipt) -> Charge:
         event=event_from_json(event),
         asks=cast("Mapping[str, Any]", row.body["asks"]),
     )
+
+
+def _records(values: Mapping[str, Any]) -> int | None:
+    return int(values["value"]) if values["how"] == "public" else None
 
 
 def _place(values: Mapping[str, Any] | None) -> tuple[str, str | None, str | None] | None:

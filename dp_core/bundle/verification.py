@@ -374,7 +374,7 @@ def _charges(claims: Claims) -> str | tuple[str, ...]:
             continue
         if cost <= 0 or cost > charge.cost:
             wrong.append(f"Receipt {charge.number} charges less than its event costs.")
-        enough = _sensitive_enough(charge, claims.neighbours)
+        enough = _sensitive_enough(charge, claims)
         if enough is None:
             wrong.append(
                 f"Receipt {charge.number} is for a question whose sensitivity this program does not"
@@ -412,12 +412,16 @@ def _noise(event: Event) -> tuple[str, Fraction] | None:
     return ("gaussian", event.scale) if isinstance(event, GaussianEvent) else None
 
 
-def _sensitive_enough(charge: Charge, neighbours: Neighbours) -> bool | None:
+def _sensitive_enough(charge: Charge, claims: Claims) -> bool | None:
     """Return whether an event is calibrated to what one record can do to what it was computed from.
 
     None where the receipt describes nothing whose sensitivity is proven.
     """
+    neighbours = claims.neighbours
     try:
+        # privacy: the more rows a score is said to be of, the smaller its sensitivity.
+        if charge.asks.get("rows", claims.records) != claims.records:
+            return None
         sparse = charge.asks["name"] == SPARSE_TABLE
         if charge.asks == TABLE or sparse:
             change, l1, l2_squared = 1, count_l1(neighbours), count_l2_squared(neighbours)
