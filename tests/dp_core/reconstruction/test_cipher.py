@@ -1,0 +1,333 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from dp_core.domain import Domain
+from dp_core.errors import BadInput
+from dp_core.marginals import Measurement
+from dp_core.reconstruction.cipher import Cipher
+from dp_core.reconstruction.dense import Dense
+from dp_core.structural_zeros import Rule, StructuralZeros
+
+NONE = StructuralZeros()
+FINE = 10**9
+"""Tables are multiplied by it, so that rounding to whole numbers is below the tolerances."""
+
+C = np.array([10, 20, 30, 5, 8, 12, 6, 9]).reshape(2, 2, 2)
+F = np.array(
+    [
+        [[[4, 10, 7], [6, 6, 4], [2, 9, 3]], [[15, 14, 15], [5, 2, 2], [4, 7, 4]]],
+        [[[4, 3, 4], [18, 4, 6], [5, 6, 4]], [[6, 2, 3], [6, 1, 1], [4, 2, 2]]],
+    ]
+)
+
+
+def paper(**options):
+    """The paper's form without its random choice of pivot and, by default, without a ridge."""
+    given = {
+        "form": "conditional",
+        "weight": "even",
+        "pivot": "last",
+        "agree": False,
+        "clip": False,
+        "correct": "scale",
+        "ridge": 0.0,
+    }
+    return Cipher(**{**given, **options})
+
+
+def domain_of(table):
+    return Domain(tuple("abcdefgh"[: table.ndim]), table.shape)
+
+
+def ways(table, order):
+    return list(itertools.combinations(range(table.ndim), order))
+
+
+def margin(table, axes):
+    return np.asarray(table.sum(axis=tuple(k for k in range(table.ndim) if k not in axes)))
+
+
+def measured(domain, axes, values, scale=1.0):
+    clique = domain.project(domain.columns[axis] for axis in axes)
+    return Measurement(clique, np.asarray(values, np.int64), "laplace", scale, "measure", 0, 1)
+
+
+def exact(table, order, times=FINE):
+    domain = domain_of(table)
+    return [measured(domain, axes, times * margin(table, axes)) for axes in ways(table, order)]
+
+
+def fit(method, domain, given, *, rows=None, zeros=NONE):
+    model = method.fit(domain, given, rows=rows, zeros=zeros, rng=np.random.default_rng(0))
+    return model.tables[0].values / model.rows
+
+
+def tvd(one, other, order):
+    """Average total variation distance of all tables of an order."""
+    return np.mean(
+        [
+            np.abs(margin(one / one.sum() - other / other.sum(), axes)).sum() / 2
+            for axes in ways(one, order)
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "percent"),
+    [
+        (
+            {},
+            [
+                10.756549520767,
+                19.243450479233,
+                29.243450479233,
+                5.756549520767,
+                7.243450479233,
+                12.756549520767,
+                6.756549520767,
+                8.243450479233,
+            ],
+        ),
+        (
+            {"pivot": "first"},
+            [
+                8.621765506995,
+                21.378234493005,
+                31.378234493005,
+                3.621765506995,
+                9.378234493005,
+                10.621765506995,
+                4.621765506995,
+                10.378234493005,
+            ],
+        ),
+        ({"drop": "first"}, [13.171884984026]),
+    ],
+)
+def test_the_cube_has_the_reference_cells_whatever_pivot_and_level(options, percent):
+    joint = fit(paper(**options), domain_of(C), exact(C, 2))
+    np.testing.assert_allclose(100 * joint.ravel()[: len(percent)], percent, rtol=0, atol=1e-11)
+    if not options:
+        for axes in ways(C, 2):
+            np.testing.assert_allclose(
+                margin(joint, axes), margin(C, axes) / 100, rtol=0, atol=1e-14
+            )
+
+
+@pytest.mark.parametrize(("ridge", "error", "digits"), [(1e-6, 4.0e-7, 1e-8), (1e-4, 4.0e-5, 1e-6)])
+def test_a_ridge_bends_the_pairs_by_as_much_as_the_reference(ridge, error, digits):
+    joint = fit(paper(ridge=ridge), domain_of(C), exact(C, 2))
+    bent = max(np.abs(margin(joint, axes) - margin(C, axes) / 100).max() for axes in ways(C, 2))
+    assert bent == pytest.approx(error, abs=digits)
+
+
+@pytest.mark.parametrize(
+    ("order", "cells", "distance"),
+    [(2, [-0.009891, 0.031206, 0.062361], 0.292824), (3, [0.022111, 0.051064, 0.031826], 0.026612)],
+)
+def test_the_four_way_table_has_the_reference_cells_and_distance(order, cells, distance):
+    given = exact(F, order)
+    joint = fit(paper(), domain_of(F), given)
+    assert tvd(joint, F, 4) == pytest.approx(distance, abs=5e-7)
+    # Before the last correction, which `fit` has done: zero for the negative cell, others scaled.
+    raw = paper()._joint(
+        domain_of(F),
+        {m.clique: m.values / (FINE * F.sum()) for m in given},
+        NONE,
+        np.random.default_rng(0),
+    )
+    np.testing.assert_allclose(raw[0, 0, 0], cells, rtol=0, atol=5e-7)
+
+
+def test_weighing_by_probability_brings_it_as_near_as_the_reference():
+    joint = fit(paper(weight="prob"), domain_of(F), exact(F, 2))
+    assert tvd(joint, F, 4) == pytest.approx(0.035248, abs=5e-7)
+
+
+def test_proportional_fitting_is_nearer_still():
+    assert tvd(fit(Dense(), domain_of(F), exact(F, 2)), F, 4) == pytest.approx(0.015228, abs=5e-6)
+
+
+def test_two_columns_get_the_shortest_conditional_and_not_the_product():
+    domain = Domain(("a", "b"), (2, 3))
+    given = [measured(domain, (0,), [600, 400]), measured(domain, (1,), [500, 300, 200])]
+    joint = fit(paper(pivot="first"), domain, given)
+    np.testing.assert_allclose(joint[0], [0.394736842, 0.142105263, 0.063157895], atol=5e-10)
+    product = fit(paper(pivot="first", weight="prob"), domain, given)
+    np.testing.assert_allclose(product, np.outer([0.6, 0.4], [0.5, 0.3, 0.2]), atol=1e-12)
+
+
+@pytest.mark.parametrize("options", [{}, {"agree": False}, {"clip": False}])
+def test_the_joint_table_itself_gives_what_the_histogram_gives_on_the_same_noise(options):
+    domain = domain_of(F)
+    noise = np.rint(np.random.default_rng(3).laplace(0, 6.0, F.shape)).astype(np.int64)
+    given = [measured(domain, (0, 1, 2, 3), F + noise, 6.0)]
+    np.testing.assert_allclose(
+        fit(Cipher(**options), domain, given, rows=206),
+        fit(Dense(), domain, given, rows=206),
+        rtol=0,
+        atol=1e-12,
+    )
+    np.testing.assert_allclose(
+        fit(paper(), domain, [measured(domain, (0, 1, 2, 3), F)]), F / F.sum(), atol=1e-15
+    )
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("order", "epsilon", "wanted"),
+    [
+        (4, 1, 0.03649),
+        (4, np.e, 0.01396),
+        (2, 1, 0.08630),
+        (2, np.e, 0.03607),
+        (2, 10, 0.02257),
+        (3, np.e, 0.03050),
+        (3, 10, 0.00817),
+    ],
+)
+def test_with_noise_the_average_distance_is_that_of_the_reference(order, epsilon, wanted):
+    domain = domain_of(F)
+    rng = np.random.default_rng(order)
+    scale = len(ways(F, order)) / epsilon
+    found = []
+    for _ in range(150 if order < 4 else 600):
+        given = []
+        for axes in ways(F, order):
+            counts = margin(F, axes)
+            noise = np.rint(FINE * rng.laplace(0, scale, counts.shape)).astype(np.int64)
+            given.append(measured(domain, axes, FINE * counts + noise))
+        found.append(tvd(fit(paper(), domain, given, rows=FINE * 206), F, 2))
+    # The generator is fixed: four standard errors, of this sample and of the reference's.
+    error = np.std(found) / len(found) ** 0.5
+    assert abs(np.mean(found) - wanted) < 4 * 1.2 * error
+    assert error < 0.03 * wanted
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("form", "joint"),
+        ("weight", "even"),
+        ("pivot", "last"),
+        ("pivot", "first"),
+        ("pivot", "random"),
+        ("agree", False),
+        ("clip", False),
+        ("correct", "scale"),
+        ("ridge", 1e-4),
+    ],
+)
+def test_every_option_does_something(option, value):
+    domain = domain_of(F)
+    rng = np.random.default_rng(2)
+    given = [
+        measured(domain, axes, margin(F, axes) + rng.integers(-40, 41, margin(F, axes).shape))
+        for axes in ways(F, 2)
+    ]
+    default = fit(Cipher(), domain, given)
+    other = fit(Cipher(**{option: value}), domain, given)
+    assert np.abs(default - other).max() > 1e-6
+    assert np.isfinite(other).all()
+    assert other.sum() == pytest.approx(1)
+
+
+def test_the_level_that_is_left_out_matters_in_the_papers_form_only():
+    last, first = (fit(paper(drop=d), domain_of(F), exact(F, 2)) for d in ("last", "first"))
+    assert np.abs(last - first).max() > 1e-3
+    last, first = (fit(Cipher(drop=d), domain_of(F), exact(F, 2)) for d in ("last", "first"))
+    np.testing.assert_allclose(last, first, atol=1e-6)
+
+
+def test_the_defaults_are_nearer_than_the_papers_form_on_noisy_pairs():
+    domain = domain_of(F)
+    rng = np.random.default_rng(4)
+    ours, theirs = [], []
+    for _ in range(30):
+        given = []
+        for axes in ways(F, 2):
+            counts = margin(F, axes)
+            noise = np.rint(rng.laplace(0, 6.0, counts.shape)).astype(np.int64)
+            given.append(measured(domain, axes, counts + noise, 6.0))
+        ours.append(tvd(fit(Cipher(), domain, given, rows=206), F, 4))
+        theirs.append(tvd(fit(paper(), domain, given, rows=206), F, 4))
+    assert np.mean(ours) < 0.75 * np.mean(theirs)
+
+
+def test_a_set_inside_several_given_ones_is_the_mean_of_their_margins():
+    domain = Domain(("a", "b", "c"), (2, 2, 2))
+    given = [
+        measured(domain, (0, 1), [[30, 20], [40, 10]]),  # b: .7, .3
+        measured(domain, (1, 2), [[25, 25], [25, 25]]),  # b: .5, .5
+    ]
+    joint = fit(paper(pivot="last"), domain, given, rows=100)
+    # The pivot is c: the table of a and b is kept as it is, and c is even in every cell.
+    np.testing.assert_allclose(joint.sum(axis=2), [[0.3, 0.2], [0.4, 0.1]], atol=1e-12)
+    from dp_core.reconstruction.cipher import _covered
+
+    known = {m.clique: m.values / 100 for m in given}
+    np.testing.assert_allclose(_covered(("b",), known), [0.6, 0.4], atol=1e-15)
+    np.testing.assert_allclose(_covered(("a",), known), [0.5, 0.5], atol=1e-15)
+    assert _covered(("a", "c"), known) is None
+
+
+def test_tables_of_mixed_order_are_all_kept():
+    rng = np.random.default_rng(5)
+    table = rng.integers(20, 60, (2, 3, 2, 3, 2))
+    domain = domain_of(table)
+    sets = [(0, 1, 2), (2, 3), (3, 4), (0, 4)]
+    given = [measured(domain, axes, FINE * margin(table, axes)) for axes in sets]
+    joint = fit(Cipher(ridge=0.0), domain, given)
+    for axes in sets:
+        np.testing.assert_allclose(
+            margin(joint, axes), margin(table, axes) / table.sum(), rtol=0, atol=2e-4
+        )
+    assert np.abs(joint - table / table.sum()).max() > 1e-4
+
+
+def test_a_column_of_one_level_changes_nothing():
+    wide = F[:, :, None, :, :]
+    domain = domain_of(wide)
+    given = [measured(domain, axes, FINE * margin(wide, axes)) for axes in ways(wide, 2)]
+    joint = fit(paper(), domain, given)
+    np.testing.assert_allclose(
+        joint[:, :, 0], fit(paper(), domain_of(F), exact(F, 2)), rtol=0, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("options", [{}, {"form": "joint"}, {"clip": False}, {"weight": "even"}])
+def test_impossible_cells_hold_nothing_and_the_pairs_are_kept_nearly(options):
+    zeros = StructuralZeros((Rule(("a", "c"), ((0,), (2,)), "rule"),))
+    table = np.where(zeros.mask(domain_of(F)), 0, F)
+    joint = fit(Cipher(**options), domain_of(F), exact(table, 2), zeros=zeros)
+    assert (joint[zeros.mask(domain_of(F))] == 0).all()
+    for axes in ways(F, 2):
+        assert np.abs(margin(joint, axes) - margin(table, axes) / table.sum()).max() < 0.02
+
+
+def test_what_the_left_out_level_may_not_hold_goes_to_the_others():
+    zeros = StructuralZeros((Rule(("a", "d"), ((1,), (2,)), "the pivot's last level"),))
+    table = np.where(zeros.mask(domain_of(F)), 0, F)
+    joint = fit(paper(weight="prob"), domain_of(F), exact(table, 2), zeros=zeros)
+    assert (joint[1, :, :, 2] == 0).all()
+    np.testing.assert_allclose(margin(joint, (0,)), margin(table, (0,)) / table.sum(), atol=0.01)
+
+
+def test_a_domain_that_is_too_large_is_refused_with_the_limit_and_a_method_that_fits():
+    with pytest.raises(BadInput, match=r"2\.05e\+03 unknowns.*1024.*reconstruct: dense"):
+        Cipher().check(Domain(tuple("abcdefghijkl"), (2,) * 12))
+    with pytest.raises(BadInput, match=r"1024.*method: privsyn"):
+        Cipher().check(Domain(tuple("abcdefghijkl"), (9,) * 12))
+    for columns, levels in [(11, 2), (7, 3), (5, 5)]:
+        Cipher().check(Domain(tuple("abcdefghijk"[:columns]), (levels,) * columns))
+    Cipher().check(Domain(("a", "b", "c"), (1, 1000, 1000)))
+
+
+@pytest.mark.parametrize("ridge", [-1e-9, 1e-3])
+def test_a_ridge_that_would_bend_the_tables_is_refused(ridge):
+    with pytest.raises(BadInput, match="ridge"):
+        Cipher(ridge=ridge).check(domain_of(C))
