@@ -13,7 +13,7 @@ from dp_core.errors import BudgetRefused, LedgerCorrupt
 from dp_core.ledger.session import MemorySession, Step
 from tasks.stores import hold as hold_module
 from tasks.stores.ledger import Ledger
-from tests.ledgers import HOME, LAPLACE, basic, begin, on, open_town, zcdp
+from tests.ledgers import HOME, basic, begin, on, open_town, zcdp
 from tests.specs import plan_of
 
 DELTA = Fraction(1, 10**6)
@@ -27,9 +27,12 @@ def ledger(ledger_url, monkeypatch):
 
 
 def plan_with_threshold(tmp_path, **changes):
-    """A plan that sets its whole delta aside, though its selection would not need it."""
-    plan = plan_of(tmp_path, LAPLACE, privacy="{epsilon: 1, delta: 1e-6}", **changes)
-    return replace(plan, currency=threshold_currency(Fraction(1), DELTA))
+    """A plan that sets its whole delta aside for one table with a threshold."""
+    text = "select: {method: sba}\nreconstruct: {method: sparse}\none_way: {share: 0}\n"
+    text += "measure: {share: 1}\n"
+    plan = plan_of(tmp_path, text, privacy="{epsilon: 1, delta: 1e-6}", **changes)
+    assert plan.currency == threshold_currency(Fraction(1), DELTA)
+    return plan
 
 
 def table(currency, cost, delta, name="sparse", stage="measure"):
@@ -55,7 +58,7 @@ def test_the_reservation_says_how_much_delta_is_set_aside(ledger, tmp_path):
 def test_charges_sum_to_at_most_the_delta_that_was_set_aside(ledger, tmp_path, monkeypatch, terms):
     open_town(ledger, terms=terms)
     plan = plan_with_threshold(tmp_path)
-    cost = plan.costs["measure"] / 3
+    cost = plan.costs["measure"] / 40
     with ledger.hold("first", HOME) as hold:
         held = begin(hold, plan)
         first = table(held.currency, cost, DELTA * Fraction(6, 10), "first")
