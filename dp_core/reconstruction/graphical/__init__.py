@@ -1,0 +1,1 @@
+"""Graphical models: junction trees, their fit to noisy tables, answers and records of them."""

@@ -1,0 +1,66 @@
+"""The same fit by the authors' package, to check ours against. The only module that imports it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+
+from dp_core.marginals import Measurement, Table
+from dp_core.reconstruction.graphical.junction_tree import JunctionTree
+from dp_core.structural_zeros import StructuralZeros
+
+_ROUNDS = 5000
+
+
+def mbi_tables(
+    tree: JunctionTree,
+    measurements: Sequence[Measurement],
+    *,
+    total: int,
+    zeros: StructuralZeros,
+    rounds: int = _ROUNDS,
+) -> tuple[Table, ...]:
+    """Return the tables of a tree's cliques under the model that `mbi` fits.
+
+    Args:
+        tree: Holds every measurement in one of its cliques.
+        measurements: Noisy tables, fitted by least squares weighted by their variances.
+        total: Records.
+        zeros: Impossible cells get no mass, up to 1e-9 of all records.
+        rounds: Of mirror descent.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import jax
+        import mbi
+
+    jax.config.update("jax_enable_compilation_cache", False)
+    jax.config.update("jax_enable_x64", True)
+    domain = mbi.Domain(tree.domain.columns, tree.domain.sizes)
+    given = [
+        mbi.LinearMeasurement(
+            each.values.astype(np.float64).ravel(), each.clique, max(each.variance, 1e-12) ** 0.5
+        )
+        for each in measurements
+        if each.clique
+    ]
+    for clique in tree.cliques:
+        # Cells that rules exclude are measured to be empty, almost exactly; the others are not.
+        project = tree.domain.project(clique)
+        impossible = zeros.mask(project).ravel()
+        query = mbi.marginal_loss.WeightedQuery(impossible.astype(np.float64))
+        given.append(mbi.LinearMeasurement(np.zeros(impossible.size), clique, 1e-2, query))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = mbi.estimation.MirrorDescent().estimate(
+            domain, given, known_total=float(total), iters=rounds
+        )
+        values = [
+            np.asarray(model.project(clique).datavector(flatten=False)) for clique in tree.cliques
+        ]
+    return tuple(
+        Table(tree.domain.project(clique), np.maximum(each.astype(np.float64), 0.0))
+        for clique, each in zip(tree.cliques, values, strict=True)
+    )

@@ -1,0 +1,191 @@
+"""Proportional fitting on a junction tree, compiled once for every structure."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+_TINY = 1e-250  # below it a cell holds nothing
+_LARGEST = 60.0  # of a log potential: e^-60 of all records is none
+
+
+@numba.njit(nogil=True, cache=True)
+def collect(cells, first, separators, first_separator, own, other, first_other, parents):  # type: ignore[no-untyped-def]
+    """Send messages from the leaves to the first clique, in place.
+
+    Afterwards the first clique's table is the margin of the product of all, up to a factor.
+    """
+    for clique in range(parents.size - 1, 0, -1):
+        low, high = first[clique], first[clique + 1]
+        total = 0.0
+        for cell in range(low, high):
+            total += cells[cell]
+        if total > 0:
+            for cell in range(low, high):
+                cells[cell] /= total
+        begin, end = first_separator[clique], first_separator[clique + 1]
+        for place in range(begin, end):
+            separators[place] = 0.0
+        for cell in range(low, high):
+            separators[begin + own[cell]] += cells[cell]
+        parent = first[parents[clique]]
+        for place in range(first_other[clique], first_other[clique + 1]):
+            cells[parent + place - first_other[clique]] *= separators[begin + other[place]]
+
+
+@numba.njit(nogil=True, cache=True)
+def distribute(cells, first, separators, first_separator, own, other, first_other, parents):  # type: ignore[no-untyped-def]
+    """Send messages from the first clique to the leaves, in place: then all tables agree."""
+    ratio = np.empty(separators.size)
+    for clique in range(1, parents.size):
+        _down(cells, first, separators, first_separator, own, other, first_other, parents, clique, ratio)  # noqa: E501  # fmt: skip
+
+
+@numba.njit(nogil=True, cache=True)
+def fit(  # type: ignore[no-untyped-def]
+    cells,
+    first,
+    separators,
+    first_separator,
+    own,
+    other,
+    first_other,
+    parents,
+    walk,
+    targets_of,
+    place_of,
+    first_place,
+    first_target,
+    wanted,
+    penalty,
+    potential,
+    total,
+    sweeps,
+    tolerance,
+):
+    """Scale collected tables until they have their targets, in place; return the sweeps it took.
+
+    Each sweep walks along the tree and back; where it stands, the table is a margin of the model,
+    and the targets in it are met one by one.
+    """
+    ratio = np.empty(separators.size)
+    largest = 0
+    for target in range(first_target.size - 1):
+        largest = max(largest, first_target[target + 1] - first_target[target])
+    held = np.empty(largest)
+    done = 0
+    for _ in range(sweeps):
+        done += 1
+        mass = 0.0
+        for cell in range(first[0], first[1]):
+            mass += cells[cell]
+        if mass <= 0:
+            break
+        for cell in range(first[0], first[1]):
+            cells[cell] *= total / mass
+        moved = _meet(cells, first, 0, targets_of, place_of, first_place, first_target, wanted, penalty, potential, held)  # noqa: E501  # fmt: skip
+        for step in walk:
+            if step > 0:
+                _down(cells, first, separators, first_separator, own, other, first_other, parents, step, ratio)  # noqa: E501  # fmt: skip
+                moved += _meet(cells, first, step, targets_of, place_of, first_place, first_target, wanted, penalty, potential, held)  # noqa: E501  # fmt: skip
+            else:
+                _up(cells, first, separators, first_separator, own, other, first_other, parents, -step, ratio)  # noqa: E501  # fmt: skip
+        if moved <= tolerance:
+            break
+    return done
+
+
+@numba.njit(nogil=True, cache=True)
+def _down(cells, first, separators, first_separator, own, other, first_other, parents, clique, ratio):  # type: ignore[no-untyped-def]  # noqa: E501  # fmt: skip
+    begin, end = first_separator[clique], first_separator[clique + 1]
+    for place in range(begin, end):
+        ratio[place] = 0.0
+    parent = first[parents[clique]]
+    for place in range(first_other[clique], first_other[clique + 1]):
+        ratio[begin + other[place]] += cells[parent + place - first_other[clique]]
+    for place in range(begin, end):
+        sent = ratio[place]
+        ratio[place] = sent / separators[place] if separators[place] > _TINY else 0.0
+        separators[place] = sent
+    for cell in range(first[clique], first[clique + 1]):
+        cells[cell] *= ratio[begin + own[cell]]
+
+
+@numba.njit(nogil=True, cache=True)
+def _up(cells, first, separators, first_separator, own, other, first_other, parents, clique, ratio):  # type: ignore[no-untyped-def]  # fmt: skip
+    begin, end = first_separator[clique], first_separator[clique + 1]
+    for place in range(begin, end):
+        ratio[place] = 0.0
+    for cell in range(first[clique], first[clique + 1]):
+        ratio[begin + own[cell]] += cells[cell]
+    for place in range(begin, end):
+        sent = ratio[place]
+        ratio[place] = sent / separators[place] if separators[place] > _TINY else 0.0
+        separators[place] = sent
+    parent = first[parents[clique]]
+    for place in range(first_other[clique], first_other[clique + 1]):
+        cells[parent + place - first_other[clique]] *= ratio[begin + other[place]]
+
+
+@numba.njit(nogil=True, cache=True)
+def _meet(cells, first, clique, targets_of, place_of, first_place, first_target, wanted, penalty, potential, held):  # type: ignore[no-untyped-def]  # noqa: E501  # fmt: skip
+    """Meet the targets of one clique, one after the other; return how many records moved."""
+    moved = 0.0
+    low = first[clique]
+    size = first[clique + 1] - low
+    for target in range(targets_of[clique], targets_of[clique + 1]):
+        begin, end = first_target[target], first_target[target + 1]
+        place = first_place[target]
+        for cell in range(end - begin):
+            held[cell] = 0.0
+        for cell in range(size):
+            held[place_of[place + cell]] += cells[low + cell]
+        for cell in range(end - begin):
+            mass = held[cell]
+            if mass <= _TINY:
+                held[cell] = 1.0
+                continue
+            before = potential[begin + cell]
+            after = solve(mass, before, wanted[begin + cell], penalty[begin + cell])
+            potential[begin + cell] = after
+            held[cell] = np.exp(after - before)
+            moved += abs(mass * (held[cell] - 1.0))
+        for cell in range(size):
+            cells[low + cell] *= held[place_of[place + cell]]
+    return moved
+
+
+@numba.njit(nogil=True, cache=True)
+def solve(mass, potential, wanted, penalty):  # type: ignore[no-untyped-def]
+    """Return the log potential x at which `mass * e^(x - potential) + penalty * x = wanted`.
+
+    The left side rises in x, so there is one; Newton's method from a side on which it is monotone.
+
+    Args:
+        mass: What the cell holds at `potential`, more than 0.
+        potential: Log potential so far.
+        wanted: Noisy count, may be negative.
+        penalty: More than 0.
+    """
+    level = np.log(mass) - potential
+    if wanted > 0:
+        x = np.log(wanted) - level
+        if x < 0:
+            # log(mass) + x - log(wanted - penalty x) = 0, which is nearly straight.
+            for _ in range(30):
+                rest = wanted - penalty * x
+                step = (level + x - np.log(rest)) / (1.0 + penalty / rest)
+                x = min(x - step, 0.0)
+                if abs(step) < 1e-10:
+                    break
+            return max(x, -_LARGEST)
+    else:
+        x = max(wanted / penalty, -_LARGEST)
+    x = min(x, _LARGEST)
+    for _ in range(80):
+        grown = np.exp(level + x)
+        step = (grown + penalty * x - wanted) / (grown + penalty)
+        x = max(x - step, -_LARGEST)
+        if abs(step) < 1e-10 or x == -_LARGEST:
+            break
+    return x

@@ -1,0 +1,174 @@
+"""A graphical model: the distribution of largest entropy that has the measured tables.
+
+Private-PGM (McKenna, Sheldon and Miklau, ICML 2019). It is held in the cliques of a junction tree,
+so it answers any small table, measured or not, without drawing a record, and what was not measured
+is independent given what was.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.dataset import Dataset
+from dp_core.domain import Clique, Domain
+from dp_core.errors import BadInput
+from dp_core.marginals import Measurement, Released, ReleasedKind, Table, tables_of
+from dp_core.reconstruction.base import TABLES, FittedTables
+from dp_core.reconstruction.graphical.answers import Answers
+from dp_core.reconstruction.graphical.fitting import fit_tree
+from dp_core.reconstruction.graphical.junction_tree import JunctionTree, within
+from dp_core.reconstruction.graphical.records import records
+from dp_core.reconstruction.graphical.targets import targets
+from dp_core.reconstruction.raking import MOST_CELLS
+from dp_core.structural_zeros import StructuralZeros
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GraphicalModel(FittedTables):
+    """The tables of a junction tree's cliques, in the order of the tree."""
+
+    @property
+    def tree(self) -> JunctionTree:
+        """How the tables hang together."""
+        return JunctionTree.ordered(self.domain, [table.clique for table in self.tables])
+
+    @property
+    def streams(self) -> bool:
+        return False
+
+    def project(self, clique: Clique) -> NDArray[np.float64]:
+        return Answers(self.tree, self.tables).table(clique)
+
+    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
+        return self.zeros.repair(records(self.tree, self.tables, rows, rng=rng), rng=rng)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pgm:
+    """Fit a graphical model to noisy tables.
+
+    Attributes:
+        max_cells: Most cells of the junction tree's cliques together. Tables for which there is no
+            room are refused, or, where they were measured already, used for what their columns say.
+        shrink: Whether noisy cells are drawn towards what smaller tables say of them beforehand, as
+            much as the noise warrants; otherwise the model's own penalty does so.
+        smoothing: Without `shrink`, how strongly; near 0 is the least-squares fit of the paper,
+            which takes more sweeps.
+        sweeps: Largest number of walks along the tree.
+        tolerance: A sweep that moves a smaller part of all records ends the work.
+        engine: `native`, or `mbi`, the authors' package, which compiles anew for every structure;
+            it fits the noisy tables as they are.
+    """
+
+    takes: ClassVar[frozenset[ReleasedKind]] = TABLES
+
+    max_cells: int = 2**21
+    shrink: bool = True
+    smoothing: float = 0.3
+    sweeps: int = 50
+    tolerance: float = 1e-4
+    engine: Literal["native", "mbi"] = "native"
+
+    def check(self, domain: Domain) -> None:
+        if sum(domain.sizes) > self.max_cells:
+            raise BadInput(
+                f"The columns alone have {sum(domain.sizes):,} codes, more than the"
+                f" {self.max_cells:,} cells that `reconstruct: pgm` holds; use"
+                " `reconstruct: independent`, or coarser columns."
+            )
+
+    def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
+        """Return about how many bytes are needed.
+
+        Raises:
+            BadInput: if the tables have no junction tree of at most `max_cells` cells.
+        """
+        cells = JunctionTree.of(domain, cliques).cells
+        if cells > self.max_cells:
+            raise BadInput(
+                f"A graphical model that holds all these tables has {cells:.3g} cells, more than"
+                f" the {self.max_cells:,} that `reconstruct: pgm` holds; use `reconstruct: gum`,"
+                " or fewer tables."
+            )
+        # Of a cell: its number in each table that its clique holds, tables, their working copies.
+        return (4 * len(domain) + 40) * rows + (4 * len(cliques) + 60) * cells + (64 << 20)
+
+    def fit(
+        self,
+        domain: Domain,
+        released: Sequence[Released],
+        *,
+        rows: int | None,
+        zeros: StructuralZeros,
+        rng: np.random.Generator,  # noqa: ARG002
+    ) -> GraphicalModel:
+        self.check(domain)
+        measurements = tables_of(released)
+        known = zeros.with_empty_levels(domain, most_cells=MOST_CELLS)
+        wanted, total = targets(
+            domain,
+            measurements,
+            rows=rows,
+            zeros=known,
+            shrink=self.shrink,
+            smoothing=self.smoothing,
+        )
+        cliques = [target.domain.columns for target in wanted]
+        held = self._held(domain, cliques)
+        tree = JunctionTree.of(domain, within_rules(domain, held, zeros, most_cells=self.max_cells))
+        if self.engine == "mbi":
+            from dp_core.reconstruction.graphical.mbi_engine import mbi_tables
+
+            tables = mbi_tables(tree, _lying_in(tree, measurements), total=total, zeros=known)
+        else:
+            placed = [each for each in wanted if tree.holder(each.domain.columns) is not None]
+            tables = fit_tree(
+                tree,
+                placed,
+                total=float(total),
+                zeros=known,
+                sweeps=self.sweeps,
+                tolerance=self.tolerance,
+            ).tables
+        return GraphicalModel(domain, tables, total, zeros)
+
+    def restore(
+        self, domain: Domain, tables: Sequence[Table], *, rows: int, zeros: StructuralZeros
+    ) -> GraphicalModel:
+        return GraphicalModel(domain, tuple(tables), rows, zeros)
+
+    def _held(self, domain: Domain, cliques: Sequence[Clique]) -> Sequence[Clique]:
+        if JunctionTree.of(domain, cliques).cells <= self.max_cells:
+            return cliques
+        held = within(domain, cliques, most_cells=self.max_cells)
+        # They are paid for, so a model without them is better than none.
+        _LOG.warning(
+            "%d of %d tables have no room in the graphical model (max_cells: %d).",
+            len(cliques) - len(held),
+            len(cliques),
+            self.max_cells,
+        )
+        return held
+
+
+def within_rules(
+    domain: Domain, cliques: Sequence[Clique], zeros: StructuralZeros, *, most_cells: int
+) -> list[Clique]:
+    """Return cliques and, as far as there is room, the columns of rules of impossible cells."""
+    rules = sorted((rule.columns for rule in zeros.rules), key=domain.size)
+    return within(domain, [*cliques, *rules], most_cells=most_cells)
+
+
+def _lying_in(tree: JunctionTree, measurements: Sequence[Measurement]) -> list[Measurement]:
+    return [each for each in measurements if tree.holder(each.clique) is not None]
+
+
+METHOD = Pgm
