@@ -116,6 +116,8 @@ def test_a_cell_asked_for_twice_counts_twice_whatever_the_order_of_its_columns()
     assert queries.cliques == (("a", "b"), ("b", "a"))
     assert (queries.l1("add-remove"), queries.l1("replace-one")) == (2, 3)
     assert worst(queries, RECORDS, SIZES) == (2, 3)
+    apart = Cells((("a", "b"), ("b", "a"), ("a", "b")), ((1, 2), (1, 0), (0, 0)))
+    assert (apart.l1("add-remove"), apart.l1("replace-one")) == (1, 2)
 
 
 @settings(max_examples=200)
