@@ -224,7 +224,14 @@ def _currency(spec: ReleaseSpec, l1: int, l2_squared: int, times: int) -> Curren
             spec.privacy.delta,
             noise=spec.noise,
             shares=planned,
-            choices=spec.selector.chooses,
+            choices=(
+                (
+                    shares["select"] / (times if spec.selector.rounds else 1),
+                    spec.selector.choices(domain),
+                )
+                if spec.selector.chooses
+                else None
+            ),
         )
     except ValueError:
         raise BadInput(

@@ -213,7 +213,7 @@ def choose_currency(
     *,
     noise: Noise | Literal["auto"],
     shares: Sequence[tuple[Fraction, int, int, float]],
-    choices: bool = False,
+    choices: tuple[Fraction, int] | None = None,
 ) -> Currency:
     """Return the currency in which the planned statistics get the least noise. Public.
 
@@ -223,7 +223,8 @@ def choose_currency(
         noise: `laplace` or `gaussian` restricts the choice.
         shares: For each planned statistic its part of the budget, its L1 and squared L2
             sensitivities, and its weight (number of cells).
-        choices: Whether there are private choices, which have no cost on the Gaussian curve.
+        choices: Part of the budget, and number, of private choices, None without any. They have no
+            cost on the Gaussian curve, and their noise counts like that of as many cells.
     """
     kinds: list[Kind] = []
     if noise in ("auto", "laplace"):
@@ -240,6 +241,10 @@ def choose_currency(
             * currency.noise(share * currency.limit, l1=l1, l2_squared=l2_squared).mean_absolute
             for share, l1, l2_squared, weight in shares
         )
+        if choices and choices[1]:
+            part = float(choices[0] * currency.limit) / choices[1]
+            # Scales of `choose` for scores that move by 1: exponential noise, or Gumbel's.
+            error += choices[1] * (2 / part if kind == "pure" else 2 / math.sqrt(8 * part))
         if best is None or error < best[0]:
             best = (error, currency)
     if best is None:

@@ -98,6 +98,12 @@ class Selector(Protocol):
         None where the method does not look, or there is nothing to choose from.
         """
 
+    def choices(self, domain: Domain) -> int:
+        """Return about how many private choices `select` makes, where it makes any.
+
+        The plan weighs by it what the release is to pay in; nothing else depends on it.
+        """
+
     def select(
         self,
         curator: Curator,
@@ -166,6 +172,10 @@ class AdaptiveSelector(ABC):
         """Return None: no vector of scores is released."""
         return None
 
+    def choices(self, domain: Domain) -> int:
+        """Return one for each column, where there are choices at all."""
+        return len(domain) if self.chooses else 0
+
     @abstractmethod
     def select(
         self,
@@ -216,6 +226,10 @@ class PlannedSelector(ABC):
     def statistic(self, domain: Domain) -> Statistic | None:  # noqa: ARG002
         """Return None: no score is released."""
         return None
+
+    def choices(self, domain: Domain) -> int:  # noqa: ARG002
+        """None."""
+        return 0
 
     def select(
         self,
