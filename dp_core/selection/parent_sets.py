@@ -1,0 +1,131 @@
+"""Sets of columns that may be a column's parents in a Bayesian network. Public arithmetic.
+
+A set is a candidate if its table with the child is not too large to be useful, and no larger set
+of the columns at hand would do (Zhang et al., ACM TODS 2017, Section 5, Algorithm 5). There may be
+very many: beyond a limit a random part of them is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from dp_core.domain import Clique, Domain
+
+_VISITS = 20_000  # steps of a search before sets are drawn instead
+_TRIALS = 4  # draws for each set wanted
+
+
+def maximal_sets(
+    sizes: Mapping[str, int],
+    *,
+    cells: int,
+    degree: int | None,
+    most: int,
+    rng: np.random.Generator,
+) -> tuple[Clique, ...]:
+    """Return the sets of columns to which none can be added.
+
+    Args:
+        sizes: Number of codes of each column.
+        cells: A set's joint table has at most so many cells.
+        degree: A set has at most so many columns; None is any number.
+        most: Number of sets that are listed; of more, a random part is returned.
+        rng: Decides which.
+
+    Returns:
+        At least the empty set; each in the order of `sizes`.
+
+    >>> rng = np.random.default_rng(0)
+    >>> maximal_sets({"a": 2, "b": 3, "c": 4}, cells=8, degree=None, most=9, rng=rng)
+    (('a', 'b'), ('a', 'c'))
+    """
+    limit = len(sizes) if degree is None else min(degree, len(sizes))
+    order = sorted(sizes, key=lambda name: -sizes[name])
+    found: list[set[str]] = []
+    visits = 0
+
+    def search(position: int, chosen: Clique, used: int, left_out: int) -> bool:
+        """List what extends `chosen`; False once there is too much of it.
+
+        `left_out` is the size of the smallest column that was passed over, 0 for none.
+        """
+        nonlocal visits
+        visits += 1
+        if visits > _VISITS or len(found) > most:
+            return False
+        full = len(chosen) == limit
+        if full or position == len(order):
+            if full or not left_out or used * left_out > cells:
+                found.append(set(chosen))
+            return True
+        name = order[position]
+        fits = used * sizes[name] <= cells
+        if fits and not search(position + 1, (*chosen, name), used * sizes[name], left_out):
+            return False
+        if not fits:
+            return search(position + 1, chosen, used, left_out)
+        smallest = min(left_out or sizes[name], sizes[name])
+        return search(position + 1, chosen, used, smallest)
+
+    if not search(0, (), 1, 0):
+        found = _drawn(sizes, cells, limit, most, rng)
+    return tuple(tuple(name for name in sizes if name in chosen) for chosen in found)
+
+
+def candidates(
+    domain: Domain,
+    done: Sequence[str],
+    *,
+    cells: int,
+    degree: int | None,
+    most: int,
+    rng: np.random.Generator,
+) -> tuple[tuple[str, Clique], ...]:
+    """Return the columns that may come next in a network, with every set of parents each may have.
+
+    Args:
+        domain: All columns.
+        done: Columns that are in the network already.
+        cells: A child's table with its parents has at most so many cells; where even the child
+            alone has more, it has no parents.
+        degree: Most parents; None is any number.
+        most: Pairs returned, about; every column that is left has at least one.
+        rng: Decides which pairs are left out where there are more.
+    """
+    parents = {name: domain.project((name,)).size() for name in domain.columns if name in done}
+    children = [name for name in domain.columns if name not in done]
+    each = max(1, most // max(len(children), 1))
+    by_cells: dict[int, tuple[Clique, ...]] = {}
+    found: list[tuple[str, Clique]] = []
+    for child in children:
+        room = cells // domain.size((child,))
+        if room not in by_cells:
+            by_cells[room] = maximal_sets(parents, cells=room, degree=degree, most=most, rng=rng)
+        sets = by_cells[room]
+        if len(sets) > each:
+            kept = np.sort(rng.choice(len(sets), size=each, replace=False))
+            sets = tuple(sets[index] for index in kept)
+        found += [(child, chosen) for chosen in sets]
+    return tuple(found)
+
+
+def _drawn(
+    sizes: Mapping[str, int], cells: int, limit: int, most: int, rng: np.random.Generator
+) -> list[set[str]]:
+    """Return some maximal sets, each filled up in a random order."""
+    names = list(sizes)
+    found: dict[frozenset[str], None] = {}
+    for _ in range(_TRIALS * most):
+        chosen: list[str] = []
+        used = 1
+        for index in rng.permutation(len(names)):
+            size = sizes[names[index]]
+            if len(chosen) < limit and used * size <= cells:
+                chosen.append(names[index])
+                used *= size
+        found[frozenset(chosen)] = None
+        if len(found) == most:
+            break
+    return [set(chosen) for chosen in found]

@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dp_core.accounting.currency import Currency, largest_limit
+from dp_core.accounting.events import NoisyMaxEvent
+from dp_core.curator import Curator
+from dp_core.dataset import Dataset
+from dp_core.domain import Domain
+from dp_core.errors import BadInput
+from dp_core.ledger.session import MemorySession
+from dp_core.memory_counter import MemoryCounter
+from dp_core.noise import noisy_max
+from dp_core.selection.privbayes import PrivBayes, tables
+from dp_core.structural_zeros import StructuralZeros
+
+BINARY = Domain(tuple("abcdef"), (2,) * 6)
+MIXED = Domain(tuple("abcde"), (2, 3, 4, 2, 30))
+
+
+def chain(domain, rows, *, seed=0):
+    """Records of a chain: each column mostly follows the one before it."""
+    rng = np.random.default_rng(seed)
+    codes = np.empty((len(domain), rows), dtype=np.uint16)
+    for axis, size in enumerate(domain.sizes):
+        fresh = rng.integers(size, size=rows)
+        follows = rng.random(rows) < (0.9 if axis else 0.0)
+        codes[axis] = np.where(follows, codes[axis - 1] % size, fresh)
+    return Dataset(domain, codes)
+
+
+def choose(
+    data, *, kind="pure", neighbours="add-remove", limit=None, seed=0, total=True, **options
+):
+    limit = limit or largest_limit(kind, Fraction(1), Fraction("1e-9"))
+    session = MemorySession(Currency(kind, limit), neighbours)
+    curator = Curator(data.domain, MemoryCounter(data), session)
+    known = curator.measure("total", [()], [limit / 10]) if total else ()
+    selector = PrivBayes(**options)
+    selector.check(data.domain)
+    selection = selector.select(
+        curator,
+        known,
+        domain=data.domain,
+        cost=limit * 3 / 10,
+        measure_cost=limit * 6 / 10,
+        zeros=StructuralZeros(),
+        rng=np.random.default_rng(seed),
+    )
+    return selection, session
+
+
+def choices(session):
+    return [grant.step for grant in session.charges if isinstance(grant.step.event, NoisyMaxEvent)]
+
+
+@pytest.mark.parametrize(
+    ("score", "neighbours", "kind", "change"),
+    [
+        ("r", "add-remove", "pure", 4),
+        ("r", "replace-one", "pure", 6),
+        ("r", "add-remove", "zcdp", 4),
+        ("r", "replace-one", "zcdp", 6),
+        ("f", "add-remove", "pure", 2),
+        ("f", "replace-one", "zcdp", 2),
+    ],
+)
+def test_each_step_is_one_choice_at_its_part_of_the_budget(score, neighbours, kind, change):
+    selection, session = choose(chain(BINARY, 400), kind=kind, neighbours=neighbours, score=score)
+    steps = choices(session)
+    d = len(BINARY)
+    limit = session.currency.limit
+    assert len(steps) == d - 1
+    for step in steps:
+        assert step.cost == limit * 3 / 10 / (d - 1)
+        # The exponential mechanism of epsilon 2 change / scale: that itself, or its square / 8.
+        epsilon = 2 * change / step.event.scale
+        spent = epsilon if kind == "pure" else epsilon**2 / 8
+        assert step.cost * Fraction(999_999, 10**6) <= spent <= step.cost
+        assert step.event.sensitivity == change
+    assert len(selection.note["network"]) == d
+
+
+def test_mutual_information_is_chosen_by_where_the_rows_are_public():
+    data = chain(BINARY, 3000)
+    _, session = choose(data, neighbours="replace-one", score="mi", total=False)
+    (event, *_) = [step.event for step in choices(session)]
+    # h(1/n) in bits, for binary columns, in units of 2^-20 bit.
+    assert event.sensitivity == pytest.approx(0.0043314 * 2**20, rel=1e-3)
+    with pytest.raises(BadInput):
+        choose(data, score="mi")
+
+
+def test_the_f_score_is_refused_where_a_column_is_not_binary():
+    with pytest.raises(BadInput, match="'b' has more than two codes"):
+        PrivBayes(score="f").check(MIXED)
+
+
+@pytest.mark.parametrize(("rows", "theta"), [(400, 4.0), (4000, 4.0), (4000, 20.0), (30, 4.0)])
+def test_the_degree_of_binary_columns_is_the_largest_useful_one(rows, theta):
+    # SIGMOD 2014, section 4.3: n epsilon2 / ((d - k) 2^(k + 2)) >= theta, noise 2 (d - k)/epsilon2.
+    data = chain(BINARY, rows)
+    selection, session = choose(data, neighbours="replace-one", theta=theta, total=False)
+    epsilon = float(session.currency.limit * 6 / 10)
+    d = len(BINARY)
+    useful = [k for k in range(1, d) if rows * epsilon / ((d - k) * 2 ** (k + 2)) >= theta]
+    assert selection.note["useful_cells"] == 2 ** (max(useful, default=0) + 1)
+
+
+def test_tables_of_other_columns_have_no_more_cells_than_are_useful():
+    # TODS 2017, section 5.1: cells of child and parents at most n epsilon2 / (2 d theta).
+    data = chain(MIXED, 5000)
+    selection, session = choose(data, neighbours="replace-one", total=False)
+    epsilon = float(session.currency.limit * 6 / 10)
+    useful = int(5000 * epsilon / (2 * len(MIXED) * 4))
+    assert selection.note["useful_cells"] == useful
+    for child, parents in selection.note["network"]:
+        assert not parents or MIXED.size((child, *parents)) <= useful
+    assert max(MIXED.size(clique) for clique in selection.cliques) > useful / 2
+
+
+def test_the_network_follows_the_data_where_there_is_hardly_noise():
+    selection, _ = choose(chain(BINARY, 5000), limit=Fraction(10**6), degree=1)
+    edges = {frozenset((child, *parents)) for child, parents in selection.note["network"][1:]}
+    assert edges == {frozenset(pair) for pair in ("ab", "bc", "cd", "de", "ef")}
+
+
+@pytest.mark.parametrize("score", ["r", "f", "mi"])
+def test_every_score_finds_the_chain(score, monkeypatch):
+    monkeypatch.setattr(noisy_max, "choose", lambda values, _: int(np.argmax(values)))
+    selection, _ = choose(
+        chain(BINARY, 5000), neighbours="replace-one", total=False, degree=1, score=score
+    )
+    edges = {frozenset((child, *parents)) for child, parents in selection.note["network"][1:]}
+    assert edges == {frozenset(pair) for pair in ("ab", "bc", "cd", "de", "ef")}
+
+
+def test_the_first_tables_of_a_network_are_in_the_one_after_them():
+    network = [("c", ()), ("a", ("c",)), ("d", ("a", "c")), ("b", ("a", "d"))]
+    assert tables(BINARY, network) == (("a", "c", "d"), ("a", "b", "d"))
+    # The table of d is inside a later one, but not inside the next: it stays where it is.
+    network = [("c", ()), ("d", ("c",)), ("a", ("d",)), ("b", ("c", "d"))]
+    assert tables(BINARY, network) == (("c", "d"), ("a", "d"), ("b", "c", "d"))
+
+
+def test_degree_and_largest_table_are_options():
+    data = chain(MIXED, 300)
+    selection, _ = choose(data, degree=2, max_cells=40)
+    assert max(len(parents) for _, parents in selection.note["network"]) == 2
+    assert all(MIXED.size(clique) <= 40 for clique in selection.cliques)
+    alone, _ = choose(data, degree=0)
+    assert sorted(alone.cliques) == [("a",), ("b",), ("c",), ("d",), ("e",)]
+
+
+def test_the_number_of_candidates_is_bounded():
+    data = chain(Domain(tuple("abcdefghijkl"), (2,) * 12), 500)
+    few, _ = choose(data, degree=3, candidates=20)
+    many, _ = choose(data, degree=3)
+    assert max(few.note["compared"]) <= 20
+    assert max(many.note["compared"]) > 100
+
+
+def test_the_budget_is_divided_evenly_or_by_cells():
+    data = chain(MIXED, 4000)
+    even, _ = choose(data)
+    assert len(set(even.weights)) == 1
+    by_cells, _ = choose(data, allocation="cells")
+    largest = max(by_cells.cliques, key=MIXED.size)
+    assert by_cells.weights[by_cells.cliques.index(largest)] == max(by_cells.weights)
+    assert len(set(by_cells.weights)) > 1
+
+
+def test_without_a_number_of_rows_nothing_is_useful_and_that_is_said():
+    with pytest.raises(BadInput, match="how many rows"):
+        choose(chain(MIXED, 100), total=False)
+    choose(chain(MIXED, 100), total=False, degree=1)
+
+
+@pytest.mark.parametrize(
+    "options", [{"theta": 0.0}, {"degree": -1}, {"max_cells": 0}, {"candidates": 0}]
+)
+def test_options_that_mean_nothing_are_refused(options):
+    with pytest.raises(ValueError, match=next(iter(options))):
+        PrivBayes(**options)
