@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from dp_core.errors import ReleaseError, StageFailed
-from flows import ledger_reading
+from flows import compare_commands, ledger_reading
 from flows.arguments import check_release
 from flows.commands import (
     Words,
@@ -219,6 +219,7 @@ def schema_draft(file: Path, as_json: bool) -> Mapping[str, object]:
 
 
 cli.add_command(ledger_reading.ledger)
+cli.add_command(compare_commands.compare)
 
 
 def main() -> None:
@@ -236,9 +237,10 @@ def main() -> None:
         code, message = 2, ""
     except click.ClickException as error:
         code, message = 2, _usage(error)
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, click.Abort) as error:
         code = INTERRUPTED
-        message = (
+        # click makes its own of Ctrl-C; what a command said about it is the cause.
+        message = getattr(error.__cause__, "message", "") or (
             "Interrupted. Nothing is lost: `dp-release status` shows where it stopped,"
             " `dp-release resume RELEASE` goes on."
         )

@@ -1,0 +1,89 @@
+"""The figures of a comparison: what each is called, what it means, and how it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One column of a comparison's table.
+
+    Attributes:
+        name: In `results.csv` and JSON.
+        label: In tables and on axes.
+        meaning: One line below the table.
+        higher: Whether higher is better.
+    """
+
+    name: str
+    label: str
+    meaning: str
+    higher: bool = False
+
+
+FIGURES: tuple[Figure, ...] = (
+    Figure("tvd1", "1-way TVD", "average total variation distance of all columns' tables"),
+    Figure("tvd2", "2-way TVD", "the same over all pairs of columns"),
+    Figure("tvd3", "3-way TVD", "the same over all triples, or 300 of them (fixed sample)"),
+    Figure("cell", "max cell", "largest error of any cell of the pairs' tables, as a proportion"),
+    Figure(
+        "kl2",
+        "KL pairs",
+        "relative entropy real || synthetic, nats, average over pairs; one"
+        " record is spread over each synthetic table",
+    ),
+    Figure("kl", "KL joint", "the same of the whole table, where it has at most 4,194,304 cells"),
+    Figure(
+        "ranges",
+        "range error",
+        "average error of 1,000 random range queries over three columns, as a proportion",
+    ),
+    Figure(
+        "misclassified",
+        "misclassified",
+        "wrong predictions of the target on real test records,"
+        " gradient-boosted trees trained on synthetic ones",
+    ),
+    Figure(
+        "svm", "SVM accuracy", "right predictions likewise, linear support vector machine", True
+    ),
+    Figure(
+        "relative",
+        "relative",
+        "2-way TVD on a scale from 0 (bootstrap) to 1 (`independent` at this epsilon)",
+    ),
+    Figure(
+        "cost",
+        "TVD x cells",
+        "cost-normalised error: 2-way TVD times the noisy numbers that were"
+        " kept (CIPHER, Section 3.1)",
+    ),
+    Figure(
+        "cpu",
+        "CPU s",
+        "processor seconds of measuring, fitting and drawing, in a process of"
+        " its own; packages that only the method needs are loaded within",
+    ),
+    Figure("memory", "MB", "peak memory of that process, megabytes"),
+)
+"""In the order of the table."""
+
+FIGURE: Mapping[str, Figure] = {figure.name: figure for figure in FIGURES}
+
+
+def shown_number(name: str, value: float) -> str:
+    """Return a figure with the digits that people compare.
+
+    >>> shown_number("tvd2", 0.01234), shown_number("memory", 512.3), shown_number("cpu", 12.34)
+    ('.0123', '512', '12.3')
+    """
+    if name == "memory":
+        return f"{value:,.0f}"
+    if name == "cpu":
+        return f"{value:.1f}"
+    if name == "cost":
+        return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+    text = f"{value:.4f}" if name != "relative" else f"{value:.3f}"
+    return text.replace("0.", ".", 1) if text.lstrip("-").startswith("0.") else text
