@@ -1,0 +1,90 @@
+"""Logistic regression on several synthetic files, and the SSS assessment of what it says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+SSS = ("Best", "Neutral", "II+", "I+", "II-", "I-", "Worst")
+"""Outcomes of Eugenio and Liu, Table 1: signs and statistical significance before and after."""
+
+
+def logistic(
+    x: NDArray[np.float64], y: NDArray[np.float64], *, firth: bool = True
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the coefficients of a logistic regression and their variances.
+
+    Args:
+        x: Shape (rows, coefficients).
+        y: 0 or 1, shape (rows,).
+        firth: Whether the likelihood is penalised as by Firth (Biometrika 1993); it then has a
+            maximum even where a predictor separates the classes.
+    """
+    beta = np.zeros(x.shape[1])
+    cells, member = np.unique(np.column_stack([x, y]), axis=0, return_counts=True)
+    x, y = cells[:, :-1], cells[:, -1]
+    inverse = np.eye(x.shape[1])
+    for _ in range(60):
+        p = 1 / (1 + np.exp(-np.clip(x @ beta, -30, 30)))
+        weight = member * p * (1 - p)
+        information = (x * weight[:, None]).T @ x
+        inverse = np.linalg.pinv(information, hermitian=True)
+        residual = member * (y - p)
+        if firth:
+            leverage = weight * np.einsum("ij,jk,ik->i", x, inverse, x)
+            residual = residual + leverage * (0.5 - p)
+        step = inverse @ (x.T @ residual)
+        step *= min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-12))
+        beta += step
+        if np.abs(step).max() < 1e-6:
+            break
+    return beta, np.diag(inverse).copy()
+
+
+def combine(
+    estimates: Sequence[NDArray[np.float64]], variances: Sequence[NDArray[np.float64]]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return estimate, standard error and degrees of freedom from m independently noised sets.
+
+    T = B / m + W with (m - 1) (1 + m W / B)^2 degrees of freedom (Liu, 2016).
+    """
+    q, w = np.array(estimates), np.mean(variances, axis=0)
+    sets = len(q)
+    if sets == 1:
+        return q[0], np.sqrt(w), np.full(q.shape[1], np.inf)
+    between = q.var(axis=0, ddof=1)
+    with np.errstate(divide="ignore"):
+        freedom = (sets - 1) * (1 + sets * w / between) ** 2  # infinite where all sets agree
+    return q.mean(axis=0), np.sqrt(between / sets + w), freedom
+
+
+def significant(
+    estimate: NDArray[np.float64], error: NDArray[np.float64], freedom: NDArray[np.float64]
+) -> NDArray[np.bool_]:
+    """Return which estimates differ from 0 at the level of 5 %."""
+    ratio = np.divide(np.abs(estimate), error, out=np.zeros_like(error), where=error > 0)
+    return np.asarray(2 * stats.t.sf(ratio, freedom) < 0.05)
+
+
+def sss(
+    before: NDArray[np.float64],
+    clear_before: NDArray[np.bool_],
+    after: NDArray[np.float64],
+    clear_after: NDArray[np.bool_],
+) -> Counter[str]:
+    """Return how many coefficients have each outcome of `SSS`."""
+    found: Counter[str] = Counter()
+    for b, cb, a, ca in zip(before, clear_before, after, clear_after, strict=True):
+        same = (b >= 0) == (a >= 0)
+        if cb == ca:
+            name = "Neutral" if not cb else "Best" if same else "Worst"
+        elif cb:
+            name = "II+" if same else "II-"
+        else:
+            name = "I+" if same else "I-"
+        found[name] += 1
+    return found
