@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Sequence
 
 import numpy as np
@@ -122,6 +123,6 @@ class Answers:
     ) -> NDArray[np.float64]:
         if self._tree.domain.size(kept) > MOST_CELLS:
             raise KeyError(f"The table of {list(kept)} is too large; sample and count instead.")
-        letter = {name: chr(97 + place) for place, name in enumerate(dict.fromkeys((*one, *two)))}
+        letter = dict(zip(dict.fromkeys((*one, *two)), string.ascii_letters, strict=False))
         terms = ["".join(letter[name] for name in names) for names in (one, two, kept)]
         return np.asarray(np.einsum(f"{terms[0]},{terms[1]}->{terms[2]}", values, other))

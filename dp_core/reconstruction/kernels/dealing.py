@@ -5,6 +5,8 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+_RARE = 0.03  # expected records; below it a cell gets a record as rarely as it should
+
 
 @numba.njit(nogil=True, cache=True)
 def deal(order, group, share, claim, owed):  # type: ignore[no-untyped-def]
@@ -37,8 +39,8 @@ def deal(order, group, share, claim, owed):  # type: ignore[no-untyped-def]
         some = 0
         for value in range(values):
             expected = share[now, value] / total * (end - turn) if total > 0 else 1.0
-            if expected < 1.0:
-                # Less than one record: none or one, so that the groups together have their sum.
+            if expected < _RARE:
+                # None, or rarely one: a claim left from other groups must not decide.
                 owed[value] += expected
                 if owed[value] < 1.0:
                     continue

@@ -1,0 +1,110 @@
+"""MST: the pairs of a spanning tree of strong dependence, chosen in private.
+
+McKenna, Miklau and Sheldon, Winning the NIST Contest, Journal of Privacy and Confidentiality 2021,
+Algorithm 2.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from dp_core.domain import Clique, Domain
+from dp_core.errors import BadInput
+from dp_core.marginals import Released, tables_of
+from dp_core.selection.allocation import Allocation, shares
+from dp_core.selection.base import AdaptiveSelector, Selection
+from dp_core.selection.candidates import RoundModel, among, announced, distances
+from dp_core.structural_zeros import StructuralZeros
+
+if TYPE_CHECKING:
+    from dp_core.curator import Curator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mst(AdaptiveSelector):
+    """Grow a tree of pairs, each time by a pair that is far from what single columns imply.
+
+    It needs one-way tables (`one_way.share`): without them every pair is compared with an even
+    table.
+
+    Attributes:
+        allocation: How the measuring budget is divided among the pairs; `auto` is the better one
+            for the release's noise.
+        max_cells: Larger pairs are never chosen; a column that is left alone is measured by itself.
+    """
+
+    chooses: ClassVar[bool] = True
+
+    allocation: Literal["auto", "rho", "epsilon", "equal"] = "auto"
+    max_cells: int = 2**20
+
+    def needs(self, domain: Domain) -> tuple[Clique, ...]:
+        return announced(domain, self._pairs(domain))
+
+    def _pairs(self, domain: Domain) -> tuple[Clique, ...]:
+        return tuple(
+            pair
+            for pair in itertools.combinations(domain.columns, 2)
+            if domain.size(pair) <= self.max_cells
+        )
+
+    def select(
+        self,
+        curator: Curator,
+        known: Sequence[Released],
+        *,
+        domain: Domain,
+        cost: Fraction,
+        measure_cost: Fraction,  # noqa: ARG002
+        zeros: StructuralZeros,
+        rng: np.random.Generator,  # noqa: ARG002
+        replicate: int = 0,
+    ) -> Selection:
+        columns = tables_of(known)
+        if not columns:
+            raise BadInput("Selection mst compares with single columns; give `one_way` a share.")
+        pairs = self._pairs(domain)
+        model = RoundModel(domain, zeros, rows=curator.public_rows(), max_cells=self.max_cells)
+        model.refit(columns)
+        scores = distances(model, pairs)
+        part = {name: {name} for name in domain.columns}
+        edges: list[Clique] = []
+        rounds = _edges(domain, pairs)
+        for number in range(1, rounds + 1):
+            apart = [place for place, (a, b) in enumerate(pairs) if part[a] is not part[b]]
+            statistic = among(scores, apart)
+            place = curator.choose(
+                "select", f"edge {number}", statistic, cost / rounds, replicate=replicate
+            )
+            one, two = statistic.cliques[place]
+            edges.append((one, two))
+            joined = part[one] | part[two]
+            part.update(dict.fromkeys(joined, joined))
+        alone = [(name,) for name in domain.columns if len(part[name]) == 1]
+        cliques = sorted(edges, key=domain.axes) + alone
+        allocation: Allocation = self.allocation if self.allocation != "auto" else "rho"
+        if self.allocation == "auto" and curator.currency.kind == "pure":
+            allocation = "epsilon"
+        return Selection(
+            cliques=tuple(cliques),
+            weights=shares([domain.size(clique) for clique in cliques], allocation),
+            note={"edges": [" x ".join(edge) for edge in edges]},
+        )
+
+
+def _edges(domain: Domain, pairs: Sequence[Clique]) -> int:
+    """Return how many edges a spanning forest of the pairs has."""
+    import networkx
+
+    graph = networkx.Graph(pairs)
+    graph.add_nodes_from(domain.columns)
+    return len(domain) - networkx.number_connected_components(graph)
+
+
+METHOD = Mst
