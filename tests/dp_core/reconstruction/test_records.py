@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dp_core.dataset import Dataset
+from dp_core.domain import Domain
+from dp_core.errors import BadInput
+from dp_core.marginals import Measurement, Records
+from dp_core.reconstruction.records import RecordsAgain
+from dp_core.structural_zeros import StructuralZeros
+
+NONE = StructuralZeros()
+DOMAIN = Domain(("a", "b"), (3, 4))
+CODES = np.array([[0, 0, 1, 2], [3, 3, 1, 0]], dtype=np.uint16)
+
+
+def fit(released, rows=None):
+    return RecordsAgain().fit(DOMAIN, released, rows=rows, zeros=NONE, rng=np.random.default_rng(0))
+
+
+def test_each_record_is_drawn_as_often_as_any_other():
+    model = fit([Records(Dataset(DOMAIN, CODES))])
+    data = model.sample(40_000, rng=np.random.default_rng(1))
+    cells = np.bincount(data.codes[0].astype(int) * 4 + data.codes[1], minlength=12)
+    wanted = np.zeros(12)
+    wanted[[3, 5, 8]] = 0.5, 0.25, 0.25
+    np.testing.assert_allclose(cells / 40_000, wanted, atol=7 * 0.5 / 200)
+    assert cells[wanted == 0].sum() == 0
+    np.testing.assert_allclose(model.project(("a", "b")).ravel(), 4 * wanted)
+    np.testing.assert_allclose(model.project(("b",)), [1, 1, 0, 2])
+
+
+def test_the_number_of_rows_is_public_or_measured_or_that_of_the_records():
+    records = Records(Dataset(DOMAIN, CODES))
+    total = Measurement(DOMAIN.project(()), np.array(77), "laplace", 1.0, "total", 0, 1)
+    assert fit([records]).rows == 4
+    assert fit([total, records]).rows == 77
+    assert fit([total, records], rows=90).rows == 90
+
+
+def test_records_of_other_orders_of_columns_are_put_in_the_domain_s():
+    turned = Dataset(Domain(("b", "a"), (4, 3)), np.ascontiguousarray(CODES[::-1]))
+    np.testing.assert_array_equal(fit([Records(turned)]).data.codes, CODES)
+
+
+def test_the_model_is_restored_from_the_records():
+    records = Records(Dataset(DOMAIN, CODES))
+    model = fit([records], rows=50)
+    again = RecordsAgain().restore(
+        DOMAIN, model.tables, rows=model.rows, zeros=NONE, released=[records]
+    )
+    np.testing.assert_array_equal(
+        model.sample(30, rng=np.random.default_rng(5)).codes,
+        again.sample(30, rng=np.random.default_rng(5)).codes,
+    )
+
+
+def test_without_records_there_is_nothing_to_draw_from():
+    total = Measurement(DOMAIN.project(()), np.array(77), "laplace", 1.0, "total", 0, 1)
+    with pytest.raises(BadInput, match="dualquery"):
+        fit([total])

@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dp_core.accounting.currency import Currency, largest_limit
+from dp_core.accounting.events import NoisyMaxEvent
+from dp_core.curator import Curator
+from dp_core.dataset import Dataset
+from dp_core.domain import Domain
+from dp_core.errors import BadInput
+from dp_core.ledger.session import MemorySession
+from dp_core.memory_counter import MemoryCounter
+from dp_core.selection.dualquery import DualQuery
+from dp_core.structural_zeros import Rule, StructuralZeros
+
+DOMAIN = Domain(("a", "b", "c"), (2, 3, 2))
+NONE = StructuralZeros()
+
+
+def dataset(rows=600, domain=DOMAIN, seed=0):
+    rng = np.random.default_rng(seed)
+    joint = rng.dirichlet(np.full(domain.size(), 0.3))
+    cells = rng.choice(domain.size(), size=rows, p=joint)
+    codes = np.stack(np.unravel_index(cells, domain.sizes)).astype(np.uint16)
+    return Dataset(domain, codes)
+
+
+def made(
+    data,
+    *,
+    kind="pure",
+    neighbours="add-remove",
+    limit=None,
+    seed=0,
+    zeros=NONE,
+    measure=Fraction(0),
+    one_way=False,
+    **options,
+):
+    limit = limit or largest_limit(kind, Fraction(1), Fraction("1e-9"))
+    session = MemorySession(Currency(kind, limit), neighbours)
+    curator = Curator(data.domain, MemoryCounter(data), session)
+    cliques = [(name,) for name in data.domain.columns] if one_way else [()]
+    known = curator.measure("total", cliques, [limit / 10 / len(cliques)] * len(cliques))
+    selection = DualQuery(**options).select(
+        curator,
+        known,
+        domain=data.domain,
+        cost=limit * Fraction(9, 10) * (1 - measure),
+        measure_cost=limit * Fraction(9, 10) * measure,
+        zeros=zeros,
+        rng=np.random.default_rng(seed),
+    )
+    return selection, session
+
+
+def choices(session):
+    return [grant.step for grant in session.charges if isinstance(grant.step.event, NoisyMaxEvent)]
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("kind", ["pure", "zcdp"])
+def test_a_sample_of_round_t_costs_what_the_paper_says(kind, neighbours):
+    # Theorem 3.1: 2 eta (t - 1) / n for each sample of round t; in zCDP an eighth of its square.
+    records, samples = 7, 3
+    selection, session = made(
+        dataset(), kind=kind, neighbours=neighbours, records=records, samples=samples
+    )
+    steps = choices(session)
+    assert len(steps) == (records - 1) * samples  # the first round is free
+    assert session.spent() == session.currency.limit
+    rows = 600 if neighbours == "replace-one" else None
+    scales = set()
+    for index, step in enumerate(steps):
+        done = index // samples + 1
+        # One row moves the multiple `done` of one query's count by `done` at the most.
+        assert step.event.sensitivity == done
+        scales.add(float(step.event.scale))
+        epsilon = 2 * done / step.event.scale
+        spent = epsilon if kind == "pure" else epsilon**2 / 8
+        assert step.cost * Fraction(999_999, 10**6) <= spent <= step.cost
+        assert step.event.gumbel == (kind == "zcdp")
+    # One learning rate for all rounds: the scale is n / eta throughout.
+    assert max(scales) == pytest.approx(min(scales), rel=1e-9)
+    if rows:
+        eta = rows / max(scales)
+        assert selection.note["learning_rate"] == pytest.approx(eta)
+        if kind == "pure":  # eta T (T - 1) s / n in all
+            total = eta * records * (records - 1) * samples / rows
+            assert total == pytest.approx(float(session.currency.limit * 9 / 10))
+
+
+def test_two_stages_may_pay_and_each_budget_is_spent():
+    _, session = made(dataset(), measure=Fraction(2, 5), records=5, samples=5)
+    by_stage = {
+        stage: sum(step.cost for step in choices(session) if step.stage == stage)
+        for stage in ("select", "measure")
+    }
+    limit = session.currency.limit * Fraction(9, 10)
+    assert by_stage == {"select": limit * 3 / 5, "measure": limit * 2 / 5}
+    assert sum(step.stage == "measure" for step in choices(session)) == 4 * 2
+
+
+def test_with_little_noise_the_records_come_near_the_table():
+    data = dataset(rows=5000)
+    selection, _ = made(data, limit=Fraction(30), records=60, samples=20, orders=(3,))
+    real, found = (
+        np.bincount(np.ravel_multi_index(tuple(d.codes.astype(int)), DOMAIN.sizes), minlength=12)
+        / d.rows
+        for d in (data, selection.records)
+    )
+    even = np.abs(real - 1 / 12).sum()
+    # At seeds 0..20 it is .15 to .35 of what even records are off by.
+    assert np.abs(found - real).sum() < 0.6 * even
+
+
+def test_the_scores_are_the_log_weights_of_the_paper(monkeypatch):
+    # Algorithm 1: eta times the sum over records of q(data) - q(record), here times n / eta.
+    data = dataset()
+    counter = MemoryCounter(data)
+    asked = []
+    real = Curator.choose_several
+
+    def noted(self, stage, step, statistic, costs, *, replicate=0):
+        asked.append(statistic)
+        return real(self, stage, step, statistic, costs, replicate=replicate)
+
+    monkeypatch.setattr(Curator, "choose_several", noted)
+    selection, _ = made(data, neighbours="replace-one", records=6, samples=2, orders=(2,))
+    for done, statistic in enumerate(asked, start=1):
+        scores = statistic.compute(counter.count(statistic.cliques))
+        for index in range(0, statistic.length, 5):
+            axes = DOMAIN.axes(statistic.queries.of[index])
+            cell = np.array(statistic.queries.codes[index])[:, None]
+            inside = [(d.codes[list(axes)] == cell).all(axis=0) for d in (data, selection.records)]
+            payoff = done * inside[0].mean() - inside[1][:done].sum()
+            sign = 1 if index < statistic.length // 2 else -1  # the complement of the cell
+            assert scores[index] == round(sign * payoff * data.rows)
+
+
+def test_records_obey_the_rules():
+    zeros = StructuralZeros((Rule(("a", "b"), ((0,), (1, 2)), "rule"),))
+    selection, _ = made(dataset(), zeros=zeros, records=30, samples=4)
+    assert not zeros.violations(selection.records).any()
+
+
+def test_the_same_answers_and_generator_give_the_same_records():
+    data = dataset()
+    limit = Fraction(1)
+    session = MemorySession(Currency("pure", limit), "add-remove")
+    curator = Curator(data.domain, MemoryCounter(data), session)
+    known = curator.measure("total", [()], [limit / 10])
+    one, two = (
+        DualQuery(records=8, samples=3).select(
+            curator,
+            known,
+            domain=data.domain,
+            cost=limit * 9 / 10,
+            measure_cost=Fraction(0),
+            zeros=NONE,
+            rng=np.random.default_rng(3),
+        )
+        for _ in range(2)
+    )
+    np.testing.assert_array_equal(one.records.codes, two.records.codes)
+    assert session.spent() == limit
+
+
+def test_of_too_many_cells_those_with_records_are_asked_about_first():
+    domain = Domain(tuple("abcd"), (50,) * 4)
+    codes = np.zeros((4, 4000), dtype=np.uint16)
+    codes[:, ::2] = 7
+    data = Dataset(domain, codes)
+    selection, _ = made(
+        data, limit=Fraction(1000), one_way=True, records=20, samples=4, queries=30, orders=(2,)
+    )
+    assert selection.note["cells"] <= 30
+    assert np.isin(selection.records.codes, (0, 7)).mean() > 0.9
+
+
+def test_a_domain_of_fewer_columns_than_asked_for_has_its_own_table():
+    domain = Domain(("a",), (3,))
+    selection, session = made(dataset(domain=domain), records=5, samples=2, orders=(3,))
+    assert selection.records.rows == 5
+    assert session.spent() == session.currency.limit
+
+
+def test_tables_that_are_all_too_large_are_refused_before_anything_is_paid():
+    domain = Domain(tuple("abc"), (1000,) * 3)
+    with pytest.raises(BadInput, match=r"lower select\.orders"):
+        DualQuery().check(domain)
+    DualQuery(orders=(2,)).check(domain)
+
+
+@pytest.mark.parametrize(
+    "options", [{"records": 1}, {"samples": 0}, {"queries": 0}, {"orders": ()}, {"orders": (0,)}]
+)
+def test_options_that_mean_nothing_are_refused(options):
+    with pytest.raises(ValueError, match=next(iter(options))):
+        DualQuery(**options)
