@@ -1,0 +1,90 @@
+"""Noisy low-order parities, all at once: the Fourier coefficients of the joint table.
+
+Barak, Chaudhuri, Dwork, Kale, McSherry & Talwar, "Privacy, accuracy, and consistency too: a
+holistic solution to contingency table release", PODS 2007. The parities of up to k binary columns
+determine every table of up to k columns, and are asked for with one noise for all. Their
+sensitivity is taken as it is, not as the number of coefficients: see `Parities.l1`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from dp_core.domain import Clique, Domain
+from dp_core.marginals import Released, ReleasedKind
+from dp_core.queries import Parities
+from dp_core.selection.base import AdaptiveSelector, Selection
+from dp_core.selection.query_sets import check_binary, check_number, parities
+from dp_core.structural_zeros import StructuralZeros
+
+if TYPE_CHECKING:
+    from dp_core.curator import Curator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fourier(AdaptiveSelector):
+    """Measure every parity of up to `order` columns, in one event.
+
+    Nothing is chosen, so the stage `select` needs no share.
+
+    Attributes:
+        order: Most columns of a parity.
+    """
+
+    rounds: ClassVar[bool] = True
+
+    order: int = 2
+
+    def __post_init__(self) -> None:
+        if self.order < 1:
+            raise ValueError(f"order is a whole number from 1, not {self.order}.")
+
+    @property
+    def adaptive(self) -> bool:
+        """Never: what is asked is known from the domain."""
+        return False
+
+    @property
+    def gives(self) -> frozenset[ReleasedKind]:
+        return frozenset({"answers"})
+
+    def check(self, domain: Domain) -> None:
+        check_binary(domain, "select: fourier", "`method: privsyn`, or `method: mwem` with cells")
+        check_number(domain, self._orders, of_cells=False, option="select: fourier")
+
+    def needs(self, domain: Domain) -> tuple[Clique, ...]:
+        return ((), *parities(domain, self._orders).cliques)
+
+    def select(
+        self,
+        curator: Curator,
+        known: Sequence[Released],  # noqa: ARG002
+        *,
+        domain: Domain,
+        cost: Fraction,
+        measure_cost: Fraction,
+        zeros: StructuralZeros,  # noqa: ARG002
+        rng: np.random.Generator,  # noqa: ARG002
+        replicate: int = 0,
+    ) -> Selection:
+        queries = parities(domain, self._orders)
+        if curator.neighbours == "add-remove" or not queries.cliques:
+            # The number of records is asked for with the rest, unless it is public.
+            queries = Parities(((), *queries.cliques))
+        answers = curator.answer(
+            "measure", "parities", queries, cost + measure_cost, replicate=replicate, round=1
+        )
+        note = {"parities": queries.length, "noise_scale": answers.scale}
+        return Selection(measured=(answers,), note=note)
+
+    @property
+    def _orders(self) -> tuple[int, ...]:
+        return tuple(range(1, self.order + 1))
+
+
+METHOD = Fourier
