@@ -34,7 +34,7 @@ from flows.commands import (
     with_json,
 )
 
-_OWN_DELTA = "Of delta, for mechanisms that have a delta of their own: none has one yet."
+_OWN_DELTA = "Of delta, for the thresholds of methods that have one (sba, sbhg)."
 
 
 @click.group(cls=Words)

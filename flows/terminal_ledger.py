@@ -205,12 +205,17 @@ def charges(console: Console, answer: Answer) -> None:
             escape(charge["step"]),
             number(fraction(charge["cost"])),
             event["mechanism"].removeprefix("discrete-"),
-            number(fraction(event["scale"])),
+            number(fraction(event["scale"])) + _threshold(event),
         )
     console.print(table)
     if len(shown) < len(found):
         sentence(console, f"The last {len(shown):,} of them; --json lists all.")
     console.print(f"{plural(len(found), 'charge')} to {of}.")
+
+
+def _threshold(event: Answer) -> str:
+    """Return the threshold of an event that has one, as the end of its scale."""
+    return f", from {event['threshold']}" if "threshold" in event else ""
 
 
 def changed(console: Console, answer: Answer) -> None:
