@@ -54,4 +54,61 @@ PRESETS: Mapping[str, Preset] = {
             "measure": Fraction(17, 20),
         },
     ),
+    "cipher": Preset(
+        select="ways",
+        reconstruct="cipher",
+        shares={"total": Fraction(1, 50), "measure": Fraction(49, 50)},
+        options={"select": {"allocation": "equal"}},
+    ),
+    "mwem": Preset(
+        select="mwem",
+        reconstruct="multiplicative_weights",
+        shares={
+            "total": Fraction(1, 50),
+            "select": Fraction(49, 100),
+            "measure": Fraction(49, 100),
+        },
+    ),
+    "fourier": Preset(
+        select="fourier",
+        reconstruct="multiplicative_weights",
+        shares={"measure": Fraction(1)},
+    ),
+    "mst": Preset(
+        select="mst",
+        reconstruct="pgm",
+        shares={"one_way": Fraction(1, 3), "select": Fraction(1, 3), "measure": Fraction(1, 3)},
+    ),
+    "aim": Preset(
+        select="aim",
+        reconstruct="pgm",
+        shares={"select": Fraction(1, 10), "measure": Fraction(9, 10)},
+    ),
+    "mwem-pgm": Preset(
+        select="mwem_pgm",
+        reconstruct="pgm",
+        shares={"select": Fraction(1, 2), "measure": Fraction(1, 2)},
+    ),
+    "privbayes": Preset(
+        select="privbayes",
+        reconstruct="bayes_network",
+        shares={"total": Fraction(1, 50), "select": Fraction(19, 50), "measure": Fraction(3, 5)},
+    ),
+    "dualquery": Preset(
+        select="dualquery",
+        reconstruct="records",
+        shares={"total": Fraction(1, 50), "select": Fraction(49, 50)},
+    ),
+    "sba": Preset(
+        select="sba",
+        reconstruct="sparse",
+        shares={"total": Fraction(1, 50), "measure": Fraction(49, 50)},
+        noise="laplace",
+    ),
+    "sbhg": Preset(
+        select="sbhg",
+        reconstruct="gibbs",
+        shares={"total": Fraction(1, 50), "select": Fraction(1, 10), "measure": Fraction(22, 25)},
+        noise="laplace",
+    ),
 }

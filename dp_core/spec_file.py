@@ -309,7 +309,7 @@ def _read_shares(
             f"{selector_name} chooses by looking at the data and needs a share of the budget;"
             " add one, such as share: 0.1."
         )
-    if not shares["measure"]:
+    if not shares["measure"] and "records" not in selector.gives:
         raise sections["measure"].error(
             f"nothing is left to measure with ({_listing(shares)}); give measure a share."
         )

@@ -156,7 +156,7 @@ def test_every_key_of_a_spec_is_in_its_table() -> None:
 
 
 def test_every_method_is_named_where_a_spec_is_explained() -> None:
-    assert re.findall(r"^\| `(\w+)` \|", section("Which method"), re.M) == list(PRESETS)
+    assert re.findall(r"^\| `([\w-]+)` \|", section("Which method"), re.M) == list(PRESETS)
     text = section("How to write a spec")
     for name in (*registry.available("selection"), *registry.available("reconstruction")):
         assert f"`{name}`" in text

@@ -82,6 +82,10 @@ class DualQuery(AdaptiveSelector):
                 " select.orders."
             )
 
+    def choices(self, domain: Domain) -> int:  # noqa: ARG002
+        """Return the samples of all rounds but the first."""
+        return (self.records - 1) * self.samples
+
     def select(
         self,
         curator: Curator,
