@@ -11,8 +11,6 @@ from dp_core.marginals import Measurement, Table
 from dp_core.reconstruction.graphical.junction_tree import JunctionTree
 from dp_core.structural_zeros import StructuralZeros
 
-_ROUNDS = 5000
-
 
 def mbi_tables(
     tree: JunctionTree,
@@ -20,7 +18,7 @@ def mbi_tables(
     *,
     total: int,
     zeros: StructuralZeros,
-    rounds: int = _ROUNDS,
+    rounds: int,
 ) -> tuple[Table, ...]:
     """Return the tables of a tree's cliques under the model that `mbi` fits.
 
@@ -28,7 +26,7 @@ def mbi_tables(
         tree: Holds every measurement in one of its cliques.
         measurements: Noisy tables, fitted by least squares weighted by their variances.
         total: Records.
-        zeros: Impossible cells get no mass, up to 1e-9 of all records.
+        zeros: Impossible cells are emptied after the fit, which does not know them.
         rounds: Of mirror descent.
     """
     with warnings.catch_warnings():
@@ -46,12 +44,6 @@ def mbi_tables(
         for each in measurements
         if each.clique
     ]
-    for clique in tree.cliques:
-        # Cells that rules exclude are measured to be empty, almost exactly; the others are not.
-        project = tree.domain.project(clique)
-        impossible = zeros.mask(project).ravel()
-        query = mbi.marginal_loss.WeightedQuery(impossible.astype(np.float64))
-        given.append(mbi.LinearMeasurement(np.zeros(impossible.size), clique, 1e-2, query))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = mbi.estimation.MirrorDescent().estimate(
@@ -60,7 +52,9 @@ def mbi_tables(
         values = [
             np.asarray(model.project(clique).datavector(flatten=False)) for clique in tree.cliques
         ]
-    return tuple(
-        Table(tree.domain.project(clique), np.maximum(each.astype(np.float64), 0.0))
-        for clique, each in zip(tree.cliques, values, strict=True)
-    )
+    found = []
+    for clique, each in zip(tree.cliques, values, strict=True):
+        project = tree.domain.project(clique)
+        kept = np.maximum(each.astype(np.float64), 0.0) * ~zeros.mask(project)
+        found.append(Table(project, kept * (total / max(kept.sum(), 1e-9))))
+    return tuple(found)

@@ -6,6 +6,7 @@ import numba
 import numpy as np
 
 _TINY = 1e-250  # below it a cell holds nothing
+_NOTHING = 1e-9  # records
 _LARGEST = 60.0  # of a log potential: e^-60 of all records is none
 
 
@@ -168,14 +169,14 @@ def solve(mass, potential, wanted, penalty):  # type: ignore[no-untyped-def]
         penalty: More than 0.
     """
     level = np.log(mass) - potential
-    if wanted > 0:
+    if wanted > _NOTHING:
         x = np.log(wanted) - level
         if x < 0:
             # log(mass) + x - log(wanted - penalty x) = 0, which is nearly straight.
             for _ in range(30):
                 rest = wanted - penalty * x
                 step = (level + x - np.log(rest)) / (1.0 + penalty / rest)
-                x = min(x - step, 0.0)
+                x = min(x - step, 0.5 * x)
                 if abs(step) < 1e-10:
                     break
             return max(x, -_LARGEST)

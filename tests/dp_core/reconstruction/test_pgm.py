@@ -1,0 +1,290 @@
+from __future__ import annotations
+
+import itertools
+import logging
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dp_core.domain import Domain
+from dp_core.errors import BadInput
+from dp_core.marginals import Measurement, Table
+from dp_core.reconstruction.drawing import draw
+from dp_core.reconstruction.graphical.answers import Answers
+from dp_core.reconstruction.graphical.junction_tree import (
+    JunctionTree,
+    adjacency,
+    tree_cells,
+    within,
+)
+from dp_core.reconstruction.graphical.records import records
+from dp_core.reconstruction.kernels.belief import solve
+from dp_core.reconstruction.pgm import Pgm
+from dp_core.structural_zeros import Rule, StructuralZeros
+
+DOMAIN = Domain(tuple("abcdefg"), (2, 3, 2, 4, 3, 1, 3))
+NONE = StructuralZeros()
+FACTORS = [("a", "b"), ("b", "c"), ("a", "c"), ("c", "d"), ("d", "e"), ("b", "f"), ("g",)]
+
+
+def margin_of(joint, clique, domain=DOMAIN):
+    others = tuple(axis for axis, name in enumerate(domain.columns) if name not in clique)
+    kept = [name for name in domain.columns if name in clique]
+    return np.asarray(joint.sum(axis=others)).transpose([kept.index(name) for name in clique])
+
+
+def product_of(cliques, domain=DOMAIN, seed=0, total=100_000):
+    """Return the joint table of a random graphical model."""
+    rng = np.random.default_rng(seed)
+    log = np.zeros(domain.sizes)
+    for clique in cliques:
+        shape = [size if name in clique else 1 for name, size in zip(*_axes(domain), strict=True)]
+        log = log + rng.normal(0, 1, domain.project(clique).sizes).reshape(shape)
+    joint = np.exp(log)
+    return joint * (total / joint.sum())
+
+
+def _axes(domain):
+    return domain.columns, domain.sizes
+
+
+def measured(joint, cliques, domain=DOMAIN, scale=1e-3, seed=None):
+    rng = np.random.default_rng(seed)
+    found = []
+    for clique in cliques:
+        values = margin_of(joint, clique, domain)
+        noisy = np.rint(values if seed is None else values + rng.normal(0, scale, values.shape))
+        found.append(
+            Measurement(
+                domain.project(clique), noisy.astype(np.int64), "gaussian", scale, "measure", 0, 1
+            )
+        )
+    return found
+
+
+def fit(measurements, domain=DOMAIN, zeros=NONE, rows=None, **options):
+    return Pgm(**options).fit(
+        domain, measurements, rows=rows, zeros=zeros, rng=np.random.default_rng(0)
+    )
+
+
+CLOSE = {"sweeps": 500, "tolerance": 1e-12}
+
+
+@pytest.mark.parametrize("shrink", [True, False])
+def test_without_noise_it_is_the_model_of_largest_entropy_on_every_table(shrink):
+    joint = product_of(FACTORS)
+    model = fit(measured(joint, FACTORS), shrink=shrink, **CLOSE)
+    for size in (1, 2, 3, 4):
+        for clique in itertools.combinations(DOMAIN.columns[::-1], size):
+            # Measured tables were rounded to whole records.
+            np.testing.assert_allclose(model.project(clique), margin_of(joint, clique), atol=2.5)
+
+
+def test_every_measured_table_is_recovered_when_there_is_no_noise():
+    rng = np.random.default_rng(3)
+    joint = rng.poisson(20, DOMAIN.sizes).astype(float)
+    pairs = list(itertools.combinations(DOMAIN.columns, 2))
+    model = fit(measured(joint, pairs), **CLOSE)
+    assert model.rows == joint.sum()
+    for pair in pairs:
+        np.testing.assert_allclose(model.project(pair), margin_of(joint, pair), atol=0.01)
+
+
+def test_what_was_not_measured_is_even_and_independent():
+    joint = product_of([("a", "b"), ("c",)])
+    model = fit(measured(joint, [("a", "b"), ("c",)]))
+    np.testing.assert_allclose(model.project(("d",)), model.rows / 4)
+    expected = np.multiply.outer(model.project(("b",)), model.project(("e",))) / model.rows
+    np.testing.assert_allclose(model.project(("b", "e")), expected)
+    expected = np.multiply.outer(model.project(("b",)), model.project(("c",))) / model.rows
+    np.testing.assert_allclose(model.project(("b", "c")), expected)
+
+
+def test_noise_is_drawn_towards_the_columns():
+    joint = product_of([(name,) for name in DOMAIN.columns], total=2000)
+    noisy = measured(joint, [("d", "e"), ("d",), ("e",)], scale=30.0, seed=1)
+    truth = margin_of(joint, ("d", "e"))
+    errors = [
+        np.abs(fit(noisy, rows=2000, **options).project(("d", "e")) - truth).sum()
+        for options in (
+            {"shrink": True},
+            {"shrink": False, "smoothing": 1.0},
+            {"shrink": False, "smoothing": 1e-4, **CLOSE},
+        )
+    ]
+    assert errors[0] < 0.7 * errors[2]
+    assert errors[1] < 0.7 * errors[2]
+
+
+def test_more_sweeps_come_nearer():
+    joint = product_of(list(itertools.combinations(DOMAIN.columns[:5], 2)), seed=2)
+    pairs = list(itertools.combinations(DOMAIN.columns[:5], 2))
+    few, many = (
+        max(np.abs(model.project(pair) - margin_of(joint, pair)).max() for pair in pairs)
+        for model in (fit(measured(joint, pairs), sweeps=sweeps) for sweeps in (2, 50))
+    )
+    assert many < few / 10
+    early = fit(measured(joint, pairs), tolerance=100.0)
+    late = fit(measured(joint, pairs), sweeps=1)
+    np.testing.assert_array_equal(early.tables[0].values, late.tables[0].values)
+
+
+@pytest.mark.slow
+def test_it_fits_as_the_authors_package_does():
+    domain = Domain(tuple("abcd"), (2, 3, 4, 2))
+    joint = np.random.default_rng(0).poisson(60, domain.sizes).astype(float)
+    cliques = [("a",), ("b",), ("a", "b"), ("b", "c"), ("c", "a"), ("c", "d")]
+    noisy = measured(joint, cliques, domain, scale=6.0, seed=4)
+    peer = fit(noisy, domain, engine="mbi", sweeps=20)
+    ours = fit(noisy, domain, shrink=False, smoothing=1e-4, **CLOSE)
+    for pair in itertools.combinations(domain.columns, 2):
+        np.testing.assert_allclose(
+            ours.project(pair) / ours.rows, peer.project(pair) / peer.rows, atol=1e-4
+        )
+
+
+def test_impossible_cells_get_no_mass():
+    rules = StructuralZeros(
+        (
+            Rule(("a", "d"), ((0,), (1, 2)), "columns of no measured table"),
+            Rule(("e",), ((2,),), "one level"),
+        )
+    )
+    model = fit(measured(product_of(FACTORS), FACTORS), zeros=rules)
+    assert model.project(("a", "d"))[0, 1:3].sum() == 0
+    assert model.project(("e",))[2] == 0
+    assert model.project(("a", "d")).sum() == pytest.approx(model.rows)
+    drawn = model.sample(5000, rng=np.random.default_rng(0))
+    assert not rules.violations(drawn).any()
+
+
+def test_a_rule_without_room_in_the_tree_is_kept_by_mending():
+    rules = StructuralZeros((Rule(("a", "d", "e"), ((0,), (1, 2), (0,)), "wide"),))
+    model = fit(
+        measured(product_of([]), [(name,) for name in DOMAIN.columns]), zeros=rules, max_cells=24
+    )
+    assert all(len(table.clique) == 1 for table in model.tables)
+    assert not rules.violations(model.sample(5000, rng=np.random.default_rng(0))).any()
+
+
+def test_what_is_too_large_is_refused_and_named():
+    pairs = list(itertools.combinations(DOMAIN.columns, 2))
+    with pytest.raises(BadInput, match="reconstruct: gum"):
+        Pgm(max_cells=100).memory(DOMAIN, pairs, 1000)
+    with pytest.raises(BadInput, match="independent"):
+        Pgm(max_cells=10).check(DOMAIN)
+    assert Pgm().memory(DOMAIN, pairs, 1000) > 0
+
+
+def test_tables_that_were_paid_for_are_left_out_rather_than_the_release_lost(caplog):
+    pairs = list(itertools.combinations(DOMAIN.columns, 2))
+    with caplog.at_level(logging.WARNING):
+        model = fit(measured(product_of(FACTORS), pairs), max_cells=60)
+    assert "no room" in caplog.text
+    assert sum(table.values.size for table in model.tables) <= 60
+    np.testing.assert_allclose(
+        model.project(("g",)), margin_of(product_of(FACTORS), ("g",)), atol=5
+    )
+
+
+@pytest.mark.parametrize("rows", [200, 20_000])
+def test_dealt_records_are_nearer_to_the_model_than_drawn_ones(rows):
+    joint = product_of(FACTORS, seed=5)
+    model = fit(measured(joint, FACTORS))
+    dealt = model.sample(rows, rng=np.random.default_rng(1))
+    codes = np.empty((len(DOMAIN), rows), dtype=np.uint16)
+    draw(Table(DOMAIN, joint), codes, tuple(range(len(DOMAIN))), rng=np.random.default_rng(1))
+    pairs = list(itertools.combinations(DOMAIN.columns, 2))
+    errors = []
+    for data in (dealt.codes, codes):
+        error = 0.0
+        for pair in pairs:
+            table = np.zeros(DOMAIN.project(pair).sizes)
+            np.add.at(table, tuple(data[axis] for axis in DOMAIN.axes(pair)), 1)
+            error += np.abs(table / rows - model.project(pair) / model.rows).sum()
+        errors.append(error)
+    assert errors[0] < 0.5 * errors[1]
+
+
+def test_cells_without_mass_get_no_record_and_rare_ones_hardly_any():
+    domain = Domain(("a", "b"), (50, 3))
+    values = np.ones(domain.sizes)
+    values[:, 1] = 1e-6
+    values[7, 2] = 0
+    tree = JunctionTree.of(domain, [("a", "b")])
+    data = records(tree, [Table(domain, values)], 4000, rng=np.random.default_rng(0))
+    assert not ((data.codes[0] == 7) & (data.codes[1] == 2)).any()
+    assert (data.codes[1] == 1).sum() <= 1
+    assert abs((data.codes[1] == 0).sum() - 4000 * 50 / 99) < 5
+
+
+def test_a_column_is_spread_evenly_over_columns_it_does_not_depend_on():
+    domain = Domain(("a", "b", "c"), (2, 2, 2))
+    tree = JunctionTree.of(domain, [("a",), ("b",), ("c",)])
+    tables = [Table(domain.project(clique), np.array([0.3, 0.7])) for clique in tree.cliques]
+    data = records(tree, tables, 1000, rng=np.random.default_rng(0))
+    for one, two in itertools.combinations(data.codes, 2):
+        # Independent draws would be off by about 15 records.
+        assert abs(np.count_nonzero((one == 0) & (two == 0)) - 90) <= 4
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sets(st.sampled_from(DOMAIN.columns), min_size=1, max_size=4), max_size=6))
+def test_a_junction_tree_holds_the_cliques_and_has_the_running_intersection(sets):
+    cliques = [tuple(name for name in DOMAIN.columns if name in one) for one in sets]
+    tree = JunctionTree.of(DOMAIN, cliques)
+    assert {name for clique in tree.cliques for name in clique} == set(DOMAIN.columns)
+    assert all(tree.holder(clique) is not None for clique in cliques)
+    for place in range(1, len(tree.cliques)):
+        earlier = {name for clique in tree.cliques[:place] for name in clique}
+        shared = earlier & set(tree.cliques[place])
+        assert shared <= set(tree.cliques[tree.parents[place]])
+        assert set(tree.separators[place]) == shared
+    assert tree.cells == tree_cells(DOMAIN, adjacency(DOMAIN, cliques))
+    assert JunctionTree.ordered(DOMAIN, tree.cliques) == tree
+
+
+def test_a_cycle_gets_a_chord_where_it_costs_least():
+    domain = Domain(tuple("abcd"), (10, 2, 10, 2))
+    cycle = [("a", "b"), ("b", "c"), ("c", "d"), ("a", "d")]
+    tree = JunctionTree.of(domain, cycle)
+    assert set(tree.cliques) == {("a", "b", "d"), ("b", "c", "d")}
+    assert tree.cells == 80
+    assert within(domain, cycle, most_cells=79) == cycle[:3]
+
+
+def test_answers_come_from_any_tree_alike():
+    joint = product_of(FACTORS, seed=7)
+    cliques = JunctionTree.of(DOMAIN, FACTORS).cliques
+    for first in cliques:
+        order = [first]
+        left = [clique for clique in cliques if clique != first]
+        while left:
+            best = max(left, key=lambda c: max(len(set(c) & set(one)) for one in order))
+            left.remove(best)
+            order.append(best)
+        tree = JunctionTree.ordered(DOMAIN, order)
+        tables = [Table(DOMAIN.project(clique), margin_of(joint, clique)) for clique in order]
+        answers = Answers(tree, tables)
+        for clique in itertools.combinations(DOMAIN.columns, 3):
+            np.testing.assert_allclose(answers.table(clique), margin_of(joint, clique), rtol=1e-9)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.floats(1e-6, 1e6),
+    st.floats(-20, 20),
+    st.floats(-1e4, 1e6),
+    st.floats(1e-3, 1e4),
+)
+def test_a_log_factor_solves_its_equation(mass, before, wanted, penalty):
+    x = solve(mass, before, wanted, penalty)
+    assert -60 <= x <= 60
+    left = mass * np.exp(x - before) + penalty * x
+    if -60 < x < 60:
+        assert left == pytest.approx(wanted, rel=1e-6, abs=1e-6 * max(1.0, penalty * abs(x)))
+    else:
+        assert (left > wanted) == (x == -60)
