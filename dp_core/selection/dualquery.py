@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _MOST_COUNTED = 1 << 22  # cells of all tables that queries are of: 32 MB of exact counts
 _TRIALS = 20  # draws of a cell for each one wanted
+_RECORDS = (10, 200)  # least and most where their number is left open
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +41,9 @@ class DualQuery(AdaptiveSelector):
     """Make one record in each round, the best answer to queries chosen by the data.
 
     Attributes:
-        records: Records, and so rounds; at least 2. The first round's queries are drawn evenly and
-            cost nothing.
+        records: Records, and so rounds; at least 2. None is as many, from 10 to 200, as leave a
+            learning rate of 1: fewer and the records are too few, more and the choices are noise.
+            The first round's queries are drawn evenly and cost nothing.
         samples: Queries chosen in each round.
         orders: Numbers of columns of the tables whose cells are asked about.
         queries: Most cells asked about (each also as "not in this cell"); of more, a random part,
@@ -52,14 +54,14 @@ class DualQuery(AdaptiveSelector):
     chooses: ClassVar[bool] = True
     rounds: ClassVar[bool] = True
 
-    records: int = 100
-    samples: int = 10
+    records: int | None = None
+    samples: int = 25
     orders: tuple[int, ...] = (3,)
     queries: int = 2000
     solver: Solver = "auto"
 
     def __post_init__(self) -> None:
-        if self.records < 2:
+        if self.records is not None and self.records < 2:
             raise ValueError(f"records is at least 2, not {self.records}.")
         if self.samples < 1 or self.queries < 1:
             raise ValueError("samples and queries are at least 1.")
@@ -108,11 +110,12 @@ class DualQuery(AdaptiveSelector):
         signs = np.repeat(np.array([1, -1], dtype=np.int64), cells.length)
         payers = self._payers(cost, measure_cost)
         power = 1 if curator.currency.kind == "pure" else 2
-        parts = sum(done**power for done in range(1, self.records))
-        codes = np.empty((len(domain), self.records), dtype=np.uint16)
+        records = self.records or self._most_records(rows, float(cost + measure_cost), power)
+        parts = sum(done**power for done in range(1, records))
+        codes = np.empty((len(domain), records), dtype=np.uint16)
         answers = np.zeros(cells.length, dtype=np.int64)  # records in each cell, of those made
         scale = 0.0
-        for done in range(self.records):
+        for done in range(records):
             chosen: list[int] = []
             if done == 0:
                 chosen = rng.integers(queries.length, size=self.samples).tolist()
@@ -140,12 +143,28 @@ class DualQuery(AdaptiveSelector):
         return Selection(
             records=Dataset(domain, codes),
             note={
+                "records": records,
                 "cells": cells.length,
                 "tables": len(cells.cliques),
                 "learning_rate": rows / scale,
                 "samples": sum(samples for _, _, samples in payers),
             },
         )
+
+    def _most_records(self, rows: float, budget: float, power: int) -> int:
+        """Return the largest number of records that leaves a learning rate of at least 1.
+
+        With T records and s samples the budget is eta T (T - 1) s / n in all (Theorem 3.1), under
+        zCDP the sum of (2 eta t / n)^2 / 8 over s samples of t = 1..T - 1.
+        """
+        least, most = _RECORDS
+        for records in range(most, least, -1):
+            parts = sum(done**power for done in range(1, records))
+            # The cost of a sample in round t at the learning rate 1, over t^power.
+            one = 2 / rows if power == 1 else (2 / rows) ** 2 / 8
+            if self.samples * parts * one <= budget:
+                return records
+        return least
 
     def _payers(self, cost: Fraction, measure_cost: Fraction) -> list[tuple[Stage, Fraction, int]]:
         """Return which stage pays for how many samples of a round, and its budget."""

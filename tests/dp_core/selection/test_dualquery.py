@@ -93,6 +93,22 @@ def test_a_sample_of_round_t_costs_what_the_paper_says(kind, neighbours):
             assert total == pytest.approx(float(session.currency.limit * 9 / 10))
 
 
+@pytest.mark.parametrize("kind", ["pure", "zcdp"])
+def test_there_are_as_many_records_as_leave_a_learning_rate_of_one(kind):
+    def rate(limit, **options):
+        selection, _ = made(
+            dataset(), kind=kind, neighbours="replace-one", limit=limit, samples=2, **options
+        )
+        return selection.records.rows, selection.note["learning_rate"]
+
+    limit = Fraction(8) if kind == "pure" else Fraction(1, 2)
+    records, found = rate(limit)
+    assert 10 < records < 200
+    assert found >= 1
+    assert rate(limit, records=records + 1)[1] < 1
+    assert rate(limit / 10**6)[0] == 10
+
+
 def test_two_stages_may_pay_and_each_budget_is_spent():
     _, session = made(dataset(), measure=Fraction(2, 5), records=5, samples=5)
     by_stage = {
