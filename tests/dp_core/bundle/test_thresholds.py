@@ -1,0 +1,77 @@
+"""What `verify` asks of thresholds: their sensitivity, and the delta that was reserved for them."""
+
+from __future__ import annotations
+
+import shutil
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from dp_core.accounting.events import StabilityEvent
+from dp_core.bundle.verification import verify
+from dp_core.ledger.session import TABLE, sparse_asks
+from tests.dp_core.bundle.test_verification import failed, relink, reseal, statement_of
+
+EVENT = StabilityEvent(Fraction(1000), 1, 20_000)
+NANO = Fraction(1, 10**9)
+
+
+@pytest.fixture
+def broken(bundle, tmp_path) -> Path:
+    """A copy to break: zcdp at delta 1e-9, and no delta set aside."""
+    return Path(shutil.copytree(bundle, tmp_path / "copy"))
+
+
+def with_threshold(folder, *, own_delta=None, event=EVENT, asks=None, neighbours=None):
+    """Turn a table's receipt into one of a threshold; return what fails."""
+    document = statement_of(folder)
+    reserve, charge = document["ledger"]["receipts"][:2]
+    charge["body"].update(
+        event=event.to_json(), asks=sparse_asks(("sex", "age"), 100) if asks is None else asks
+    )
+    if own_delta is not None:
+        reserve["body"]["currency"]["own_delta"] = str(own_delta)
+        stated = {"exact": str(own_delta), "decimal": float(own_delta)}
+        document["ledger"]["currency"]["own_delta"] = stated
+    if neighbours is not None:
+        reserve["body"]["neighbours"] = document["guarantee"]["neighbours"] = neighbours
+    relink(document)
+    reseal(folder, document)
+    return failed(verify(folder))
+
+
+def test_a_threshold_without_a_delta_that_was_reserved_for_it_shows(broken):
+    assert 0 < EVENT.own_delta() < 2 * NANO
+    assert "fail with a larger probability than was reserved" in with_threshold(broken)["charges"]
+
+
+def test_thresholds_that_fail_with_what_was_reserved_pass_that_check(broken):
+    found = with_threshold(broken, own_delta=EVENT.own_delta())
+    assert "charges" not in found
+    # But then the total is converted at what is left of delta, which gives a larger epsilon.
+    assert "does not imply" in found["guarantee"]
+
+
+def test_a_hair_less_than_thresholds_fail_with_is_not_enough(broken):
+    found = with_threshold(broken, own_delta=EVENT.own_delta() * Fraction(999_999, 10**6))
+    assert "fail with a larger probability" in found["charges"]
+
+
+def test_a_delta_set_aside_by_the_statement_alone_shows(broken):
+    document = statement_of(broken)
+    document["ledger"]["currency"]["own_delta"] = {"exact": "1/1000", "decimal": 0.001}
+    reseal(broken, document)
+    assert "is not the one that was reserved" in failed(verify(broken))["guarantee"]
+
+
+@pytest.mark.parametrize("asks", [TABLE, {"name": "indif", "length": 3}, {"name": "query-counts"}])
+def test_a_threshold_on_anything_but_counts_of_records_shows(broken, asks):
+    found = with_threshold(broken, own_delta=EVENT.own_delta(), asks=dict(asks))["charges"]
+    assert "smaller effect" in found or "whose sensitivity" in found
+
+
+def test_a_threshold_of_the_other_relation_shows(broken):
+    """Two counts move where a record is replaced."""
+    found = with_threshold(broken, own_delta=EVENT.own_delta(), neighbours="replace-one")
+    assert "Receipt 2 assumes a smaller effect" in found["charges"]
