@@ -85,8 +85,8 @@ class DualQuery(AdaptiveSelector):
             )
 
     def choices(self, domain: Domain) -> int:  # noqa: ARG002
-        """Return the samples of all rounds but the first."""
-        return (self.records - 1) * self.samples
+        """Return the samples of all rounds but the first; of 100 where that is left open."""
+        return ((self.records or 100) - 1) * self.samples
 
     def select(
         self,
