@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import networkx
+import numpy as np
+import pytest
+
+from dp_core.accounting.currency import Currency
+from dp_core.accounting.events import NoisyMaxEvent
+from dp_core.curator import Curator
+from dp_core.dataset import Dataset
+from dp_core.domain import Domain
+from dp_core.errors import BadInput
+from dp_core.ledger.session import MemorySession
+from dp_core.memory_counter import MemoryCounter
+from dp_core.reconstruction.gum import Gum
+from dp_core.selection.allocation import shares
+from dp_core.selection.mst import Mst
+from dp_core.structural_zeros import StructuralZeros
+
+DOMAIN = Domain(("a", "b", "c", "d", "e"), (2, 3, 4, 2, 5))
+NONE = StructuralZeros()
+
+
+def chain(rows=4000, keep=0.8, seed=0):
+    """Return records in which each column mostly follows the one before, less and less so."""
+    rng = np.random.default_rng(seed)
+    codes = [rng.integers(0, 2, rows)]
+    for place, size in enumerate(DOMAIN.sizes[1:]):
+        follows = rng.random(rows) < keep - 0.15 * place
+        codes.append(np.where(follows, codes[-1] % size, rng.integers(0, size, rows)))
+    return Dataset(DOMAIN, np.stack(codes).astype(np.uint16))
+
+
+def select(data, limit=10**9, kind="zcdp", neighbours="add-remove", one_way=True, **options):
+    session = MemorySession(Currency(kind, Fraction(limit)), neighbours)
+    curator = Curator(data.domain, MemoryCounter(data), session)
+    known = ()
+    if one_way:
+        columns = [(name,) for name in data.domain.columns]
+        known = curator.measure("one_way", columns, [Fraction(limit, 30)] * len(columns))
+    before = session.spent()
+    selection = Mst(**options).select(
+        curator,
+        known,
+        domain=data.domain,
+        cost=Fraction(limit, 3),
+        measure_cost=Fraction(limit, 3),
+        zeros=NONE,
+        rng=np.random.default_rng(0),
+    )
+    return selection, session, session.spent() - before
+
+
+def dependence(data):
+    found = {}
+    for one, two in itertools.combinations(data.domain.columns, 2):
+        table = np.zeros(data.domain.project((one, two)).sizes)
+        np.add.at(table, (data.column(one), data.column(two)), 1)
+        product = np.multiply.outer(table.sum(axis=1), table.sum(axis=0)) / data.rows
+        found[one, two] = float(np.abs(table - product).sum())
+    return found
+
+
+@pytest.mark.parametrize("kind", ["zcdp", "pure"])
+def test_with_hardly_noise_it_is_the_tree_of_largest_dependence(kind):
+    data = chain()
+    graph = networkx.Graph()
+    graph.add_weighted_edges_from((*pair, weight) for pair, weight in dependence(data).items())
+    expected = {frozenset(edge) for edge in networkx.maximum_spanning_tree(graph).edges}
+    selection, _, _ = select(data, kind=kind)
+    assert {frozenset(clique) for clique in selection.cliques} == expected
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+def test_every_edge_is_a_choice_of_the_same_cost(neighbours):
+    selection, session, spent = select(chain(), limit=1, neighbours=neighbours)
+    choices = [grant.step for grant in session.charges if grant.step.stage == "select"]
+    assert spent == Fraction(1, 3)
+    assert [step.cost for step in choices] == [Fraction(1, 12)] * 4
+    assert all(isinstance(step.event, NoisyMaxEvent) for step in choices)
+    assert len(selection.cliques) == 4
+    graph = networkx.Graph(selection.cliques)
+    assert networkx.is_tree(graph)
+    assert set(graph) == set(DOMAIN.columns)
+
+
+def test_scores_move_twice_as_far_where_a_row_is_replaced():
+    scales = []
+    for neighbours in ("add-remove", "replace-one"):
+        _, session, _ = select(chain(200), limit=1, neighbours=neighbours)
+        events = [g.step.event for g in session.charges if g.step.stage == "select"]
+        scales.append({event.sensitivity for event in events})
+    assert scales == [{16}, {32}]
+
+
+def test_the_budget_is_divided_as_asked_and_by_default_as_suits_the_noise():
+    data = chain(500)
+    for kind, allocation in (("zcdp", "rho"), ("pure", "epsilon")):
+        selection, _, _ = select(data, kind=kind)
+        sizes = [DOMAIN.size(clique) for clique in selection.cliques]
+        assert selection.weights == shares(sizes, allocation)
+    selection, _, _ = select(data, allocation="equal")
+    assert set(selection.weights) == {Fraction(1, 4)}
+
+
+def test_a_column_whose_pairs_are_all_too_large_is_measured_by_itself():
+    selection, _, spent = select(chain(500), max_cells=9)
+    assert ("e",) in selection.cliques
+    assert all(DOMAIN.size(clique) <= 9 for clique in selection.cliques)
+    assert spent == Fraction(10**9, 3)
+    alone, _, spent = select(chain(500), max_cells=3)
+    assert set(alone.cliques) == {(name,) for name in DOMAIN.columns}
+    assert spent == 0
+
+
+def test_without_one_way_tables_it_says_what_it_needs():
+    with pytest.raises(BadInput, match="one_way"):
+        select(chain(100), one_way=False)
+
+
+def test_its_tables_serve_gum_too():
+    data = chain()
+    selection, session, _ = select(data)
+    curator = Curator(DOMAIN, MemoryCounter(data), session)
+    costs = [weight * Fraction(10**9, 3) for weight in selection.weights]
+    tables = curator.measure("measure", selection.cliques, costs)
+    model = Gum().fit(DOMAIN, tables, rows=None, zeros=NONE, rng=np.random.default_rng(0))
+    made = model.sample(data.rows, rng=np.random.default_rng(0))
+    for clique in selection.cliques:
+        assert abs(dependence(made)[clique] - dependence(data)[clique]) < 0.05 * data.rows

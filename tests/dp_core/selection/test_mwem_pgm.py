@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dp_core.accounting.currency import Currency
+from dp_core.curator import Curator
+from dp_core.dataset import Dataset
+from dp_core.domain import Domain
+from dp_core.ledger.session import MemorySession
+from dp_core.memory_counter import MemoryCounter
+from dp_core.reconstruction.graphical.junction_tree import JunctionTree
+from dp_core.reconstruction.pgm import Pgm
+from dp_core.selection import mwem_pgm
+from dp_core.selection.candidates import distances
+from dp_core.selection.mwem_pgm import MwemPgm
+from dp_core.structural_zeros import StructuralZeros
+
+DOMAIN = Domain(("a", "b", "c", "d"), (2, 3, 4, 2))
+NONE = StructuralZeros()
+
+
+def dependent(rows=2000, seed=0):
+    rng = np.random.default_rng(seed)
+    cells = rng.choice(DOMAIN.size(), rows, p=rng.dirichlet(np.full(DOMAIN.size(), 0.5)))
+    return Dataset(DOMAIN, np.stack(np.unravel_index(cells, DOMAIN.sizes)).astype(np.uint16))
+
+
+def run(data, limit, kind="zcdp", neighbours="add-remove", **options):
+    session = MemorySession(Currency(kind, Fraction(limit)), neighbours)
+    selection = MwemPgm(**options).select(
+        Curator(DOMAIN, MemoryCounter(data), session),
+        (),
+        domain=DOMAIN,
+        cost=Fraction(limit, 2),
+        measure_cost=Fraction(limit, 2),
+        zeros=NONE,
+        rng=np.random.default_rng(0),
+    )
+    return selection, session
+
+
+@pytest.mark.parametrize("kind", ["zcdp", "pure"])
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+def test_the_budget_is_spent_exactly_in_equal_rounds(kind, neighbours):
+    selection, session = run(dependent(), 1, kind, neighbours, turns=5)
+    assert session.spent() == 1
+    costs = {"select": [], "measure": []}
+    for grant in session.charges:
+        costs[grant.step.stage].append(grant.step.cost)
+    assert costs["select"] == [Fraction(1, 10)] * 5
+    assert costs["measure"][len(DOMAIN) :] == [Fraction(9, 100)] * 5
+    assert len(selection.measured) == 4 + 5
+
+
+def test_by_default_there_are_two_rounds_for_each_column():
+    selection, _ = run(dependent(), 1)
+    assert len(selection.note["rounds"]) == 8
+
+
+def test_with_hardly_noise_every_pair_gets_right():
+    data = dependent()
+    selection, _ = run(data, 10**9, turns=12)
+    model = Pgm(sweeps=500, tolerance=1e-9).fit(
+        DOMAIN, selection.measured, rows=None, zeros=NONE, rng=np.random.default_rng(0)
+    )
+    for pair in itertools.combinations(DOMAIN.columns, 2):
+        exact = np.zeros(DOMAIN.project(pair).sizes)
+        np.add.at(exact, tuple(data.column(name) for name in pair), 1)
+        np.testing.assert_allclose(model.project(pair), exact, atol=5)
+
+
+def test_only_tables_of_the_order_asked_for_are_chosen():
+    for order in (1, 2, 3):
+        selection, _ = run(dependent(), 10**6, order=order, turns=3)
+        assert {len(m.clique) for m in selection.measured[4:]} == {order}
+
+
+def test_the_model_never_outgrows_its_room():
+    selection, _ = run(dependent(), 10**6, max_cells=14, turns=6)
+    assert JunctionTree.of(DOMAIN, [m.clique for m in selection.measured]).cells <= 14
+    none, _ = run(dependent(), 10**6, max_cells=3, turns=2)
+    assert {len(m.clique) for m in none.measured} == {1}
+
+
+@pytest.mark.parametrize("penalty", [True, False])
+def test_a_candidate_counts_less_what_its_own_noise_would_leave(monkeypatch, penalty):
+    asked = []
+
+    def spy(model, cliques, *, noise):
+        asked.append(noise)
+        return distances(model, cliques, noise=noise)
+
+    monkeypatch.setattr(mwem_pgm, "distances", spy)
+    selection, _ = run(dependent(), 1, turns=2, penalty=penalty)
+    expected = selection.measured[-1].variance ** 0.5 * (2 / np.pi) ** 0.5
+    assert asked == pytest.approx([expected if penalty else 0.0] * 2)
+
+
+@pytest.mark.parametrize(("option", "value"), [("order", 0), ("turns", -1), ("first", 1)])
+def test_an_option_that_makes_no_sense_is_named(option, value):
+    with pytest.raises(ValueError, match=option):
+        MwemPgm(**{option: value})
