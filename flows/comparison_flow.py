@@ -25,7 +25,20 @@ _quiet: dict[str, Any] = {
 }
 
 
-@flow(name="compare", persist_result=False, log_prints=False, validate_parameters=True)
+def _run_name() -> str:
+    """Return a run's name in Prefect: the folder's of the results, without those above it."""
+    from prefect.runtime import flow_run
+
+    return f"compare {Path(str(flow_run.parameters['out'])).name}"
+
+
+@flow(
+    name="compare",
+    flow_run_name=_run_name,
+    persist_result=False,
+    log_prints=False,
+    validate_parameters=True,
+)
 def compare(
     specs: list[str],
     by: str,

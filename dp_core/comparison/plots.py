@@ -27,7 +27,9 @@ _COLOURS = (
     "#a50f5c",
 )
 _MARKERS = "osD^vP*X<>ph"
-_LOGARITHMIC = frozenset({"cpu", "memory", "cost", "kl", "kl2"})
+_LINEAR = frozenset({"misclassified", "svm", "relative"})
+_WIDE = 8
+"""Ratio of largest to smallest from which an error is drawn on a logarithmic axis."""
 _STEP = 1.02
 """Factor by which methods stand apart at one epsilon, so that their error bars can be told."""
 
@@ -96,10 +98,11 @@ def _draw(axes: Any, rows: Sequence[Row], methods: Sequence[str], name: str) -> 
     axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
     axes.set_xticks([], minor=True)
     axes.margins(x=0.08)
-    if name in _LOGARITHMIC and _positive(rows, name):
+    values = [row.figures[name].mean for row in rows if name in row.figures]
+    if name not in _LINEAR and min(values) > 0 and max(values) > _WIDE * min(values):
         axes.set_yscale("log")
-    elif not figure.higher:
-        axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+    elif not figure.higher and min(values) >= 0:
+        axes.set_ylim(bottom=0)
     axes.set_xlabel("epsilon")
     axes.set_ylabel(figure.label)
     better = "higher is better" if figure.higher else "lower is better"
@@ -122,7 +125,3 @@ def _points(rows: Sequence[Row], name: str) -> list[tuple[float, float, float]]:
         if row.epsilon and name in row.figures
     }
     return [(epsilon, *found[epsilon]) for epsilon in sorted(found)]
-
-
-def _positive(rows: Sequence[Row], name: str) -> bool:
-    return all(row.figures[name].mean > 0 for row in rows if name in row.figures)
