@@ -58,7 +58,7 @@ class Request:
         if not self.hold_out:
             return (
                 f"Classifiers predict {self.target}; they are tested on a fifth of the records,"
-                " which the methods saw too."
+                " which the methods saw too; the bootstrap's learn from the other four fifths."
             )
         return (
             f"Classifiers predict {self.target}; they are tested on {self.hold_out:.0%} of the"

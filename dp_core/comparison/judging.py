@@ -53,13 +53,27 @@ def split(data: Dataset, hold_out: float) -> tuple[Dataset, Dataset]:
         hold_out: Share of records that no method sees. 0: methods see all, and the test records
             are a fixed fifth of what they saw.
     """
+    rest, test = _parted(data, hold_out or TEST_SHARE)
+    return (rest if hold_out else data), test
+
+
+def untested(data: Dataset) -> Dataset:
+    """Return the records that classifiers are not tested on, where none are held out.
+
+    What real records teach is judged on others: a resample of the whole file would know the answers
+    to most questions of the test.
+    """
+    return _parted(data, TEST_SHARE)[0]
+
+
+def _parted(data: Dataset, share: float) -> tuple[Dataset, Dataset]:
     order = np.random.default_rng(_SPLIT_SEED).permutation(data.rows)
-    tested = max(1, round(data.rows * (hold_out or TEST_SHARE)))
-    test = Dataset(data.domain, np.ascontiguousarray(data.codes[:, np.sort(order[:tested])]))
-    if not hold_out:
-        return data, test
-    seen = np.ascontiguousarray(data.codes[:, np.sort(order[tested:])])
-    return Dataset(data.domain, seen), test
+    tested = max(1, round(data.rows * share))
+    rest, test = (
+        Dataset(data.domain, np.ascontiguousarray(data.codes[:, np.sort(part)]))
+        for part in (order[tested:], order[:tested])
+    )
+    return rest, test
 
 
 def resample(data: Dataset, *, rng: np.random.Generator) -> Dataset:
@@ -69,7 +83,12 @@ def resample(data: Dataset, *, rng: np.random.Generator) -> Dataset:
 
 
 def judge(
-    real: Dataset, synthetic: Dataset, *, task: Task | None = None, test: Dataset | None = None
+    real: Dataset,
+    synthetic: Dataset,
+    *,
+    task: Task | None = None,
+    test: Dataset | None = None,
+    learn: Dataset | None = None,
 ) -> dict[str, float | None]:
     """Return the figures of one synthetic file; None where one does not apply.
 
@@ -78,6 +97,7 @@ def judge(
         synthetic: Records that it made.
         task: Of the classifiers, None for none.
         test: Real records that they are tested on.
+        learn: Records that they learn from, None for the synthetic ones.
     """
     found = _tables(real, synthetic)
     found["kl"] = _joint(real, synthetic)
@@ -88,8 +108,9 @@ def judge(
         first_rows=real.rows,
         second_rows=synthetic.rows,
     )
-    if task is not None and test is not None and synthetic.rows:
-        asked = synthetic, test, task.target
+    learn = synthetic if learn is None else learn
+    if task is not None and test is not None and learn.rows:
+        asked = learn, test, task.target
         found["misclassified"] = misclassification(*asked, nominal=task.nominal)
         found["svm"] = svm_accuracy(*asked, nominal=task.nominal)
     return {name: None if math.isnan(value) else value for name, value in found.items()}

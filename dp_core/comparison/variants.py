@@ -171,9 +171,7 @@ def planned(path: Path, *, seed: int) -> Plan:
 
 
 def _variant(given: Given, method: str, epsilon: Fraction, folder: Path) -> Variant:
-    own = method == given.method
-    plain = given.plain if own else _without_stages(given.plain)
-    path = _written(given.path, plain, method, folder, epsilon)
+    path = _written(given.path, given.plain, method, folder, epsilon)
     spec, refusal = given.spec, None
     try:
         spec = load_spec(path)

@@ -21,7 +21,7 @@ import numpy as np
 
 from dp_core.code_store import CodeStore
 from dp_core.comparison.cells import Result, write_result
-from dp_core.comparison.judging import Task, judge, noisy_numbers, resample, split
+from dp_core.comparison.judging import Task, judge, noisy_numbers, resample, split, untested
 from dp_core.comparison.variants import planned
 from dp_core.dataset import Dataset
 from dp_core.domain import Domain
@@ -53,7 +53,10 @@ def perform(job: Mapping[str, Any]) -> Result:
     except ReleaseError as error:
         return Result("refused", {}, error.message)
     task = Task(job["target"], tuple(job["nominal"])) if job["target"] else None
-    figures = judge(real, synthetic, task=task, test=test)
+    learn = None
+    if plan is None and not job["hold_out"]:
+        learn = resample(untested(real), rng=np.random.default_rng(job["seed"]))
+    figures = judge(real, synthetic, task=task, test=test, learn=learn)
     pairs = figures["tvd2"]
     if pairs is not None and numbers is not None:
         figures["cost"] = cost_normalised_error(pairs, numbers)

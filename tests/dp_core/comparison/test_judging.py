@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from dp_core.comparison.judging import Task, judge, noisy_numbers, resample, split
+from dp_core.comparison.judging import Task, judge, noisy_numbers, resample, split, untested
 from dp_core.dataset import Dataset
 from dp_core.domain import Domain
 from dp_core.marginals import Measurement, Records, SparseTable
@@ -34,6 +34,17 @@ def test_the_figures_of_a_small_case_are_those_by_hand():
     assert "svm" not in found
 
 
+def test_of_several_pairs_the_largest_cell_and_the_average_distance_count():
+    triple = Domain(("a", "b", "c"), (2, 2, 2))
+    real = data(triple, (0, 0, 0), (0, 1, 1), (1, 0, 0), (1, 1, 1))
+    made = data(triple, (0, 0, 0), (0, 0, 1), (1, 0, 0), (1, 1, 1))
+    found = judge(real, made)
+    # ab: one of four records moved; ac: none; bc: one moved; abc: one moved
+    assert found["tvd2"] == pytest.approx((0.25 + 0 + 0.25) / 3, rel=1e-12)
+    assert found["tvd3"] == pytest.approx(0.25, rel=1e-12)
+    assert found["cell"] == pytest.approx(0.25, rel=1e-12)
+
+
 def test_a_file_is_at_no_distance_from_itself_but_for_smoothing():
     found = judge(REAL, REAL)
     assert [found[name] for name in ("tvd1", "tvd2", "cell", "kl2", "ranges")] == [0] * 5
@@ -43,6 +54,16 @@ def test_a_file_without_records_is_judged_all_the_same():
     found = judge(REAL, Dataset(PAIR, REAL.codes[:, :0]), task=Task("a", ()), test=REAL)
     assert found["tvd2"] == 1.0
     assert "misclassified" not in found
+
+
+def test_classifiers_learn_from_the_synthetic_records_unless_told_otherwise():
+    rng = np.random.default_rng(1)
+    a = rng.integers(0, 2, 200)
+    right, wrong = (Dataset(PAIR, np.stack([a, b]).astype(np.uint16)) for b in (a, 1 - a))
+    task = Task("b", ())
+    assert judge(right, wrong, task=task, test=right)["svm"] == 0.0
+    assert judge(right, wrong, task=task, test=right)["misclassified"] == 1.0
+    assert judge(right, wrong, task=task, test=right, learn=right)["svm"] == 1.0
 
 
 def test_a_large_domain_has_no_joint_entropy():
@@ -71,6 +92,8 @@ def test_without_holding_out_methods_see_all_and_a_fifth_is_tested_on():
     seen, test = split(whole, 0)
     assert seen is whole
     assert test.rows == 20
+    # what real records teach is judged on others
+    assert sorted([*untested(whole).codes[0], *test.codes[0]]) == list(range(100))
 
 
 def test_a_resample_has_as_many_records_and_none_that_is_new():

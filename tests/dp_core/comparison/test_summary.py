@@ -72,6 +72,16 @@ def test_relative_error_is_between_bootstrap_and_independence():
     assert "relative" not in rows()[BOOTSTRAP].figures
 
 
+def test_the_baseline_is_independence_at_the_same_epsilon():
+    others = [
+        *RESULTS,
+        (cell("independent", 1, "5"), done(0.08)),
+        (cell("privsyn", 1, "5"), done(0.05)),
+    ]
+    found = [row.figures["relative"].mean for row in summarise(others) if row.epsilon == "5"]
+    assert found == pytest.approx([1.0, 0.5], rel=1e-12)
+
+
 def test_independence_at_another_epsilon_is_no_baseline():
     others = [(cell("privsyn", 1, "5"), done(0.03)), *RESULTS]
     found = [row for row in summarise(others) if row.epsilon == "5"]
