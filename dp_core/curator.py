@@ -16,11 +16,19 @@ from dp_core.accounting.currency import Currency, NoiseScale
 from dp_core.accounting.events import GaussianEvent, LaplaceEvent, NoisyMaxEvent
 from dp_core.accounting.sensitivity import count_l1, count_l2_squared
 from dp_core.canonical import digest
+from dp_core.dataset import Dataset
 from dp_core.domain import Clique, Domain
-from dp_core.ledger.session import Grant, Session, Step, sparse_asks
+from dp_core.ledger.session import (
+    Grant,
+    Session,
+    Step,
+    differing_draws,
+    drawn_asks,
+    sparse_asks,
+)
 from dp_core.marginals import Answers, Counter, Measurement, SparseTable
 from dp_core.names import batch_name, step_name, table_step
-from dp_core.noise import gaussian, laplace, noisy_max, stability
+from dp_core.noise import gaussian, laplace, noisy_max, perturbed_draws, stability
 from dp_core.privacy import Neighbours, Noise, Stage
 from dp_core.queries import Queries
 from dp_core.scores import QueryCounts, Statistic, sensitivities
@@ -146,7 +154,8 @@ class Curator:
             step: Name of the step, unique within its stage, replicate and round.
             queries: What to count.
             cost: Budget of all of them together.
-            replicate, round: As of `measure`.
+            replicate: As of `measure`.
+            round: As of `measure`.
 
         Privacy:
             One event of exactly `cost`, at the queries' own L1 and L2 sensitivities.
@@ -189,7 +198,8 @@ class Curator:
             capacity: Most cells that are kept: where more pass, those with the smallest noisy
                 counts are left out. Public, and fixed before the draw.
             least: Least noisy count that is kept, where it is to be larger than `delta` demands.
-            replicate, round: As of `measure`.
+            replicate: As of `measure`.
+            round: As of `measure`.
 
         Privacy:
             One event of exactly `cost` and at most `delta`; see `StabilityEvent`.
@@ -227,6 +237,52 @@ class Curator:
             grant=grant.number,
             round=round,
         )
+
+    def draw_records(
+        self,
+        stage: Stage,
+        step: str,
+        cliques: Sequence[Clique],
+        cost: Fraction,
+        *,
+        records: int,
+        sweeps: int = 1,
+        replicate: int = 0,
+    ) -> Dataset:
+        """Return records drawn column by column by counts to which virtual records are added.
+
+        Args:
+            stage: Stage that pays.
+            step: Name of the step, unique within its stage and replicate.
+            cliques: One for each column, in the domain's order: the column, then those it is drawn
+                given.
+            cost: Budget of all records together.
+            records: How many; public.
+            sweeps: How often each column of a record is drawn.
+            replicate: As of `measure`.
+
+        Privacy:
+            One event of at most `cost`; see `PerturbedDrawsEvent` and `differing_draws`.
+        """
+        asks = drawn_asks(cliques, records, sweeps)
+        planned = Step(
+            stage=stage,
+            name=step_name(step, replicate, 0),
+            cost=cost,
+            event=self.currency.draws_event(cost, differing_draws(asks, self.neighbours)),
+            shape=(records, len(cliques)),
+            asks=asks,
+        )
+        others = [self._domain.axes(clique[1:]) for clique in cliques]
+
+        def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
+            counts = self._counter.count(cliques)
+            tables = [counts[clique].counts for clique in cliques]
+            return [perturbed_draws.draw(tables, others, sweeps, grants[0])]
+
+        batch = f"{batch_name(stage, replicate, 0)}-{step}"
+        ((_, drawn),) = self._session.perform(batch, [planned], draw)
+        return Dataset(self._domain, np.ascontiguousarray(drawn.T.astype(np.uint16)))
 
     def perturb(
         self, stage: Stage, step: str, statistic: Statistic, cost: Fraction, *, replicate: int = 0

@@ -154,6 +154,8 @@ def _what(plan: Plan, stage: str) -> str:
         return f"combinations that enough records share{times}"
     if "answers" in gives:
         return f"single numbers that the selection asks for{times}"
+    if "records" in gives:
+        return f"records that the method makes itself{times}"
     return f"tables that the selection chooses{times}"
 
 

@@ -26,7 +26,13 @@ from dp_core.accounting.curves import (
     zcdp_epsilon,
     zcdp_limit,
 )
-from dp_core.accounting.events import Event, GaussianEvent, LaplaceEvent, StabilityEvent
+from dp_core.accounting.events import (
+    Event,
+    GaussianEvent,
+    LaplaceEvent,
+    PerturbedDrawsEvent,
+    StabilityEvent,
+)
 from dp_core.accounting.thresholds import threshold_for
 from dp_core.privacy import Noise
 
@@ -40,6 +46,9 @@ THEOREMS = {
         " Gaussian curve (Balle & Wang 2018), and smoothing of the discrete noise"
     ),
 }
+
+VIRTUAL_PARTS = 1024
+"""Virtual records are counted in this part of one."""
 
 OWN_DELTA = (
     "; the probabilities with which thresholds fail are summed beside it (Dwork et al. 2006)"
@@ -150,6 +159,28 @@ class Currency:
         if threshold is not None and threshold < least:
             raise ValueError(f"A threshold of {threshold} is too low; it must be at least {least}.")
         return StabilityEvent(scale, l1, threshold or least)
+
+    def draws_event(self, cost: Fraction, draws: int) -> PerturbedDrawsEvent:
+        """Return the draws by counts and virtual records that `cost` buys; never more than that.
+
+        Args:
+            cost: Part of `limit`, positive.
+            draws: Most draws that two neighbours make differently.
+
+        Raises:
+            ValueError: if the currency has no cost for it.
+        """
+        if cost <= 0:
+            raise ValueError(f"A cost is positive, got {cost}.")
+        if self.kind == "gaussian":
+            raise ValueError("Draws do not add up on the Gaussian curve; use pure or zcdp.")
+        each = float(cost / draws)
+        each = each if self.kind == "pure" else math.sqrt(2 * each)
+        # Floating point only guesses; the event's own cost decides.
+        parts = max(1, math.ceil(VIRTUAL_PARTS / math.expm1(each)))
+        while self.cost(event := PerturbedDrawsEvent(Fraction(parts, VIRTUAL_PARTS), draws)) > cost:
+            parts += max(1, parts >> 40)
+        return event
 
     def noise(self, cost: Fraction, *, l1: int, l2_squared: int) -> NoiseScale:
         """Return the same noise as kind and scale."""

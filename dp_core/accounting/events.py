@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
-from dp_core.accounting.thresholds import survival
+from dp_core.accounting.thresholds import log_one_plus_inverse, survival
 from dp_core.exact import exact_fraction
 
 
@@ -206,6 +206,54 @@ class StabilityEvent:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class PerturbedDrawsEvent:
+    """Draws of single codes, each by counts of records to which virtual records were added.
+
+    A draw takes a table of one column given a combination g of others' codes, and returns code i
+    with probability (n_gi + a) / (N_g + C a): C codes, N_g the sum of n_gi, a = `scale` (Park &
+    Ghosh 2013). Which combination is looked at depends on what was drawn before.
+
+    Attributes:
+        scale: Virtual records added to each code, exact.
+        draws: Most draws from a combination that one of two neighbours' differing records is in,
+            whatever is drawn.
+
+    Privacy:
+        One row more or less in (g, i) changes only draws from g. It multiplies the probability of i
+        by (n + 1 + a)/(n + a) (N + C a)/(N + 1 + C a), between 1 and 1 + 1/a, and that of another
+        code by (N + C a)/(N + 1 + C a), between 1/(1 + 1/a) and 1. A row that is replaced within g
+        leaves N_g and multiplies two probabilities by at most 1 + 1/a, or by its inverse; otherwise
+        one combination loses a row and another gains one, and a draw looks at one of them. So each
+        draw that the two files make differently multiplies the probability of everything drawn by
+        at most 1 + 1/a. Along any sequence of draws there are at most `draws` such, and the others
+        are the same on both files: the whole is draws log(1 + 1/a)-private.
+    """
+
+    scale: Fraction
+    draws: int
+
+    def __post_init__(self) -> None:
+        _positive(self.scale, self.draws)
+
+    def epsilon(self) -> Fraction:
+        """Number of draws times log(1 + 1/scale), rounded up."""
+        return self.draws * log_one_plus_inverse(self.scale)
+
+    def rho(self) -> Fraction:
+        """Half of the square of each draw's epsilon (Bun & Steinke 2016, Proposition 1.4).
+
+        Draws that the files make alike cost nothing, and of the others there are at most `draws`.
+        """
+        return self.draws * log_one_plus_inverse(self.scale) ** 2 / 2
+
+    def own_delta(self) -> Fraction:
+        return Fraction(0)
+
+    def to_json(self) -> dict[str, object]:
+        return {"mechanism": "perturbed-draws", "scale": str(self.scale), "draws": self.draws}
+
+
 def event_from_json(values: Mapping[str, object]) -> Event:
     """Return the event that `to_json` wrote.
 
@@ -225,6 +273,8 @@ def event_from_json(values: Mapping[str, object]) -> Event:
             case "stability-histogram":
                 l1, threshold = _whole(values["l1_sensitivity"]), _whole(values["threshold"])
                 event = StabilityEvent(scale, l1, threshold)
+            case "perturbed-draws":
+                event = PerturbedDrawsEvent(scale, _whole(values["draws"]))
             case other:
                 raise ValueError(f"Unknown mechanism {other!r}.")
     except (KeyError, ZeroDivisionError, TypeError) as error:

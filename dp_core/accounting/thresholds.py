@@ -79,6 +79,22 @@ def threshold_for(scale: Fraction, delta: Fraction) -> int:
     return found
 
 
+def log_one_plus_inverse(value: Fraction) -> Fraction:
+    """Return log(1 + 1/value), rounded up to 20 digits.
+
+    >>> float(log_one_plus_inverse(Fraction(1)))
+    0.6931471805599453
+    """
+    # A logarithm near 1 loses as many digits as its argument agrees with 1; 60 leave enough.
+    if not Fraction(1, 10**20) <= value <= 10**20:
+        raise ValueError(f"The logarithm is known for values from 1e-20 to 1e20, not {value}.")
+    ratio = _PRECISE.divide(Decimal(value.denominator), Decimal(value.numerator))
+    found = _PRECISE.multiply(
+        _PRECISE.ln(_PRECISE.add(Decimal(1), ratio)), Decimal("1.0" + 17 * "0" + "1")
+    )
+    return Fraction(found.normalize(Context(_DIGITS, ROUND_CEILING, MIN_EMIN, MAX_EMAX)))
+
+
 def continuous_threshold(scale: float, delta: float, form: Form) -> float:
     """Return the threshold of continuous Laplace noise, records.
 

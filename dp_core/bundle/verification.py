@@ -23,6 +23,7 @@ from dp_core.accounting.events import (
     GaussianEvent,
     LaplaceEvent,
     NoisyMaxEvent,
+    PerturbedDrawsEvent,
     StabilityEvent,
 )
 from dp_core.accounting.sensitivity import count_l1, count_l2_squared
@@ -44,12 +45,18 @@ from dp_core.errors import BadInput
 from dp_core.exact import exact_fraction
 from dp_core.ledger.entries import signed_message
 from dp_core.ledger.receipts import first_bad_link, result_hash
-from dp_core.ledger.session import SPARSE_TABLE, TABLE, sparse_asks
+from dp_core.ledger.session import (
+    DRAWN_RECORDS,
+    SPARSE_TABLE,
+    TABLE,
+    differing_draws,
+    sparse_asks,
+)
 from dp_core.ledger.signing import fingerprint, is_signed
 from dp_core.marginals import Answers, SparseTable
 from dp_core.names import table_step
 from dp_core.plan import fixed_beforehand
-from dp_core.privacy import TABLE_STAGES, Neighbours
+from dp_core.privacy import TABLE_STAGES
 from dp_core.scores import QueryCounts, required
 from dp_core.sparse_counting import sparse_result
 
@@ -425,6 +432,9 @@ def _sensitive_enough(charge: Charge, claims: Claims) -> bool | None:
         sparse = charge.asks["name"] == SPARSE_TABLE
         if charge.asks == TABLE or sparse:
             change, l1, l2_squared = 1, count_l1(neighbours), count_l2_squared(neighbours)
+        elif charge.asks["name"] == DRAWN_RECORDS:
+            draws = differing_draws(charge.asks, neighbours)
+            change, l1, l2_squared = draws, draws, draws
         else:
             change, l1, l2_squared = required(charge.asks, neighbours)
     except GARBAGE:
@@ -436,6 +446,9 @@ def _sensitive_enough(charge: Charge, claims: Claims) -> bool | None:
             return stated >= l2_squared
         case NoisyMaxEvent(sensitivity=stated):
             return stated >= change
+        case PerturbedDrawsEvent(draws=stated):
+            # privacy: what is proven of draws holds where each is one column given others.
+            return charge.asks["name"] == DRAWN_RECORDS and stated >= l1
         case StabilityEvent(l1_sensitivity=stated):
             # privacy: what is proven of a threshold holds for counts of records alone.
             return stated >= l1 and sparse
@@ -477,7 +490,10 @@ def _paid(measured: Sequence[Measured], claims: Claims) -> str | tuple[str, ...]
     unseen = [
         charge.number
         for charge in claims.charges
-        if charge.stage in TABLE_STAGES and charge.number not in used
+        if charge.stage in TABLE_STAGES
+        and charge.number not in used
+        # Records that were drawn are no table; the synthetic sets are made of them.
+        and not isinstance(charge.event, PerturbedDrawsEvent)
     ]
     if unseen:
         wrong.append(f"Receipt {unseen[0]} paid for a table that is not in {MARGINALS}.")

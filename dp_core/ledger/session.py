@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,43 @@ SPARSE_TABLE = "sparse-table"
 def sparse_asks(columns: Sequence[str], capacity: int) -> dict[str, object]:
     """Return what the step of a table with a threshold asks: counts of its observed cells."""
     return {"name": SPARSE_TABLE, "columns": list(columns), "capacity": capacity}
+
+
+DRAWN_RECORDS = "drawn-records"
+"""Name of what the step of records that are drawn column by column asks."""
+
+
+def drawn_asks(cliques: Sequence[Sequence[str]], records: int, sweeps: int) -> dict[str, object]:
+    """Return what the step of drawn records asks.
+
+    Args:
+        cliques: For each column its table: the column, then those that it is drawn given.
+        records: Number of records.
+        sweeps: How often each column of a record is drawn.
+    """
+    tables = [list(clique) for clique in cliques]
+    return {"name": DRAWN_RECORDS, "tables": tables, "records": records, "sweeps": sweeps}
+
+
+def differing_draws(asks: Mapping[str, Any], neighbours: Neighbours) -> int:
+    """Return how many of the draws of records two neighbouring files make differently at most.
+
+    Args:
+        asks: What `drawn_asks` returned, or what somebody says it did.
+        neighbours: The relation.
+
+    Raises:
+        ValueError: or another error of its kind, if it is no such thing.
+
+    Privacy:
+        Within one record a column is drawn from each combination of the others once at most by the
+        counts; from then on evenly, the same on all files. One row more or less is in one
+        combination of each column's table, a replaced row and the new one are in two.
+    """
+    records, sweeps, columns = asks["records"], asks["sweeps"], len(asks["tables"])
+    if any(type(number) is not int or number < 1 for number in (records, sweeps, columns)):
+        raise ValueError("Drawn records are whole numbers of records and sweeps.")
+    return int(records * columns * min(sweeps, 1 if neighbours == "add-remove" else 2))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
 from dp_core.marginals import Released, ReleasedKind
-from dp_core.scores import MutualInformation, RScore, Statistic
 from dp_core.selection.base import AdaptiveSelector, Selection
+from dp_core.selection.feature_choice import Score, check_given, chosen_features, given_features
 from dp_core.selection.known_rows import number_of_rows
 from dp_core.selection.thresholds import Threshold, delta_of, threshold_table
 from dp_core.structural_zeros import StructuralZeros
 
 if TYPE_CHECKING:
     from dp_core.curator import Curator
-
-_GRID = 1 << 20  # mutual information is rounded to this part of a bit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +43,7 @@ class Sbhg(AdaptiveSelector):
     """
 
     features: int = 1
-    score: Literal["auto", "mi", "r"] = "auto"
+    score: Score = "auto"
     given: tuple[tuple[str, ...], ...] = ()
     threshold: Threshold = "least"
     capacity: int | None = None
@@ -58,11 +57,7 @@ class Sbhg(AdaptiveSelector):
             raise ValueError(f"features is a number of columns from 1, not {self.features}.")
         if self.capacity is not None and self.capacity < 1:
             raise ValueError(f"capacity is a number of cells from 1, not {self.capacity}.")
-        first = [clique[0] for clique in self.given]
-        if len(set(first)) != len(first):
-            raise ValueError("given has two lists that begin with the same column.")
-        if any(len(set(clique)) != len(clique) for clique in self.given):
-            raise ValueError("given names a column twice in one list.")
+        check_given(self.given)
 
     @property
     def gives(self) -> frozenset[ReleasedKind]:
@@ -82,9 +77,7 @@ class Sbhg(AdaptiveSelector):
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
         if not self.adaptive:
             return ()
-        names = domain.columns
-        pairs = ((one, two) for place, one in enumerate(names) for two in names[place + 1 :])
-        return ((), *pairs)
+        return ((), *itertools.combinations(domain.columns, 2))
 
     def select(
         self,
@@ -100,10 +93,17 @@ class Sbhg(AdaptiveSelector):
     ) -> Selection:
         rows = number_of_rows(curator, domain, known)
         if self.adaptive:
-            beside = self._chosen(curator, domain, cost, round(rows), replicate)
+            beside = chosen_features(
+                curator,
+                domain,
+                cost,
+                features=self.features,
+                score=self.score,
+                rows=round(rows),
+                replicate=replicate,
+            )
         else:
-            listed = {clique[0]: clique[1:] for clique in self.given}
-            beside = {name: listed.get(name, ()) for name in domain.columns}
+            beside = given_features(self.given, domain)
         # privacy: p tables, each of them a p-th of the budget and of the delta set aside.
         share = Fraction(1, len(domain))
         delta = delta_of(curator, measure_cost, replicate) * share
@@ -126,39 +126,6 @@ class Sbhg(AdaptiveSelector):
             "kept_cells": [len(table.values) for table in measured],
         }
         return Selection(note=note, measured=measured)
-
-    def _chosen(
-        self, curator: Curator, domain: Domain, cost: Fraction, rows: int, replicate: int
-    ) -> Mapping[str, Clique]:
-        """Return the columns to hold besides each, by choices that cost the whole budget."""
-        times = min(self.features, len(domain) - 1)
-        each = cost / (len(domain) * times)
-        found: dict[str, Clique] = {}
-        for place, name in enumerate(domain.columns):
-            beside: Clique = ()
-            for number in range(1, times + 1):
-                left = [other for other in domain.columns if other != name and other not in beside]
-                # privacy: p times R choices, each of them a part 1/(p R) of the budget.
-                best = curator.choose(
-                    "select",
-                    f"column-{place + 1}-{number}",
-                    self._statistic(curator, domain, name, left, rows),
-                    each,
-                    replicate=replicate,
-                )
-                beside = (*beside, left[best])
-            found[name] = beside
-        return found
-
-    def _statistic(
-        self, curator: Curator, domain: Domain, name: str, others: Sequence[str], rows: int
-    ) -> Statistic:
-        candidates = tuple((name, (other,)) for other in others)
-        public = curator.neighbours == "replace-one"
-        if self.score == "r" or (self.score == "auto" and not public):
-            return RScore(candidates)
-        binary = domain.size((name,)) <= 2 or all(domain.size((other,)) <= 2 for other in others)
-        return MutualInformation(candidates, rows=rows, grid=_GRID, binary=binary)
 
 
 METHOD = Sbhg

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dp_core.accounting.events import StabilityEvent
+from dp_core.accounting.events import PerturbedDrawsEvent, StabilityEvent
 from dp_core.bundle.verification import verify
-from dp_core.ledger.session import TABLE, sparse_asks
+from dp_core.ledger.session import TABLE, drawn_asks, sparse_asks
 from tests.dp_core.bundle.test_verification import failed, relink, reseal, statement_of
 
 EVENT = StabilityEvent(Fraction(1000), 1, 20_000)
@@ -75,3 +75,19 @@ def test_a_threshold_of_the_other_relation_shows(broken):
     """Two counts move where a record is replaced."""
     found = with_threshold(broken, own_delta=EVENT.own_delta(), neighbours="replace-one")
     assert "Receipt 2 assumes a smaller effect" in found["charges"]
+
+
+@pytest.mark.parametrize(("draws", "sentence"), [(5999, "smaller effect"), (6000, "")])
+def test_records_charged_for_fewer_draws_than_there_are_show(broken, draws, sentence):
+    """A thousand records of three columns, twenty sweeps; a replaced row is in two combinations."""
+    asks = drawn_asks([["sex"], ["age", "sex"], ["born", "age"]], 1000, 20)
+    event = PerturbedDrawsEvent(Fraction(10**9), draws)
+    found = with_threshold(broken, event=event, asks=asks, neighbours="replace-one")
+    assert ("Receipt 2 assumes a smaller effect" in found.get("charges", "")) == bool(sentence)
+
+
+@pytest.mark.parametrize("asks", [TABLE, {"name": "drawn-records", "tables": [], "records": 1}])
+def test_draws_of_anything_else_show(broken, asks):
+    event = PerturbedDrawsEvent(Fraction(10**9), 10**6)
+    found = with_threshold(broken, event=event, asks=dict(asks))["charges"]
+    assert "smaller effect" in found or "whose sensitivity" in found
