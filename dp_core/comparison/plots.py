@@ -69,6 +69,8 @@ def draw_plots(rows: Sequence[Row], declaration: Declaration, folder: Path) -> t
 
 
 def _draw(axes: Any, rows: Sequence[Row], methods: Sequence[str], name: str) -> None:
+    from matplotlib.ticker import LogLocator
+
     figure = FIGURE[name]
     for place, method in enumerate(methods):
         points = _points([row for row in rows if row.label == method], name)
@@ -100,7 +102,9 @@ def _draw(axes: Any, rows: Sequence[Row], methods: Sequence[str], name: str) -> 
     axes.margins(x=0.08)
     values = [row.figures[name].mean for row in rows if name in row.figures]
     if name not in _LINEAR and min(values) > 0 and max(values) > _WIDE * min(values):
-        axes.set_yscale("log")
+        axes.set_yscale("log", subs=())
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter("{x:g}")
     elif not figure.higher and min(values) >= 0:
         axes.set_ylim(bottom=0)
     axes.set_xlabel("epsilon")
