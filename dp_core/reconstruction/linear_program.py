@@ -25,7 +25,7 @@ from dp_core.reconstruction.dense_answers import (
 from dp_core.reconstruction.joint_model import DenseModel
 from dp_core.structural_zeros import StructuralZeros
 
-_MOST_ENTRIES = 2**24
+_MOST_ENTRIES = 2**21  # 300 answers about 4,096 cells take ten seconds; more take minutes
 _NEARLY = 1e-9  # least standard deviation of an answer, as a part of all records
 
 

@@ -10,7 +10,7 @@ epsilon_0-private, for n|d| itself moves by one. Here a choice costs what it is 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -19,6 +19,7 @@ import numpy as np
 
 from dp_core.domain import Clique, Domain
 from dp_core.marginals import Released, ReleasedKind
+from dp_core.privacy import Neighbours, Stage
 from dp_core.queries import Cells, Parities
 from dp_core.reconstruction.dense_answers import (
     MOST_CELLS,
@@ -28,7 +29,7 @@ from dp_core.reconstruction.dense_answers import (
 )
 from dp_core.reconstruction.weighting import Follower, Weighting
 from dp_core.selection.base import AdaptiveSelector, Selection
-from dp_core.selection.known_rows import number_of_rows
+from dp_core.selection.known_rows import number_of_rows, require_rows
 from dp_core.selection.query_sets import (
     cells,
     check_binary,
@@ -55,7 +56,8 @@ class Mwem(Weighting, AdaptiveSelector):
         orders: Numbers of columns of the tables or parities.
         picks: How many queries are asked, each with an equal part of the budget; `adaptive`: as
             long as what is picked stands out of its noise, then with twice the epsilon.
-        first: Of `adaptive`: part of the budget of the first pick.
+        first: Of `adaptive`: part of the budget of the first pick; `auto`: one of half as many as
+            there are queries, from 1/10 to 1/64.
         histogram: Part of the measuring budget for a noisy table of all columns to start from.
     """
 
@@ -65,7 +67,7 @@ class Mwem(Weighting, AdaptiveSelector):
     queries: Literal["auto", "cells", "parities"] = "auto"
     orders: tuple[int, ...] = (1, 2)
     picks: int | Literal["adaptive"] = "adaptive"
-    first: Fraction = Fraction(1, 64)
+    first: Fraction | Literal["auto"] = "auto"
     histogram: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
@@ -74,7 +76,7 @@ class Mwem(Weighting, AdaptiveSelector):
             raise ValueError(f"orders are whole numbers from 1, not {list(self.orders)}.")
         if self.picks != "adaptive" and self.picks < 1:
             raise ValueError(f"picks is at least 1, not {self.picks}.")
-        if not 0 < self.first <= 1:
+        if self.first != "auto" and not 0 < self.first <= 1:
             raise ValueError(f"first is a part of the budget, not {self.first}.")
         if not 0 <= self.histogram < 1:
             raise ValueError(f"histogram is a part of the budget below 1, not {self.histogram}.")
@@ -94,6 +96,9 @@ class Mwem(Weighting, AdaptiveSelector):
         asked = self._candidates(domain).cliques
         more = (domain.columns,) if self.histogram and domain.columns not in asked else ()
         return (*(() if () in asked else ((),)), *asked, *more)
+
+    def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
+        require_rows(neighbours, measured)
 
     def select(
         self,
@@ -121,7 +126,14 @@ class Mwem(Weighting, AdaptiveSelector):
             measured += curator.measure("measure", [domain.columns], [start], replicate=replicate)
             follower.add(measured)
         picked: list[int] = []
-        schedule = _Schedule(self.picks, self.first, pure=curator.currency.kind == "pure")
+        part = Fraction(1, min(max(candidates.length // 2, 10), 64))
+        if self.picks != "adaptive":
+            part = Fraction(1, self.picks)
+        elif self.first != "auto":
+            part = self.first
+        # Twice the epsilon costs four times as much under zCDP.
+        growth = 2 if curator.currency.kind == "pure" else 4
+        schedule = _Schedule(part, growth if self.picks == "adaptive" else 1)
         for part in schedule:
             expected = rows * asked.ask(follower.joint)
             answers = np.rint(np.clip(_GRID * expected, -_LARGEST, _LARGEST)).astype(np.int64)
@@ -164,11 +176,8 @@ class Mwem(Weighting, AdaptiveSelector):
 class _Schedule:
     """Parts of the budget, round by round; they sum to exactly 1."""
 
-    def __init__(self, picks: int | Literal["adaptive"], first: Fraction, *, pure: bool) -> None:
-        self._picks = picks
-        self._part = first if picks == "adaptive" else Fraction(1, picks)
-        # Twice the epsilon; under zCDP that costs four times as much.
-        self._growth = 2 if pure else 4
+    def __init__(self, part: Fraction, growth: int) -> None:
+        self._part, self._growth = part, growth
         self._left = Fraction(1)
 
     def __iter__(self) -> Iterator[Fraction]:
@@ -180,7 +189,7 @@ class _Schedule:
 
     def saw(self, signal: float, noise: float) -> None:
         """Take note of how far the last answer was from what was expected."""
-        if self._picks == "adaptive" and signal < noise:
+        if signal < noise:
             self._part *= self._growth
 
 

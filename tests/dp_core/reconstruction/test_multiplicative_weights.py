@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks.papers.contingency_tables import contingency_table
+from dp_core.domain import Domain
+from dp_core.errors import BadInput
+from dp_core.marginals import Answers, Measurement
+from dp_core.metrics.relative_entropy import relative_entropy
+from dp_core.queries import Cells, Parities
+from dp_core.reconstruction.multiplicative_weights import MultiplicativeWeights
+from dp_core.selection.query_sets import cells, parities
+from dp_core.structural_zeros import Rule, StructuralZeros
+
+NONE = StructuralZeros()
+TABLE_C = np.array([10, 20, 30, 5, 8, 12, 6, 9]).reshape(2, 2, 2)
+DOMAIN_C = Domain(("a", "b", "c"), (2, 2, 2))
+
+
+def domain_of(table):
+    return Domain(tuple(f"x{axis}" for axis in range(table.ndim)), table.shape)
+
+
+def exact(domain, table, queries):
+    """Return the true counts."""
+    found = {}
+    for clique in queries.cliques:
+        axes = domain.axes(clique)
+        summed = table.sum(axis=tuple(axis for axis in range(table.ndim) if axis not in axes))
+        found[clique] = summed.transpose(np.argsort(np.argsort(axes)))
+    return queries.count(found)
+
+
+def answers(domain, table, queries, *, scale=1e-3, noise="laplace", round=0, error=0):
+    values = exact(domain, table, queries) + error
+    return Answers(queries, values, noise, scale, "measure", 0, 1, round)
+
+
+def fit(domain, released, *, rows, zeros=NONE, **options):
+    method = MultiplicativeWeights(**options)
+    return method.fit(domain, released, rows=rows, zeros=zeros, rng=np.random.default_rng(0))
+
+
+# From the published tables, computed without this package (iterative proportional fitting).
+UNIFORM = {"czech": 0.5504454691, "mildew": 1.5463637909, "rochdale": 1.7538759423}
+TWO_WAY = {"czech": 0.0128601246, "mildew": 0.1051699993, "rochdale": 0.1086902368}
+
+
+@pytest.mark.parametrize("kind", [parities, cells])
+@pytest.mark.parametrize("name", TWO_WAY)
+def test_exact_answers_of_order_two_give_the_two_way_fit(name, kind):
+    table = contingency_table(name)
+    domain, rows = domain_of(table), int(table.sum())
+    assert relative_entropy(table, np.ones(table.shape)) == pytest.approx(UNIFORM[name], abs=1e-9)
+    model = fit(domain, [answers(domain, table, kind(domain, (1, 2)))], rows=rows)
+    found = relative_entropy(table, model.project(domain.columns))
+    assert found == pytest.approx(TWO_WAY[name], abs=2e-5)
+
+
+def test_tables_and_parities_say_the_same():
+    queries = parities(DOMAIN_C, (1, 2))
+    pairs = [("a", "b"), ("c", "a"), ("b", "c")]
+    tables = [
+        Measurement(
+            DOMAIN_C.project(pair),
+            exact(DOMAIN_C, TABLE_C, cells(DOMAIN_C.project(pair), (2,))).reshape(2, 2),
+            "gaussian",
+            1e-3,
+            "measure",
+            0,
+            1,
+        )
+        for pair in pairs
+    ]
+    one = fit(DOMAIN_C, tables, rows=100).project(("a", "b", "c"))
+    two = fit(DOMAIN_C, [answers(DOMAIN_C, TABLE_C, queries)], rows=100).project(("a", "b", "c"))
+    np.testing.assert_allclose(one, two, atol=1e-3)
+    np.testing.assert_allclose(one.sum(axis=1), TABLE_C.sum(axis=1), atol=1e-3)
+
+
+def test_answers_to_one_question_are_averaged_by_their_precision():
+    column = Parities((("a",),))
+    first = answers(DOMAIN_C, TABLE_C, column, scale=1.0, error=5)
+    second = answers(DOMAIN_C, TABLE_C, Cells((("a",),), ((0,),)), scale=2.0, error=-15)
+    # The even parity of one column is its cell 0, asked in other words: 4/5 of 5, 1/5 of -15.
+    model = fit(DOMAIN_C, [first, second], rows=100, prior=1e-6)
+    assert model.project(("a",))[0] == pytest.approx(65 + 1, abs=1e-3)
+    twice = fit(DOMAIN_C, [first, first], rows=100, prior=1e-6)
+    assert twice.project(("a",))[0] == pytest.approx(70, abs=1e-3)
+
+
+def test_the_prior_holds_back_what_is_within_the_noise():
+    error = [0, 30, 0]
+    noisy = answers(DOMAIN_C, TABLE_C, parities(DOMAIN_C, (1,)), scale=30.0, error=error)
+    away = []
+    for prior in (1, 10, 100):
+        even = fit(DOMAIN_C, [noisy], rows=100, prior=prior).project(("b",))
+        away.append(even[0] - 50)
+    assert away[0] > 2 * away[1] > 4 * away[2] > 0
+
+
+def test_an_answer_that_no_table_has_leaves_every_cell_some_mass():
+    impossible = answers(DOMAIN_C, TABLE_C, parities(DOMAIN_C, (1,)), scale=20.0, error=90)
+    model = fit(DOMAIN_C, [impossible], rows=100)
+    assert model.project(("a", "b", "c")).min() > 0.01
+
+
+def test_the_number_of_records_is_among_the_answers_or_asked_for():
+    queries = Parities(((), ("a",), ("b",)))
+    assert fit(DOMAIN_C, [answers(DOMAIN_C, TABLE_C, queries)], rows=None).rows == 100
+    with pytest.raises(BadInput, match="stage `total`"):
+        fit(DOMAIN_C, [answers(DOMAIN_C, TABLE_C, parities(DOMAIN_C, (1,)))], rows=None)
+
+
+def test_one_step_is_the_papers_update():
+    asked = Parities((("b", "c"),))
+    model = fit(
+        DOMAIN_C, [answers(DOMAIN_C, TABLE_C, asked)], rows=100, updates="steps", replays=0, slack=0
+    )
+    joint = model.project(("a", "b", "c")) / 100
+    # 32 of 100 are even, the even table says 50: d = -0.18.
+    growth = np.exp(-0.18 * np.array([[1, 0], [0, 1]]))
+    expected = np.broadcast_to(growth / growth.sum() / 2, (2, 2, 2))
+    np.testing.assert_allclose(joint, expected, rtol=1e-12)
+    assert relative_entropy(TABLE_C, joint) == pytest.approx(0.1459518755, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "released",
+    [
+        Parities((("a",),)),
+        Cells((("a",),), ((0,),)),
+        Cells((("a",), ("a",)), ((0,), (1,))),
+    ],
+)
+def test_the_three_kinds_of_steps_agree_where_they_ask_the_same(released):
+    options = {"updates": "steps", "replays": 300, "slack": 0.0}
+    model = fit(DOMAIN_C, [answers(DOMAIN_C, TABLE_C, released)], rows=100, **options)
+    np.testing.assert_allclose(model.project(("a",)), [65, 35], atol=1e-6)
+    np.testing.assert_allclose(model.project(("b",)), [50, 50], atol=1e-6)
+
+
+def test_many_replays_end_where_the_limit_is():
+    noisy = answers(DOMAIN_C, TABLE_C, parities(DOMAIN_C, (1, 2)))
+    limit = fit(DOMAIN_C, [noisy], rows=100).project(("a", "b", "c"))
+    steps = fit(DOMAIN_C, [noisy], rows=100, updates="steps", replays=2000, slack=0.0)
+    np.testing.assert_allclose(steps.project(("a", "b", "c")), limit, atol=2e-3)
+
+
+def test_half_of_eta_is_half_a_step():
+    asked = [answers(DOMAIN_C, TABLE_C, Parities((("a",),)))]
+    odds = [
+        np.log(np.divide(*fit(DOMAIN_C, asked, rows=100, **options).project(("a",))))
+        for options in (
+            {"updates": "steps", "replays": 0, "slack": 0.0, "eta": eta} for eta in (0.5, 1.0)
+        )
+    ]
+    assert odds == pytest.approx([0.075, 0.15], rel=1e-9)
+
+
+def test_slack_leaves_deviations_within_the_noise_alone():
+    options = {"updates": "steps", "replays": 500}
+    noisy = [answers(DOMAIN_C, TABLE_C, Parities((("a",),)), scale=4.0)]
+    reach = 4.0 * 2**0.5
+    found = [
+        fit(DOMAIN_C, noisy, rows=100, slack=slack, **options).project(("a",))[0]
+        for slack in (0.0, 1.0, 2.0, 3.0)
+    ]
+    assert found == pytest.approx([65, 65 - reach, 65 - 2 * reach, 50], abs=1e-3)
+
+
+def test_slack_keeps_replays_from_following_noise():
+    # Mildew at epsilon 1: 41 parities of up to three columns, each moved by 26 records.
+    table, rng = contingency_table("mildew"), np.random.default_rng(2)
+    domain = domain_of(table)
+    queries = parities(domain, (1, 2, 3))
+    found = {0.0: [], 1.0: []}
+    for _ in range(10):
+        error = np.rint(rng.laplace(0, 26, queries.length)).astype(np.int64)
+        noisy = answers(domain, table, queries, scale=26.0, error=error)
+        for slack, entropies in found.items():
+            model = fit(domain, [noisy], rows=70, updates="steps", replays=20, slack=slack)
+            entropies.append(relative_entropy(table, model.project(domain.columns)))
+    assert np.mean(found[0.0]) > 10
+    assert np.mean(found[0.0]) > 2 * np.mean(found[1.0])
+
+
+def test_the_average_is_of_the_tables_after_each_answer():
+    first = answers(DOMAIN_C, TABLE_C, Parities((("a",),)), round=1)
+    second = answers(DOMAIN_C, TABLE_C, Parities((("b",),)), round=2)
+    options = {"updates": "steps", "replays": 0, "slack": 0.0}
+    last = [
+        fit(DOMAIN_C, released, rows=100, **options).project(("a", "b"))
+        for released in ([first], [second, first])
+    ]
+    average = fit(DOMAIN_C, [second, first], rows=100, iterate="average", **options)
+    # They are followed in the order of their rounds.
+    np.testing.assert_allclose(average.project(("a", "b")), np.mean(last, axis=0), rtol=1e-12)
+
+
+def test_a_noisy_joint_table_is_the_start_with_what_stands_out():
+    values = np.array([400, 3, -2, 1, 2, -3, 500, 0]).reshape(2, 2, 2)
+    noisy = Measurement(DOMAIN_C, values, "laplace", 2.0, "measure", 0, 1)
+    options = {"updates": "steps", "replays": 0, "eta": 1e-9}
+    joint = fit(DOMAIN_C, [noisy], rows=1000, **options).project(("a", "b", "c"))
+    assert joint[0, 0, 0] == pytest.approx(400)
+    assert joint[1, 1, 0] == pytest.approx(500)
+    np.testing.assert_allclose(np.delete(joint.ravel(), [0, 6]), 100 / 6)
+    nothing = Measurement(DOMAIN_C, values % 4, "laplace", 2.0, "measure", 0, 1)
+    even = fit(DOMAIN_C, [nothing], rows=1000, **options).project(("a", "b", "c"))
+    np.testing.assert_allclose(even, 125)
+
+
+@pytest.mark.parametrize("updates", ["limit", "steps"])
+def test_impossible_cells_stay_empty(updates):
+    zeros = StructuralZeros((Rule(("a", "b"), ((0,), (0,)), "not both"),))
+    released = [
+        answers(DOMAIN_C, TABLE_C, parities(DOMAIN_C, (1, 2))),
+        answers(DOMAIN_C, TABLE_C, cells(DOMAIN_C, (2,))),
+    ]
+    model = fit(DOMAIN_C, released, rows=100, zeros=zeros, updates=updates)
+    assert model.project(("a", "b"))[0, 0] == 0
+    assert model.project(("a", "b")).sum() == pytest.approx(100)
+
+
+def test_a_table_that_is_too_large_is_refused_with_what_fits():
+    large = Domain(tuple(f"x{axis}" for axis in range(30)), (2,) * 30)
+    with pytest.raises(BadInput, match="method: privsyn"):
+        MultiplicativeWeights().check(large)
+    MultiplicativeWeights(max_cells=2**30).check(large)
+
+
+@pytest.mark.parametrize("wrong", [{"prior": 0.0}, {"eta": 0.0}, {"replays": -1}, {"slack": -1.0}])
+def test_options_that_mean_nothing_are_refused(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        MultiplicativeWeights(**wrong)
