@@ -214,7 +214,7 @@ class Curator:
             cost=cost,
             event=event,
             shape=(capacity, len(words(domain.sizes)) + 1),
-            asks=sparse_asks(clique, capacity),
+            asks=sparse_asks(domain, capacity),
         )
 
         def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
@@ -342,7 +342,9 @@ class Curator:
                 cost=cost,
                 event=choice_event(self.currency, cost, sensitivity),
                 shape=(1,),
-                asks=statistic.to_json(),
+                # The index means nothing without the list: after a change of the program it is
+                # not applied to another one.
+                asks={**statistic.to_json(), "among": digest([*map(list, statistic.cliques)])},
             )
             for number, cost in enumerate(costs, start=1)
         ]

@@ -112,6 +112,8 @@ def load_spec(path: Path) -> ReleaseSpec:
     _in_place(sections["reconstruct"], reconstructor.check, domain)
     _check_pair(sections, selector, selector_name, reconstructor, reconstructor_name)
     shares = _read_shares(root, sections, preset, privacy, selector, selector_name)
+    measured = [stage for stage in ("total", "one_way") if shares[stage]]
+    _in_place(sections["select"], selector.check_basics, privacy.neighbours, measured)
     noise = _read_noise(sections["measure"], preset, privacy)
     synthesis = sections["synthesize"].entries()
     rows_node, seed_node, sets_node = (synthesis.get(key) for key in ("rows", "seed", "sets"))

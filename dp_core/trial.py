@@ -41,12 +41,18 @@ def trial_plan(
     Args:
         domain: All columns.
         method: Name of the preset.
-        epsilon, delta, neighbours: The guarantee.
-        select, reconstruct: Options of the stage; its key `method` names another method than the
-            preset's, which then has its own default options.
+        epsilon: Of the guarantee.
+        delta: Of the guarantee.
+        neighbours: Of the guarantee.
+        select: Options of the stage; its key `method` names another method than the preset's, which
+            then has its own default options.
+        reconstruct: The same.
         shares: Of stages; the preset's where they are not stated.
         noise: Of tables; None for the preset's.
-        sets, rows, mode, seed: As under `synthesize` in a spec.
+        sets: As under `synthesize` in a spec, and so the next three.
+        rows: None for `same`.
+        mode: How the sets are measured.
+        seed: Of post-processing.
         zeros: Impossible cells.
 
     Raises:
@@ -61,6 +67,8 @@ def trial_plan(
     unused = {"total"} if neighbours == "replace-one" else set()
     unused |= set() if selector.adaptive else {"select"}
     usable = {stage: share for stage, share in preset.shares.items() if stage not in unused}
+    resolved = resolve_shares(shares or {}, usable)
+    selector.check_basics(neighbours, [stage for stage, share in resolved.items() if share])
     spec = ReleaseSpec(
         release="trial",
         data="",
@@ -70,7 +78,7 @@ def trial_plan(
         revises=None,
         privacy=Privacy(epsilon=epsilon, delta=delta, neighbours=neighbours),
         method=method,
-        shares=resolve_shares(shares or {}, usable),
+        shares=resolved,
         noise=noise or preset.noise or "auto",
         selector=selector,
         reconstructor=reconstructor,

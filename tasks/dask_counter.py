@@ -93,15 +93,11 @@ class DaskCounter:
         """
         axes = self._domain.axes(clique)
         sizes = self._domain.project(clique).sizes
-        if self._store.chunks == 0:
-            keys, counts = np.empty((0, len(words(sizes))), np.int64), np.empty(0, np.int64)
-        else:
-            keys, counts = self._tree(
-                (_observe_chunk, _merge)
-                if self._client is None
-                else (_observe_remotely, _merge_remotely),
-                (axes, sizes),
-            )
+        keys, counts = np.empty((0, len(words(sizes))), np.int64), np.empty(0, np.int64)
+        if self._store.chunks:
+            # privacy: in this process even with a cluster, whose scheduler shows to whoever asks
+            # how large every result is: the number of cells that hold a record.
+            keys, counts = self._tree((_observe_chunk, _merge), (axes, sizes), None)
         return unpack(keys, sizes), counts
 
     def _groups(self, cliques: Sequence[Axes]) -> list[list[Axes]]:
@@ -138,11 +134,15 @@ class DaskCounter:
         found: Counts = self._tree(
             (_count_chunk, _add) if self._client is None else (_count_remotely, _add_remotely),
             (plan,),
+            self._client,
         )
         return found
 
     def _tree(
-        self, work: tuple[Callable[..., Any], Callable[..., Any]], asked: tuple[Any, ...]
+        self,
+        work: tuple[Callable[..., Any], Callable[..., Any]],
+        asked: tuple[Any, ...],
+        client: Client | None,
     ) -> Any:
         """Return what is left when every chunk's result was joined with another's."""
         from dask import delayed
@@ -152,7 +152,7 @@ class DaskCounter:
         while len(nodes) > 1:
             pairs = [join(*nodes[place : place + 2]) for place in range(0, len(nodes) - 1, 2)]
             nodes = pairs + nodes[2 * len(pairs) :]
-        found = compute(nodes[0], self._client)
+        found = compute(nodes[0], client)
         if isinstance(found, Failure):
             raise RuntimeError(f"A worker of the cluster failed.\n{found.detail}")
         return found
@@ -206,11 +206,6 @@ def _count_remotely(store: CodeStore, chunk: int, plan: TablePlan) -> Counts | F
     return found
 
 
-def _observe_remotely(store: CodeStore, chunk: int, axes: Axes, sizes: Axes) -> KeyCounts | Failure:
-    found: KeyCounts | Failure = _sheltered(_observe_chunk, store, chunk, axes, sizes)
-    return found
-
-
 def _sheltered(work: Callable[..., Any], *arguments: Any) -> Any:
     """Return the result of work on a worker, or what is left of its failure."""
     try:
@@ -230,15 +225,6 @@ def _add_remotely(first: Counts | Failure, second: Counts | Failure) -> Counts |
     assert isinstance(first, list)
     assert isinstance(second, list)
     return _add(first, second)
-
-
-def _merge_remotely(first: KeyCounts | Failure, second: KeyCounts | Failure) -> KeyCounts | Failure:
-    for part in (first, second):
-        if isinstance(part, Failure):
-            return part
-    assert isinstance(first, tuple)
-    assert isinstance(second, tuple)
-    return _merge(first, second)
 
 
 def _count_serially(store: CodeStore, plan: TablePlan) -> Counts:

@@ -16,6 +16,8 @@ from dp_core.exact import exact_fraction
 from dp_core.ledger.places import Total
 from dp_core.ledger.receipts import Receipt
 from dp_core.privacy import Neighbours
+from dp_core.schema import Schema
+from dp_core.schema_file import parse_schema
 
 GARBAGE = (
     KeyError,
@@ -76,6 +78,7 @@ class Claims:
         sets: Number of synthetic sets.
         rows: Records of each.
         records: Number of records of the file, None unless it is public.
+        schema: The schema that the statement carries.
         totals: Of the accounts that paid, from the settlement; empty without one.
         place: Link, public key and signature of the last receipt; None where it is not stated.
         signature: Public key and signature of the whole statement; None where it has none.
@@ -102,6 +105,7 @@ class Claims:
     sets: int
     rows: tuple[int, ...]
     records: int | None
+    schema: Schema
     totals: tuple[Total, ...]
     place: tuple[str, str | None, str | None] | None
     signature: tuple[str, str] | None
@@ -158,6 +162,7 @@ def read_claims(document: Mapping[str, Any]) -> Claims:
         sets=_whole(document["sets"]["m"]),
         rows=tuple(_whole(rows) for rows in document["sets"]["rows"]),
         records=_records(document["sets"]["records"]),
+        schema=parse_schema(method["schema"]),
         totals=tuple(
             Total.from_json(total)
             for total in cast("Sequence[Any]", settled.body["totals"] if settled else ())

@@ -6,7 +6,7 @@
 | kind      | string           | table, sparse, cells or parities (below)                         |
 | stage     | string           | stage that paid: total, one_way, measure                         |
 | replicate | int16            | set it was measured for; 0: shared by all sets                   |
-| round     | int16            | round it was measured in; 0 where a method has none              |
+| round     | int32            | round it was measured in; 0 where a method has none              |
 | columns   | list of string   | the columns it is about                                          |
 | sizes     | list of int32    | number of codes of each                                          |
 | cell      | list of uint16   | code of each column                                              |
@@ -36,6 +36,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -54,7 +55,7 @@ SCHEMA = pa.schema(
         ("kind", _TEXT),
         ("stage", _TEXT),
         ("replicate", pa.int16()),
-        ("round", pa.int16()),
+        ("round", pa.int32()),
         ("columns", pa.list_(_TEXT)),
         ("sizes", pa.list_(pa.int32())),
         ("cell", pa.list_(pa.uint16())),
@@ -216,7 +217,7 @@ def _piece(
             word(kind, _KINDS),
             word(item.stage, _STAGES),
             whole(item.replicate, np.int16),
-            whole(item.round, np.int16),
+            whole(item.round, np.int32),
             lists(texts(np.tile(names, rows), labels.names), width),
             lists(pa.array(np.tile(np.array(domain.sizes, dtype=np.int32), rows)), width),
             lists(pa.array(codes.ravel()), codes.shape[1]),
@@ -232,19 +233,33 @@ def _piece(
     )
 
 
-def read_marginals(path: Path) -> tuple[Measured, ...]:
+def read_marginals(path: Path, schema: Schema | None = None) -> tuple[Measured, ...]:
     """Return the measurements of a file that `write_marginals` wrote, in its order.
 
+    Args:
+        path: The file.
+        schema: Where the file is not trusted: what every column, size and label must agree with.
+
     Raises:
-        BadInput: if the file is missing, is not such a file, or a table of it is not complete.
+        BadInput: if the file is missing, is not such a file, a table of it is not complete, or it
+            does not agree with the schema.
     """
     try:
         with pq.ParquetFile(path) as file:
-            wanted = [field.name for field in SCHEMA if field.name != "labels"]
+            wanted = [field.name for field in SCHEMA if schema or field.name != "labels"]
             if not set(wanted) <= set(file.schema_arrow.names):
                 raise BadInput(f"{path} is not a file of noisy tables: it lacks columns.")
-            return tuple(_tables(path, _groups(file, wanted)))
-    except (OSError, pa.ArrowException, ValueError, OverflowError, MemoryError) as error:
+            groups = _groups(file, wanted)
+            labels = _Labels(schema) if schema else None
+            return tuple(_tables(path, (_agreeing(path, group, labels) for group in groups)))
+    except (
+        OSError,
+        pa.ArrowException,
+        ValueError,
+        IndexError,
+        OverflowError,
+        MemoryError,
+    ) as error:
         raise BadInput(
             f"{path} cannot be read as a file of noisy tables; fetch the release again."
         ) from error
@@ -258,6 +273,38 @@ def _groups(file: pq.ParquetFile, wanted: list[str]) -> Iterator[pa.Table]:
             .cast(pa.schema([SCHEMA.field(name) for name in wanted]))
             .combine_chunks()
         )
+
+
+def _agreeing(path: Path, group: pa.Table, labels: _Labels | None) -> pa.Table:
+    """Return the rows of a group if their columns, sizes and labels are those of the schema."""
+    if labels is None or not group.num_rows:
+        return group
+    names = _flat(group.column("columns"))
+    place = np.array(
+        [labels.columns.get(name.as_py(), -1) for name in names.dictionary], dtype=np.int64
+    )[names.indices.to_numpy(zero_copy_only=False)]
+    sizes = _flat(group.column("sizes")).to_numpy(zero_copy_only=False)
+    schema_sizes = np.array(labels.domain.sizes, dtype=np.int64)
+    right = place.size == sizes.size and (place >= 0).all() and (schema_sizes[place] == sizes).all()
+    if right:
+        # Rows about no one cell have columns, but neither codes nor labels.
+        widths = pc.list_value_length(group.column("columns")).to_numpy()
+        cells = pc.list_value_length(group.column("cell")).to_numpy()
+        with_cell = np.repeat(cells > 0, widths)
+        codes = _flat(group.column("cell")).to_numpy(zero_copy_only=False).astype(np.int64)
+        of = place[with_cell]
+        right = bool((cells[cells > 0] == widths[cells > 0]).all()) and codes.size == of.size
+        right = right and bool((codes < schema_sizes[of]).all())
+    if right:
+        words = _flat(group.column("labels"))
+        known = {text.as_py(): index for index, text in enumerate(labels.labels)}
+        found = np.array([known.get(word.as_py(), -1) for word in words.dictionary], dtype=np.int64)
+        first = np.array([labels.first[name] for name in labels.columns], dtype=np.int64)
+        stated = found[words.indices.to_numpy(zero_copy_only=False)] if len(words) else found[:0]
+        right = np.array_equal(stated, labels.entry[first[of] + codes])
+    if not right:
+        raise BadInput(f"{path} names columns, sizes or labels that are not those of the schema.")
+    return group
 
 
 def _tables(path: Path, groups: Iterator[pa.Table]) -> Iterator[Measured]:

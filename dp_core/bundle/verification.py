@@ -54,7 +54,7 @@ from dp_core.ledger.session import (
 )
 from dp_core.ledger.signing import fingerprint, is_signed
 from dp_core.marginals import Answers, SparseTable
-from dp_core.names import table_step
+from dp_core.names import step_name, table_step
 from dp_core.plan import fixed_beforehand
 from dp_core.privacy import TABLE_STAGES
 from dp_core.scores import QueryCounts, required
@@ -424,41 +424,42 @@ def _sensitive_enough(charge: Charge, claims: Claims) -> bool | None:
 
     None where the receipt describes nothing whose sensitivity is proven.
     """
-    neighbours = claims.neighbours
+    neighbours, name = claims.neighbours, None
     try:
         # privacy: the more rows a score is said to be of, the smaller its sensitivity.
         if charge.asks.get("rows", claims.records) != claims.records:
             return None
-        sparse = charge.asks["name"] == SPARSE_TABLE
-        if charge.asks == TABLE or sparse:
+        name = charge.asks["name"]
+        if charge.asks == TABLE or name == SPARSE_TABLE:
             change, l1, l2_squared = 1, count_l1(neighbours), count_l2_squared(neighbours)
-        elif charge.asks["name"] == DRAWN_RECORDS:
-            draws = differing_draws(charge.asks, neighbours)
-            change, l1, l2_squared = draws, draws, draws
+        elif name == DRAWN_RECORDS:
+            change = l1 = l2_squared = differing_draws(charge.asks, neighbours)
         else:
             change, l1, l2_squared = required(charge.asks, neighbours)
     except GARBAGE:
         return None
+    # privacy: of observed cells only what a threshold keeps is proven to be private, and of draws
+    # only those by counts with virtual records; neither mechanism is proven for anything else.
     match charge.event:
+        case StabilityEvent(l1_sensitivity=stated):
+            return name == SPARSE_TABLE and stated >= l1
+        case PerturbedDrawsEvent(draws=stated):
+            return name == DRAWN_RECORDS and stated >= change
+        case _ if name in (SPARSE_TABLE, DRAWN_RECORDS):
+            return False
         case LaplaceEvent(l1_sensitivity=stated):
             return stated >= l1
         case GaussianEvent(l2_sensitivity_squared=stated):
             return stated >= l2_squared
         case NoisyMaxEvent(sensitivity=stated):
             return stated >= change
-        case PerturbedDrawsEvent(draws=stated):
-            # privacy: what is proven of draws holds where each is one column given others.
-            return charge.asks["name"] == DRAWN_RECORDS and stated >= l1
-        case StabilityEvent(l1_sensitivity=stated):
-            # privacy: what is proven of a threshold holds for counts of records alone.
-            return stated >= l1 and sparse
     # privacy: what one record can do to another mechanism's result is not known here.
     return False
 
 
 def _tables(folder: Path, claims: Claims) -> Check:
     try:
-        measured = read_marginals(folder / MARGINALS)
+        measured = read_marginals(folder / MARGINALS, claims.schema)
     except BadInput as error:
         return Check("tables", False, error.message)
     return _guard("tables", lambda: _paid(measured, claims))
@@ -490,10 +491,7 @@ def _paid(measured: Sequence[Measured], claims: Claims) -> str | tuple[str, ...]
     unseen = [
         charge.number
         for charge in claims.charges
-        if charge.stage in TABLE_STAGES
-        and charge.number not in used
-        # Records that were drawn are no table; the synthetic sets are made of them.
-        and not isinstance(charge.event, PerturbedDrawsEvent)
+        if charge.number not in used and _is_measurement(charge)
     ]
     if unseen:
         wrong.append(f"Receipt {unseen[0]} paid for a table that is not in {MARGINALS}.")
@@ -508,15 +506,26 @@ def _name(item: Measured, number: int) -> str:
     return f"The noisy table {' x '.join(item.clique) or '(number of rows)'}"
 
 
+def _is_measurement(charge: Charge) -> bool:
+    """Return whether a charge is for noisy numbers of the file: no choice, and no draw."""
+    names = (TABLE["name"], SPARSE_TABLE, "query-counts")
+    return charge.asks.get("name") in names
+
+
 def _is_what_was_asked(item: Measured, charge: Charge) -> bool:
     """Return whether a measurement is of what its receipt says was computed from the data."""
     if isinstance(item, Answers):
-        return QueryCounts(item.queries).to_json() == charge.asks
-    step = table_step(item.clique, item.replicate, item.round)
+        # Its name is the method's own; of which set and round it is stands before it.
+        where = step_name("", item.replicate, item.round)
+        name = charge.step.removeprefix(where)
+        own = charge.step.startswith(where) and not name.startswith(("set ", "round "))
+        return own and QueryCounts(item.queries).to_json() == charge.asks
+    if table_step(item.clique, item.replicate, item.round) != charge.step:
+        return False
     if isinstance(item, SparseTable):
         kept = isinstance(charge.event, StabilityEvent) and charge.event.threshold == item.threshold
-        return kept and sparse_asks(item.clique, item.capacity) == charge.asks
-    return step == charge.step and charge.asks == TABLE
+        return kept and sparse_asks(item.domain, item.capacity) == charge.asks
+    return charge.asks == TABLE
 
 
 def _changed(

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from dp_core.accounting.currency import Currency
 from dp_core.accounting.events import Event
+from dp_core.domain import Domain
 from dp_core.errors import BudgetRefused
 from dp_core.privacy import Neighbours, Stage
 
@@ -27,9 +28,14 @@ SPARSE_TABLE = "sparse-table"
 """Name of what the step of a table with a threshold asks."""
 
 
-def sparse_asks(columns: Sequence[str], capacity: int) -> dict[str, object]:
+def sparse_asks(domain: Domain, capacity: int) -> dict[str, object]:
     """Return what the step of a table with a threshold asks: counts of its observed cells."""
-    return {"name": SPARSE_TABLE, "columns": list(columns), "capacity": capacity}
+    return {
+        "name": SPARSE_TABLE,
+        "columns": list(domain.columns),
+        "sizes": list(domain.sizes),
+        "capacity": capacity,
+    }
 
 
 DRAWN_RECORDS = "drawn-records"

@@ -108,6 +108,8 @@ class MutualInformation:
 
     def _score(self, table: NDArray[np.int64]) -> int:
         # privacy: the sensitivity is for this number of rows and, if smaller, for two codes.
+        if not table.any():
+            return 0  # an empty file, which is public and has no neighbour
         if int(table.sum()) != self.rows:
             raise ValueError("The file has another number of rows than was stated.")
         if self.binary and min(table.shape) > 2:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Protocol
@@ -13,6 +13,7 @@ import numpy as np
 from dp_core.dataset import Dataset
 from dp_core.domain import Clique, Domain
 from dp_core.marginals import Released, ReleasedKind
+from dp_core.privacy import Neighbours, Stage
 from dp_core.structural_zeros import StructuralZeros
 
 if TYPE_CHECKING:
@@ -82,6 +83,14 @@ class Selector(Protocol):
 
     def check(self, domain: Domain) -> None:
         """Raise BadInput, saying why and naming a method that fits, if the domain will not do."""
+
+    def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
+        """Raise BadInput if `select` could not do with what is known before it.
+
+        Args:
+            neighbours: Of the release; under replace-one the number of rows is public.
+            measured: Stages before the selection that have a share: `total`, `one_way`.
+        """
 
     def planned(self, domain: Domain) -> Selection | None:
         """Return what will be measured where that is known beforehand, otherwise None."""
@@ -160,6 +169,11 @@ class AdaptiveSelector(ABC):
     def check(self, domain: Domain) -> None:  # noqa: B027
         """Take any domain; a method that cannot says so."""
 
+    def check_basics(  # noqa: B027
+        self, neighbours: Neighbours, measured: Collection[Stage]
+    ) -> None:
+        """Do with anything; a method that cannot says so."""
+
     def planned(self, domain: Domain) -> Selection | None:  # noqa: ARG002
         """Return None: it is not known beforehand."""
         return None
@@ -218,6 +232,11 @@ class PlannedSelector(ABC):
     def check(self, domain: Domain) -> None:
         """Refuse a domain for which nothing can be planned."""
         self.planned(domain)
+
+    def check_basics(  # noqa: B027
+        self, neighbours: Neighbours, measured: Collection[Stage]
+    ) -> None:
+        """Do with anything: nothing is asked."""
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:  # noqa: ARG002
         """Return nothing: no exact count is asked about."""

@@ -9,7 +9,7 @@ record that answers a sample best is public arithmetic. The records are the rele
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
@@ -24,12 +24,12 @@ from dp_core.marginals import Released, ReleasedKind
 from dp_core.queries import Cells
 from dp_core.selection.base import AdaptiveSelector, Selection
 from dp_core.selection.best_record import Solver, Wish, best_record
-from dp_core.selection.known_rows import column_weights, number_of_rows
+from dp_core.selection.known_rows import column_weights, number_of_rows, require_rows
 from dp_core.structural_zeros import StructuralZeros
 
 if TYPE_CHECKING:
     from dp_core.curator import Curator
-    from dp_core.privacy import Stage
+    from dp_core.privacy import Neighbours, Stage
 
 _MOST_COUNTED = 1 << 22  # cells of all tables that queries are of: 32 MB of exact counts
 _TRIALS = 20  # draws of a cell for each one wanted
@@ -87,6 +87,9 @@ class DualQuery(AdaptiveSelector):
     def choices(self, domain: Domain) -> int:  # noqa: ARG002
         """Return the samples of all rounds but the first; of 100 where that is left open."""
         return ((self.records or 100) - 1) * self.samples
+
+    def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
+        require_rows(neighbours, measured)
 
     def select(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,10 +11,31 @@ from numpy.typing import NDArray
 from dp_core.domain import Domain
 from dp_core.errors import BadInput
 from dp_core.marginals import Released, tables_of
+from dp_core.privacy import Neighbours, Stage
 from dp_core.structural_zeros import StructuralZeros
 
 if TYPE_CHECKING:
     from dp_core.curator import Curator
+
+_ROWS_UNKNOWN = (
+    "This selection has to know about how many rows there are; give the stage `total` (or"
+    " `one_way`) a share of the budget."
+)
+
+
+def require_rows(neighbours: Neighbours, measured: Collection[Stage]) -> None:
+    """Raise BadInput unless something will say about how many rows there are; see `Selector`."""
+    if neighbours == "add-remove" and not {"total", "one_way"} & set(measured):
+        raise BadInput(_ROWS_UNKNOWN)
+
+
+def require_public_rows(neighbours: Neighbours, what: str) -> None:
+    """Raise BadInput where a score needs the exact number of rows and it is not public."""
+    if neighbours != "replace-one":
+        raise BadInput(
+            f"{what} has a sensitivity only where the number of rows is public (replace-one); under"
+            " add-remove set select.score to r."
+        )
 
 
 def number_of_rows(curator: Curator, domain: Domain, known: Sequence[Released]) -> float:
@@ -35,10 +56,7 @@ def number_of_rows(curator: Curator, domain: Domain, known: Sequence[Released]) 
         return max(float(rows), 1.0)
     measured = estimates(domain, tables_of(known), zeros=StructuralZeros())
     if not measured:
-        raise BadInput(
-            "This selection has to know about how many rows there are; give the stage `total`"
-            " (or `one_way`) a share of the budget."
-        )
+        raise BadInput(_ROWS_UNKNOWN)
     return max(estimate_total(measured), 1.0)
 
 

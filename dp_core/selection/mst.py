@@ -7,7 +7,7 @@ Algorithm 2.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -17,6 +17,7 @@ import numpy as np
 from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
 from dp_core.marginals import Released, tables_of
+from dp_core.privacy import Neighbours, Stage
 from dp_core.selection.allocation import Allocation, shares
 from dp_core.selection.base import AdaptiveSelector, Selection
 from dp_core.selection.candidates import RoundModel, among, announced, distances
@@ -24,6 +25,11 @@ from dp_core.structural_zeros import StructuralZeros
 
 if TYPE_CHECKING:
     from dp_core.curator import Curator
+
+
+_WITHOUT_COLUMNS = (
+    "`select: mst` compares pairs with what single columns imply; give the stage `one_way` a share."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +60,11 @@ class Mst(AdaptiveSelector):
             if domain.size(pair) <= self.max_cells
         )
 
+    def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:  # noqa: ARG002
+        """Refuse to begin without one-way tables."""
+        if "one_way" not in measured:
+            raise BadInput(_WITHOUT_COLUMNS)
+
     def select(
         self,
         curator: Curator,
@@ -68,7 +79,7 @@ class Mst(AdaptiveSelector):
     ) -> Selection:
         columns = tables_of(known)
         if not columns:
-            raise BadInput("Selection mst compares with single columns; give `one_way` a share.")
+            raise BadInput(_WITHOUT_COLUMNS)
         pairs = self._pairs(domain)
         model = RoundModel(domain, zeros, rows=curator.public_rows(), max_cells=self.max_cells)
         model.refit(columns)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
@@ -14,9 +14,14 @@ import numpy as np
 from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
 from dp_core.marginals import Released, ReleasedKind
+from dp_core.privacy import Neighbours, Stage
 from dp_core.selection.base import AdaptiveSelector, Selection
 from dp_core.selection.feature_choice import Score, check_given, chosen_features, given_features
-from dp_core.selection.known_rows import number_of_rows
+from dp_core.selection.known_rows import (
+    number_of_rows,
+    require_public_rows,
+    require_rows,
+)
 from dp_core.structural_zeros import StructuralZeros
 
 if TYPE_CHECKING:
@@ -91,6 +96,11 @@ class Pegs(AdaptiveSelector):
         if not self.adaptive:
             return tuple((name, *rest) for name, rest in given_features(self.given, domain).items())
         return ((), *itertools.combinations(domain.columns, 2))
+
+    def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
+        require_rows(neighbours, measured)
+        if self.score == "mi":
+            require_public_rows(neighbours, "Mutual information")
 
     def select(
         self,

@@ -7,7 +7,7 @@ mechanism; how large their table may be is decided by public numbers alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -17,10 +17,15 @@ import numpy as np
 from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
 from dp_core.marginals import Released
+from dp_core.privacy import Neighbours, Stage
 from dp_core.scores import FScore, MutualInformation, RScore, Statistic
 from dp_core.selection.allocation import Allocation, shares
 from dp_core.selection.base import AdaptiveSelector, Selection
-from dp_core.selection.known_rows import number_of_rows
+from dp_core.selection.known_rows import (
+    number_of_rows,
+    require_public_rows,
+    require_rows,
+)
 from dp_core.selection.parent_sets import candidates
 from dp_core.structural_zeros import StructuralZeros
 
@@ -73,6 +78,12 @@ class PrivBayes(AdaptiveSelector):
                 f"The score f is for binary columns, and {wide[0]!r} has more than two codes;"
                 " set select.score to r."
             )
+
+    def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
+        if self._looks_at_rows:
+            require_rows(neighbours, measured)
+        if self.score == "mi":
+            require_public_rows(neighbours, "Mutual information")
 
     def select(
         self,

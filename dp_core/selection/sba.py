@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
@@ -11,8 +11,9 @@ import numpy as np
 
 from dp_core.domain import Domain
 from dp_core.marginals import Released, ReleasedKind
+from dp_core.privacy import Neighbours, Stage
 from dp_core.selection.base import AdaptiveSelector, Selection
-from dp_core.selection.known_rows import number_of_rows
+from dp_core.selection.known_rows import number_of_rows, require_rows
 from dp_core.selection.thresholds import Threshold, delta_of, threshold_table
 from dp_core.structural_zeros import StructuralZeros
 
@@ -53,6 +54,9 @@ class Sba(AdaptiveSelector):
     def adaptive(self) -> bool:
         """Never: there is one table, and nothing to choose."""
         return False
+
+    def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
+        require_rows(neighbours, measured)
 
     def select(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
@@ -13,9 +13,14 @@ import numpy as np
 from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
 from dp_core.marginals import Released, ReleasedKind
+from dp_core.privacy import Neighbours, Stage
 from dp_core.selection.base import AdaptiveSelector, Selection
 from dp_core.selection.feature_choice import Score, check_given, chosen_features, given_features
-from dp_core.selection.known_rows import number_of_rows
+from dp_core.selection.known_rows import (
+    number_of_rows,
+    require_public_rows,
+    require_rows,
+)
 from dp_core.selection.thresholds import Threshold, delta_of, threshold_table
 from dp_core.structural_zeros import StructuralZeros
 
@@ -78,6 +83,11 @@ class Sbhg(AdaptiveSelector):
         if not self.adaptive:
             return ()
         return ((), *itertools.combinations(domain.columns, 2))
+
+    def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
+        require_rows(neighbours, measured)
+        if self.score == "mi":
+            require_public_rows(neighbours, "Mutual information")
 
     def select(
         self,

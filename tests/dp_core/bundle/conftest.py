@@ -28,54 +28,48 @@ from dp_core.ledger.session import TABLE
 from dp_core.marginals import Measurement
 from dp_core.names import table_step
 from dp_core.privacy import Privacy
-from dp_core.schema import Column, Level, Schema
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.schema import Schema
+from dp_core.schema_file import parse_schema
 
 NASTY = "<script>alert('x')</script> & \"quoted\""
 ACCOUNT, RELEASE = "survey", "survey-2026"
 
 
 def make_schema() -> Schema:
-    columns = (
-        Column(
-            name="sex",
-            kind="category",
-            levels=(Level("1", "female"), Level("2", "male"), Level("3", NASTY)),
-            missing="level",
-            description="Sex, as answered.",
-        ),
-        Column(
-            name="age",
-            kind="integer",
-            edges=tuple(Fraction(edge) for edge in range(12, 33)),
-            minimum=Fraction(12),
-            maximum=Fraction(31),
-        ),
-        Column(
-            name="height",
-            kind="number",
-            edges=(Fraction(1), Fraction(3, 2), Fraction(7, 4), Fraction(2)),
-            minimum=Fraction(1),
-            maximum=Fraction(2),
-            decimals=2,
-        ),
-        Column(
-            name="born",
-            kind="date",
-            edges=tuple(
-                Fraction(datetime.date(year, 1, 1).toordinal()) for year in (2000, 2005, 2010)
-            ),
-            minimum=Fraction(datetime.date(2000, 1, 1).toordinal()),
-            maximum=Fraction(datetime.date(2009, 12, 31).toordinal()),
-            missing="level",
-        ),
-    )
-    return Schema(
-        title=f"A survey {NASTY}",
-        columns=columns,
-        rows_about=1000,
-        zeros=StructuralZeros(),
-        document={"version": "1", "title": f"A survey {NASTY}"},
+    return parse_schema(
+        {
+            "version": "1",
+            "title": f"A survey {NASTY}",
+            "rows_about": "1000",
+            "columns": {
+                "sex": {
+                    "type": "category",
+                    "levels": {"1": "female", "2": "male", "3": NASTY},
+                    "missing": "level",
+                    "description": "Sex, as answered.",
+                },
+                "age": {
+                    "type": "integer",
+                    "min": "12",
+                    "max": "31",
+                    "edges": [str(edge) for edge in range(12, 33)],
+                },
+                "height": {
+                    "type": "number",
+                    "min": "1",
+                    "max": "2",
+                    "edges": ["1", "1.5", "1.75", "2"],
+                    "decimals": "2",
+                },
+                "born": {
+                    "type": "date",
+                    "min": "2000-01-01",
+                    "max": "2009-12-31",
+                    "edges": ["2000-01-01", "2005-01-01", "2010-01-01"],
+                    "missing": "level",
+                },
+            },
+        }
     )
 
 

@@ -8,8 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from dp_core.accounting.events import PerturbedDrawsEvent, StabilityEvent
+from dp_core.accounting.events import (
+    LaplaceEvent,
+    NoisyMaxEvent,
+    PerturbedDrawsEvent,
+    StabilityEvent,
+)
 from dp_core.bundle.verification import verify
+from dp_core.domain import Domain
 from dp_core.ledger.session import TABLE, drawn_asks, sparse_asks
 from tests.dp_core.bundle.test_verification import failed, relink, reseal, statement_of
 
@@ -27,9 +33,8 @@ def with_threshold(folder, *, own_delta=None, event=EVENT, asks=None, neighbours
     """Turn a table's receipt into one of a threshold; return what fails."""
     document = statement_of(folder)
     reserve, charge = document["ledger"]["receipts"][:2]
-    charge["body"].update(
-        event=event.to_json(), asks=sparse_asks(("sex", "age"), 100) if asks is None else asks
-    )
+    asks = sparse_asks(Domain(("sex", "age"), (2, 3)), 100) if asks is None else asks
+    charge["body"].update(event=event.to_json(), asks=asks)
     if own_delta is not None:
         reserve["body"]["currency"]["own_delta"] = str(own_delta)
         stated = {"exact": str(own_delta), "decimal": float(own_delta)}
@@ -91,3 +96,11 @@ def test_draws_of_anything_else_show(broken, asks):
     event = PerturbedDrawsEvent(Fraction(10**9), 10**6)
     found = with_threshold(broken, event=event, asks=dict(asks))["charges"]
     assert "smaller effect" in found or "whose sensitivity" in found
+
+
+@pytest.mark.parametrize(
+    "event", [LaplaceEvent(Fraction(1000), 9), NoisyMaxEvent(Fraction(1000), 9, True)]
+)
+def test_observed_cells_without_a_threshold_show_whatever_their_noise(broken, event):
+    # That a cell is there at all would tell of its record; noise on its count does not help.
+    assert "assumes a smaller effect" in with_threshold(broken, event=event)["charges"]

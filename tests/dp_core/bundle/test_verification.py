@@ -424,6 +424,7 @@ def change_tables(folder: Path, column: str, change: object) -> None:
         ("grant", lambda grants: np.where(grants == 3, 999, grants), "names no receipt"),
         ("scale", lambda scales: np.nextafter(scales, 0), "other noise"),
         ("replicate", lambda numbers: numbers + 3, "does not exist"),
+        ("round", lambda rounds: rounds + 1, "is of other columns"),
         ("count", lambda counts: counts + (counts == counts.max()), "not those that were commit"),
     ],
 )
@@ -433,6 +434,22 @@ def test_tables_that_do_not_fit_their_receipts_show(broken, column, change, word
     reseal(broken, document)
 
     assert words in failed(verify(broken))["tables"]
+
+
+@pytest.mark.parametrize("column", ["labels", "sizes", "columns"])
+def test_what_codes_stand_for_is_what_the_schema_says(broken, column):
+    # They are in no receipt: with other labels every count would mean something else.
+    document = statement_of(broken)
+    path = broken / "marginals.parquet"
+    rows = pq.read_table(path)
+    values = rows.column(column).to_pylist()
+    wrong = {"labels": values[1], "sizes": [40], "columns": ["nobody"]}
+    values[0] = wrong[column]
+    index = rows.schema.get_field_index(column)
+    pq.write_table(rows.set_column(index, column, pa.array(values, rows.field(column).type)), path)
+    reseal(broken, document)
+
+    assert "names columns, sizes or labels" in failed(verify(broken))["tables"]
 
 
 def test_a_table_that_was_paid_for_and_held_back_shows(broken):
