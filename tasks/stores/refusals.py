@@ -119,6 +119,9 @@ def _check_room(rows: Rows, charter: Charter, plan: Plan, accounts: Sequence[Cha
         wants, has, whole = (show(max(value, Fraction(0))) for value in sums)
     of = "" if by_period else f" of {whole}"
     raised = f"{charter.owner} answers for it: `dp-release ledger raise {charter.name}` raises it."
+    if not terms.is_basic and asked.main <= left.main:
+        # An own delta is part of the total's delta, and set apart from the rest by restating.
+        raised = f"{charter.owner} answers for it."
     raise BudgetRefused(
         f"Release {plan.spec.release!r} asks for {word} {wants}, but {where} has {has} left{of}."
         f" {_users(rows, charter)} {raised}{_advice(rows, accounts, plan)}"

@@ -120,7 +120,8 @@ def test_a_zcdp_account_pays_own_delta_from_its_own_part(ledger, tmp_path):
     with (
         ledger.hold("third", HOME) as hold,
         pytest.raises(
-            BudgetRefused, match=r"own delta 1e-06, but .* has 0 left of 0.*\(--own-delta\)"
+            BudgetRefused,
+            match=r"own delta 1e-06, but .* has 0 left of 0.*officer answers for it\. .*--own-delta",
         ),
     ):
         hold.reserve(third)
