@@ -43,7 +43,7 @@ def parity_mask(domain: Domain, clique: Clique) -> int:
     return mask
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def _butterflies(values: NDArray[np.float64]) -> None:
     half = 1
     while half < values.size:
@@ -55,7 +55,7 @@ def _butterflies(values: NDArray[np.float64]) -> None:
         half *= 2
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def even_mass(joint: NDArray[np.float64], mask: int) -> float:
     """Return the mass of the cells, flat, with an even number of ones among a mask's digits."""
     total = 0.0
@@ -65,14 +65,14 @@ def even_mass(joint: NDArray[np.float64], mask: int) -> float:
     return total
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def scale_even(joint: NDArray[np.float64], mask: int, factor: float, rest: float) -> None:
     """Multiply the cells that are even by `factor` and the others by `rest`, in place."""
     for index in range(joint.size):
         joint[index] *= rest if _odd(index & mask) else factor
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def _odd(digits: int) -> bool:
     odd = False
     while digits:

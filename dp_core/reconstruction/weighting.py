@@ -88,9 +88,8 @@ class Follower:
         evidence = gather(self._domain, self._past, rows=self._rows, possible=self._possible)
         asked = evidence.questions
         before = asked.carry(*self._fitted) if self._fitted else None
-        prior = self._options.prior
-        if prior == "auto":
-            prior = max(3 * math.log(self._possible.sum()), 1.0)
+        given = self._options.prior
+        prior = max(3 * math.log(self._possible.sum()), 1.0) if given == "auto" else given
         fitted = fit_entropy(evidence, self._start, prior=prior, weights=before)
         self._fitted = asked, fitted.weights
         self.joint = fitted.joint

@@ -84,5 +84,5 @@ def test_too_many_answers_are_refused_with_what_fits():
     LinearProgram().check(domain)
     queries = parities(domain, (1, 2, 3, 4, 5, 6))
     asked = Answers(queries, np.zeros(queries.length, np.int64), "laplace", 1.0, "measure", 0, 1)
-    with pytest.raises(BadInput, match="2,509 answers.*multiplicative_weights"):
+    with pytest.raises(BadInput, match=r"2,509 answers.*multiplicative_weights"):
         fit(domain, [asked])

@@ -70,7 +70,7 @@ def test_nothing_is_chosen_and_nothing_is_known_to_the_plan():
 
 
 def test_columns_of_more_levels_are_refused_with_what_fits():
-    with pytest.raises(BadInput, match="'b' has 3.*privsyn"):
+    with pytest.raises(BadInput, match=r"'b' has 3.*privsyn"):
         Fourier().check(Domain(("a", "b"), (2, 3)))
     with pytest.raises(BadInput, match="smaller orders"):
         Fourier(order=5).check(Domain(tuple(f"x{axis}" for axis in range(60)), (2,) * 60))

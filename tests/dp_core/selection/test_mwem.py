@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -32,8 +33,10 @@ DOMAIN_C = Domain(("a", "b", "c"), (2, 2, 2))
 TABLE_C = np.array([10, 20, 30, 5, 8, 12, 6, 9]).reshape(2, 2, 2)
 DOMAIN_F = Domain(("a", "b", "c", "d"), (2, 2, 3, 3))
 TABLE_F = np.array(
-    [4, 10, 7, 6, 6, 4, 2, 9, 3, 15, 14, 15, 5, 2, 2, 4, 7, 4]
-    + [4, 3, 4, 18, 4, 6, 5, 6, 4, 6, 2, 3, 6, 1, 1, 4, 2, 2]
+    [
+        [[[4, 10, 7], [6, 6, 4], [2, 9, 3]], [[15, 14, 15], [5, 2, 2], [4, 7, 4]]],
+        [[[4, 3, 4], [18, 4, 6], [5, 6, 4]], [[6, 2, 3], [6, 1, 1], [4, 2, 2]]],
+    ]
 ).reshape(DOMAIN_F.sizes)
 PAPER = {"updates": "steps", "replays": 0, "slack": 0.0}
 
@@ -101,7 +104,7 @@ def test_without_noise_the_papers_algorithm_takes_known_steps():
     assert entropies[3] == pytest.approx(0.0991548951, abs=1e-10)
 
 
-# Figure 1 of the paper with exp(epsilon_0 n|d| / 4), epsilon_0 = 0.4; computed without this package.
+# By exp(epsilon_0 n|d| / 4) with epsilon_0 = 0.4; computed without this package.
 CHOSEN = [0.253546, 0.056574, 0.084398, 0.093274, 0.169957, 0.342251]
 
 
@@ -112,12 +115,11 @@ def test_half_a_round_pays_for_choices_of_a_quarter_not_of_a_half():
     statistic = QueryDistance(queries, np.full(6, 50_000), 1000)
     # A choice of epsilon_0 / 2 is of bounded range: rho = (epsilon_0 / 2)^2 / 8.
     cost = Fraction("0.2") ** 2 / 8
-    scores = np.array([abs(count - 50) for count in [65, 48, 42, 60 - 20, 46, 32]])
     exact = statistic.compute(MemoryCounter(records(DOMAIN_C, TABLE_C)).count(statistic.cliques))
     scale = curator.choice_scale(statistic, cost)
     odds = np.exp(exact / scale)
     assert odds / odds.sum() == pytest.approx(CHOSEN, abs=1e-6)
-    assert exact.max() == 1000 * scores.max()
+    assert exact.max() == 1000 * (50 - 32)
     picked = curator.choose_several("select", "many", statistic, [cost] * 3000)
     seen = np.bincount(picked, minlength=6)
     assert stats.chisquare(seen, 3000 * np.array(CHOSEN) / sum(CHOSEN)).pvalue > FALSE_ALARM
@@ -161,7 +163,7 @@ def test_adaptive_rounds_never_cost_more_than_there_is_and_leave_nothing(first, 
         schedule.saw(0.0 if next(seen, False) else 10.0, 1.0)
     assert sum(parts) == 1
     # All but the last, which takes what is left, cost the first part doubled some times over.
-    for before, after in zip(parts, parts[1:-1], strict=False):
+    for before, after in itertools.pairwise(parts[:-1]):
         assert after in (before, growth * before)
 
 
