@@ -92,12 +92,16 @@ PRESETS: Mapping[str, Preset] = {
     "privbayes": Preset(
         select="privbayes",
         reconstruct="bayes_network",
-        shares={"total": Fraction(1, 50), "select": Fraction(19, 50), "measure": Fraction(3, 5)},
+        shares={
+            "total": Fraction(1, 100),
+            "select": Fraction(1, 10),
+            "measure": Fraction(89, 100),
+        },
     ),
     "dualquery": Preset(
         select="dualquery",
         reconstruct="records",
-        shares={"total": Fraction(1, 50), "select": Fraction(49, 50)},
+        shares={"one_way": Fraction(1, 5), "select": Fraction(4, 5)},
     ),
     "sba": Preset(
         select="sba",
@@ -110,5 +114,10 @@ PRESETS: Mapping[str, Preset] = {
         reconstruct="gibbs",
         shares={"total": Fraction(1, 50), "select": Fraction(1, 10), "measure": Fraction(22, 25)},
         noise="laplace",
+    ),
+    "pegs": Preset(
+        select="pegs",
+        reconstruct="records",
+        shares={"total": Fraction(1, 50), "select": Fraction(1, 10), "measure": Fraction(22, 25)},
     ),
 }

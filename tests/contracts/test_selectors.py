@@ -31,7 +31,10 @@ DOMAINS = {
     "one level": Domain(("a", "b"), (1, 1)),
     "two columns": Domain(("a", "b"), (2, 5)),
 }
-OPTIONS: dict[str, dict[str, Any]] = {"fixed": {"cliques": (("a",),)}}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "fixed": {"cliques": (("a",),)},
+    "dualquery": {"records": 6, "samples": 3},  # its own number is hundreds
+}
 METHODS = registry.available("selection")
 KINDS = ["pure", "zcdp", "gaussian"]
 RELATIONS = ["add-remove", "replace-one"]
