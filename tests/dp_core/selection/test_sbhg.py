@@ -169,14 +169,14 @@ def test_without_a_delta_there_is_no_plan(tmp_path):
     from dp_core.plan import make_plan
     from tests.specs import write_spec
 
-    text = "select: {method: sba}\nreconstruct: {method: sparse}\nmeasure: {share: 1}\n"
-    text += "one_way: {share: 0}\n"
+    text = "select: {method: sba}\nreconstruct: {method: sparse}\nmeasure: {share: 0.98}\n"
+    text += "one_way: {share: 0}\ntotal: {share: 0.02}\n"
     with pytest.raises(BadInput, match=r"privacy\.delta above 0"):
         make_plan(write_spec(tmp_path, text, privacy="{epsilon: 1}"))
     plan = make_plan(write_spec(tmp_path, text, privacy="{epsilon: 1, delta: 1e-6}"))
     assert plan.currency == threshold_currency(Fraction(1), Fraction(1, 10**6))
     assert not plan.fixed_beforehand
-    gaussian = text.replace("{share: 1}", "{share: 1, noise: gaussian}")
+    gaussian = text.replace("{share: 0.98}", "{share: 0.98, noise: gaussian}")
     with pytest.raises(BadInput, match="Laplace noise"):
         make_plan(write_spec(tmp_path, gaussian, privacy="{epsilon: 1, delta: 1e-6}"))
 
