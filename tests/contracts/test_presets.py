@@ -78,9 +78,10 @@ def test_a_large_budget_gives_back_the_tables_that_were_measured(name):
     for table in tables_of(outcome.released):
         counts = exact.count([table.clique])[table.clique].counts
         assert np.abs(table.values - counts).max() <= 40 * max(table.scale, 0.2)
-    single = [(column,) for column in BINARY.columns]
+    if "records" in plan.spec.selector.gives:
+        return  # a few records, each of them drawn: there is nothing to give back
     model = outcome.models[0]
-    for clique in single:
+    for clique in [(column,) for column in BINARY.columns]:
         counts = exact.count([clique])[clique].counts
         assert np.abs(model.project(clique) - counts).max() < 0.05 * data.rows
 
