@@ -6,6 +6,7 @@ Private Synthetic Data, VLDB 2022, Algorithm 4.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -39,6 +40,8 @@ class Aim(AdaptiveSelector):
 
     Attributes:
         order: The workload is all tables of so many columns; they and smaller ones are candidates.
+        most: Where a domain has more tables of that order than this, the order is lowered (to 2 at
+            least): every round answers all of them.
         pace: Rounds for each column of the domain, if the pace never changed.
         max_cells: Most cells of the graphical model's junction tree (the paper's capacity).
         first: Part of the measuring budget for tables of all columns, which come before.
@@ -47,7 +50,8 @@ class Aim(AdaptiveSelector):
     chooses: ClassVar[bool] = True
     rounds: ClassVar[bool] = True
 
-    order: int = 2
+    order: int = 3
+    most: int = 2000
     pace: int = 4
     max_cells: int = 2**16
     first: Fraction = Fraction(1, 10)
@@ -61,7 +65,13 @@ class Aim(AdaptiveSelector):
             raise ValueError(f"pace: at least one round for each column, not {self.pace}.")
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
-        return announced(domain, tables_up_to(domain, self.order, max_cells=self.max_cells))
+        return announced(domain, self._candidates(domain))
+
+    def _candidates(self, domain: Domain) -> tuple[Clique, ...]:
+        order = self.order
+        while order > 2 and math.comb(len(domain), order) > self.most:
+            order -= 1
+        return tables_up_to(domain, order, max_cells=self.max_cells)
 
     def select(
         self,
@@ -75,7 +85,7 @@ class Aim(AdaptiveSelector):
         rng: np.random.Generator,  # noqa: ARG002
         replicate: int = 0,
     ) -> Selection:
-        candidates = tables_up_to(domain, self.order, max_cells=self.max_cells)
+        candidates = self._candidates(domain)
         largest = max(len(clique) for clique in candidates)
         workload = [clique for clique in candidates if len(clique) == largest]
         weight = dict(zip(candidates, overlap_weights(candidates, workload), strict=True))

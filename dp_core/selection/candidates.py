@@ -146,6 +146,7 @@ def distances(
     *,
     weights: Sequence[int] | None = None,
     noise: float = 0.0,
+    drawn_in: bool = False,
 ) -> TableDistance:
     """Return the score of each clique: how far the model's table is from the truth.
 
@@ -155,15 +156,31 @@ def distances(
         weights: Of the candidates, whole numbers; by default 1.
         noise: Expected absolute error of each cell when measured, records; a candidate's score is
             lowered by it, for an error of that size is not mended by measuring.
+        drawn_in: Whether a cell counts less than that if the model expects it to hold little: it is
+            drawn in then, and what is lost is its own chance deviation and some dependence.
     """
-    answers = tuple(np.rint(GRID * model.answer(clique)).astype(np.int64) for clique in cliques)
+    tables = [model.answer(clique) for clique in cliques]
+    answers = tuple(np.rint(GRID * table).astype(np.int64) for table in tables)
+    lost = [noise * table.size for table in tables]
+    if drawn_in:
+        lost = [float(np.minimum(noise, _left_by_chance(table)).sum()) for table in tables]
     return TableDistance(
         cliques=tuple(cliques),
         answers=answers,
         grid=GRID,
         weights=tuple(weights or [1] * len(cliques)),
-        offsets=tuple(round(GRID * noise * answer.size) for answer in answers),
+        offsets=tuple(round(GRID * each) for each in lost),
     )
+
+
+def _left_by_chance(expected: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return by how much cells differ from what single columns expect, records, if not measured.
+
+    A Poisson number's mean deviation (a close bound of it), and the dependence that cells of so
+    many records usually have (`shrinkage.py`: about `E ** 0.75`).
+    """
+    chance = np.minimum(np.sqrt(2 / np.pi * expected), 2 * expected)
+    return np.asarray(chance + expected**0.75)
 
 
 def among(scores: TableDistance, places: Sequence[int]) -> TableDistance:

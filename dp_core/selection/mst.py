@@ -40,6 +40,9 @@ class Mst(AdaptiveSelector):
     table.
 
     Attributes:
+        rule: `gain` lowers the score of a pair by what measuring it cannot mend, its noise and its
+            chance deviations, which are most of the distance of a pair of many cells; `distance` is
+            the paper's score.
         allocation: How the measuring budget is divided among the pairs; `auto` is the better one
             for the release's noise.
         max_cells: Larger pairs are never chosen; a column that is left alone is measured by itself.
@@ -47,6 +50,7 @@ class Mst(AdaptiveSelector):
 
     chooses: ClassVar[bool] = True
 
+    rule: Literal["gain", "distance"] = "gain"
     allocation: Literal["auto", "rho", "epsilon", "equal"] = "auto"
     max_cells: int = 2**20
 
@@ -72,7 +76,7 @@ class Mst(AdaptiveSelector):
         *,
         domain: Domain,
         cost: Fraction,
-        measure_cost: Fraction,  # noqa: ARG002
+        measure_cost: Fraction,
         zeros: StructuralZeros,
         rng: np.random.Generator,  # noqa: ARG002
         replicate: int = 0,
@@ -83,10 +87,13 @@ class Mst(AdaptiveSelector):
         pairs = self._pairs(domain)
         model = RoundModel(domain, zeros, rows=curator.public_rows(), max_cells=self.max_cells)
         model.refit(columns)
-        scores = distances(model, pairs)
+        rounds = _edges(domain, pairs)
+        noise = 0.0
+        if self.rule == "gain" and rounds:
+            noise = curator.count_noise(measure_cost / rounds).mean_absolute
+        scores = distances(model, pairs, noise=noise, drawn_in=True)
         part = {name: {name} for name in domain.columns}
         edges: list[Clique] = []
-        rounds = _edges(domain, pairs)
         for number in range(1, rounds + 1):
             apart = [place for place, (a, b) in enumerate(pairs) if part[a] is not part[b]]
             statistic = among(scores, apart)

@@ -94,6 +94,7 @@ def test_the_pace_quickens_where_a_round_brought_only_noise(kind, faster):
     assert ratios <= {1, faster}
     assert faster in ratios
     assert len(costs) < 80
+    assert costs[-1] >= costs[-2], "the last round is no sliver"
 
 
 def test_a_steady_pace_takes_the_rounds_announced():
@@ -115,6 +116,8 @@ def test_the_model_never_outgrows_its_room():
 def test_larger_tables_are_measured_when_the_workload_is_larger():
     selection, _ = run(dependent(), 10**6, order=3)
     assert max(len(measurement.clique) for measurement in selection.measured) == 3
+    selection, _ = run(dependent(), 10**6, order=3, most=3)
+    assert max(len(measurement.clique) for measurement in selection.measured) == 2
     selection, _ = run(dependent(), 10**6, order=1)
     assert max(len(measurement.clique) for measurement in selection.measured) == 1
 

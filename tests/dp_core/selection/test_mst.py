@@ -116,6 +116,19 @@ def test_a_column_whose_pairs_are_all_too_large_is_measured_by_itself():
     assert spent == 0
 
 
+def test_a_wide_pair_is_not_taken_for_its_chance_deviations():
+    domain = Domain(("a", "b", "c", "d"), (60, 60, 2, 2))
+    rng = np.random.default_rng(0)
+    codes = [rng.integers(0, size, 2000) for size in domain.sizes]
+    codes[3] = np.where(rng.random(2000) < 0.6, codes[2], codes[3])
+    codes[2] = np.where(rng.random(2000) < 0.3, codes[0] % 2, codes[2])
+    codes[3] = np.where(rng.random(2000) < 0.2, codes[1] % 2, codes[3])
+    data = Dataset(domain, np.stack(codes).astype(np.uint16))
+    for rule, wide in (("gain", False), ("distance", True)):
+        selection, _, _ = select(data, limit=10, rule=rule)
+        assert (("a", "b") in selection.cliques) == wide
+
+
 def test_without_one_way_tables_it_says_what_it_needs():
     with pytest.raises(BadInput, match="one_way"):
         select(chain(100), one_way=False)
