@@ -25,7 +25,10 @@ SMALLEST = {
     "one column": Domain(("a",), (3,)),
     "one level": Domain(("a", "b"), (1, 1)),
 }
-OPTIONS: dict[str, dict[str, Any]] = {"fixed": {"cliques": (("a", "b"), ("b", "c", "d"))}}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "fixed": {"cliques": (("a", "b"), ("b", "c", "d"))},
+    "pegs": {"records": 2000},  # as many as the file has, so that they can follow it
+}
 # A threshold needs a delta; the others are shown in both kinds of guarantee.
 GUARANTEES = {"pure": Fraction(0), "with a delta": Fraction("1e-6")}
 
@@ -43,7 +46,7 @@ def file_of(domain: Domain, rows: int = 2000) -> Dataset:
 
 def plan_of(name: str, domain: Domain = BINARY, *, epsilon="2", delta=Fraction("1e-6"), **rest):
     options = OPTIONS.get(name, {})
-    if len(domain) < 4 and options:
+    if len(domain) < 4 and "cliques" in options:
         options = {"cliques": (("a",),)}
     try:
         return trial_plan(domain, name, Fraction(epsilon), delta, select=options, **rest)
