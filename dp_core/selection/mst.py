@@ -122,7 +122,7 @@ def _edges(domain: Domain, pairs: Sequence[Clique]) -> int:
 
     graph = networkx.Graph(pairs)
     graph.add_nodes_from(domain.columns)
-    return len(domain) - networkx.number_connected_components(graph)
+    return len(domain) - int(networkx.number_connected_components(graph))
 
 
 METHOD = Mst
