@@ -185,3 +185,24 @@ def test_without_a_number_of_rows_nothing_is_useful_and_that_is_said():
 def test_options_that_mean_nothing_are_refused(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         PrivBayes(**options)
+
+
+def test_the_noise_of_equal_tables_is_that_of_the_paper():
+    # Lap(2 d / epsilon2) on each count of d tables under replace-one (TODS 2017, Algorithm 1).
+    data = chain(MIXED, 5000)
+    session = MemorySession(Currency("pure", Fraction(1)), "replace-one")
+    curator = Curator(MIXED, MemoryCounter(data), session)
+    selection = PrivBayes(degree=0).select(
+        curator,
+        (),
+        domain=MIXED,
+        cost=Fraction(3, 10),
+        measure_cost=Fraction(7, 10),
+        zeros=StructuralZeros(),
+        rng=np.random.default_rng(0),
+    )
+    costs = [Fraction(7, 10) * weight for weight in selection.weights]
+    for table in curator.measure("measure", selection.cliques, costs):
+        assert table.noise == "laplace"
+        assert table.scale == pytest.approx(2 * len(MIXED) / 0.7, rel=1e-9)
+    assert session.spent() == 1
