@@ -114,5 +114,6 @@ class Updates:
         return math.exp(self.eta * float(self._beyond(fact, np.asarray(held))))
 
     def _beyond(self, fact: Fact, present: NDArray[np.float64]) -> NDArray[np.float64]:
-        away = fact.answer - present
+        # No part of the records is below none or above all of them, whatever its noise says.
+        away = np.clip(fact.answer, 0.0, 1.0) - present
         return np.asarray(np.sign(away) * np.maximum(np.abs(away) - self.slack * fact.stddev, 0.0))

@@ -92,6 +92,9 @@ class Mwem(Weighting, AdaptiveSelector):
         of_cells = not self._asks_parities(domain)
         check_number(domain, self.orders, of_cells=of_cells, option="select: mwem")
 
+    def choices(self, domain: Domain) -> int:
+        return math.ceil(1 / self._first_part(self._candidates(domain).length))
+
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
         asked = self._candidates(domain).cliques
         more = (domain.columns,) if self.histogram and domain.columns not in asked else ()
@@ -126,11 +129,7 @@ class Mwem(Weighting, AdaptiveSelector):
             measured += curator.measure("measure", [domain.columns], [start], replicate=replicate)
             follower.add(measured)
         picked: list[int] = []
-        part = Fraction(1, min(max(candidates.length // 2, 10), 64))
-        if self.picks != "adaptive":
-            part = Fraction(1, self.picks)
-        elif self.first != "auto":
-            part = self.first
+        part = self._first_part(candidates.length)
         # Twice the epsilon costs four times as much under zCDP.
         growth = 2 if curator.currency.kind == "pure" else 4
         schedule = _Schedule(part, growth if self.picks == "adaptive" else 1)
@@ -161,6 +160,14 @@ class Mwem(Weighting, AdaptiveSelector):
             schedule.saw(signal, math.sqrt(answer.variance))
             follower.add([answer])
         return Selection(measured=tuple(measured), note=_note(candidates, picked))
+
+    def _first_part(self, candidates: int) -> Fraction:
+        """Return the part of the budget of the first round."""
+        if self.picks != "adaptive":
+            return Fraction(1, self.picks)
+        if self.first != "auto":
+            return self.first
+        return Fraction(1, min(max(candidates // 2, 10), 64))
 
     def _asks_parities(self, domain: Domain) -> bool:
         return self.queries == "parities" or (self.queries == "auto" and is_binary(domain))
