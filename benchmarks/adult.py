@@ -19,23 +19,16 @@ import platform
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from papers.common import models, preset_plan
 
-from dp_core import registry
-from dp_core.accounting.currency import Currency, largest_limit
-from dp_core.curator import Curator
 from dp_core.dataset import Dataset
 from dp_core.domain import Clique, Domain
-from dp_core.ledger.session import MemorySession
-from dp_core.marginals import Marginal, Measurement
-from dp_core.presets import PRESETS
-from dp_core.structural_zeros import StructuralZeros
 
 DELTA = Fraction("4.2e-10")
 Options: TypeAlias = Mapping[str, Mapping[str, object]]
@@ -192,20 +185,6 @@ def load(path: Path) -> Dataset:
     return Dataset(Domain(COLUMNS, sizes), np.array(codes, dtype=np.uint16))
 
 
-@dataclass(frozen=True)
-class MemoryCounter:
-    """Exact counts of a file in memory."""
-
-    data: Dataset
-
-    def count(self, cliques: Sequence[Clique]) -> Mapping[Clique, Marginal]:
-        """Return the exact marginal of each clique."""
-        return {
-            clique: Marginal(self.data.domain.project(clique), table(self.data, clique))
-            for clique in cliques
-        }
-
-
 def table(data: Dataset, clique: Clique) -> NDArray[np.int64]:
     """Return the counts of a clique."""
     domain = data.domain.project(clique)
@@ -231,32 +210,10 @@ def synthesize(
     options: Options,
 ) -> tuple[Dataset, int]:
     """Return one synthetic file, and how many tables it was made from."""
-    preset = PRESETS[method]
-    currency = Currency("gaussian", largest_limit("gaussian", epsilon, DELTA))
-    session = MemorySession(currency, "add-remove")
-    curator = Curator(data.domain, MemoryCounter(data), session)
-    costs = {stage: share * currency.limit for stage, share in preset.shares.items()}
-    selector = registry.find("selection", preset.select)(**options.get("select", {}))
-    known: list[Measurement] = []
-    if "one_way" in costs:
-        one_way = registry.find("selection", "one_way")().planned(data.domain)
-        parts = [weight * costs["one_way"] for weight in one_way.weights]
-        known += curator.measure("one_way", one_way.cliques, parts)
-    chosen = selector.select(
-        curator,
-        known,
-        domain=data.domain,
-        cost=costs.get("select", Fraction(0)),
-        measure_cost=costs["measure"],
-    )
-    parts = [weight * costs["measure"] for weight in chosen.weights]
-    known += curator.measure("measure", chosen.cliques, parts)
-    rng = np.random.default_rng(seed)
-    reconstructor = registry.find("reconstruction", preset.reconstruct)(
-        **options.get("reconstruct", {})
-    )
-    model = reconstructor.fit(data.domain, known, rows=None, zeros=StructuralZeros(), rng=rng)
-    return model.sample(model.rows, rng=rng), len(chosen.cliques)
+    plan = preset_plan(method, data.domain, **options, epsilon=epsilon, delta=DELTA, seed=seed)
+    model = models(plan, data, public_rows=False)[0]
+    made = model.sample(model.rows, rng=np.random.default_rng(seed))
+    return made, len(model.tables) - len(data.domain) * (method == "privsyn")
 
 
 def main() -> None:

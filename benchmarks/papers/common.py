@@ -21,6 +21,7 @@ from dp_core.curator import Curator
 from dp_core.dataset import Dataset
 from dp_core.domain import Domain
 from dp_core.ledger.session import MemorySession
+from dp_core.marginals import Released
 from dp_core.memory_counter import MemoryCounter
 from dp_core.plan import Plan, make_plan
 from dp_core.presets import PRESETS
@@ -144,7 +145,7 @@ def plan_of(
         reconstructor=reconstructor,
         sets=sets,
         rows=rows,
-        mode="split",
+        mode="split" if sets > 1 else "shared",
         seed=seed,
         document={},
     )
@@ -176,6 +177,17 @@ def preset_plan(
     )
 
 
+def measured(plan: Plan, data: Dataset) -> list[Released]:
+    """Return everything that a release measures, of all its replicates."""
+    curator = _curator(plan, data)
+    basics = [item for number in replicates(plan) for item in measure_basics(plan, curator, number)]
+    selections = select(plan, curator, basics)
+    found: list[Released] = [*basics]
+    for number in replicates(plan):
+        found += measure_selected(plan, curator, selections, number)
+    return found
+
+
 def models(plan: Plan, data: Dataset, *, public_rows: bool = True) -> list[Model]:
     """Return the fitted model of each independent measurement.
 
@@ -185,16 +197,14 @@ def models(plan: Plan, data: Dataset, *, public_rows: bool = True) -> list[Model
         public_rows: Whether the number of records is told to the reconstruction, as papers do that
             take it as known; with add-remove neighbours that is their assumption, not a proof.
     """
+    released = measured(plan, data)
+    rows = data.rows if public_rows else _curator(plan, data).public_rows()
+    return [fit(plan, released, number, rows=rows) for number in replicates(plan)]
+
+
+def _curator(plan: Plan, data: Dataset) -> Curator:
     session = MemorySession(plan.currency, plan.spec.privacy.neighbours)
-    curator = Curator(plan.spec.schema.domain, MemoryCounter(data), session)
-    basics = [item for number in replicates(plan) for item in measure_basics(plan, curator, number)]
-    selections = select(plan, curator, basics)
-    found = []
-    for number in replicates(plan):
-        chosen = measure_selected(plan, curator, selections, number)
-        rows = data.rows if public_rows else curator.public_rows()
-        found.append(fit(plan, [*basics, *chosen], number, rows=rows))
-    return found
+    return Curator(plan.spec.schema.domain, MemoryCounter(data), session)
 
 
 def synthetic(plan: Plan, data: Dataset, *, public_rows: bool = True) -> list[Dataset]:

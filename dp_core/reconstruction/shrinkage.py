@@ -31,6 +31,7 @@ from dp_core.structural_zeros import StructuralZeros
 _WIDTHS = np.array([0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0])
 _POWER = 0.75  # a cell of expected count E differs from it by about _WIDTHS * E ** _POWER
 _LOW_RANK_SHARE = 0.3  # weight of the low-rank estimate of two columns beside the cellwise one
+_FEW_FREE = 1  # a table of 2 x 2 cells has nothing of its own to learn a prior from: believe it
 _MIXTURE_ROUNDS = 40
 _RAKING_ROUNDS = 30
 _MOST_CELLS = 1 << 20  # beyond it a table is only made nonnegative
@@ -167,8 +168,11 @@ def _shrink(
         summed = others(pooled.clique, clique)
         cells = np.maximum(pooled.possible.sum(axis=summed, keepdims=True), 1)
         difference -= difference.sum(axis=summed, keepdims=True) / cells * pooled.possible
-    variance = pooled.variance * _free(pooled.domain, inside)
-    shrunken = shrink_residual(difference, variance, expected)
+    free = _free(pooled.domain, inside)
+    if round(free * pooled.domain.size()) <= _FEW_FREE:
+        shrunken = difference
+    else:
+        shrunken = shrink_residual(difference, pooled.variance * free, expected)
     if difference.ndim == 2 and min(difference.shape) > 2:
         share = _LOW_RANK_SHARE
         shrunken = (1 - share) * shrunken + share * low_rank(difference, pooled.variance)

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 _POWER = 0.3  # a cell of expected count E is taken to differ from it in proportion to E ** _POWER
 _PAIRS_WEIGHT = 1.4  # a pair that is measured also tells about the pairs of its columns
 _COLUMNS_WEIGHT = 0.7  # errors of a pair's columns partly cancel against the pair's own
+_WORTH = 0.03  # part of the error that measuring pairs must save; less than that is within noise
 _BINS = 32
 _STEPS = 300
 _HALF_NORMAL = math.sqrt(2 / math.pi)
@@ -54,7 +55,7 @@ def balance(problem: Problem) -> NDArray[np.float64]:
     Multiplicative steps towards equal gain of all that have a share; then the smallest shares are
     dropped, and the rest is balanced once more. With pure epsilon the sum is not convex, since a
     little budget buys next to nothing: there the steps are taken from starts with fewer and fewer
-    pairs, and the best end is kept.
+    pairs, and the best end is kept. Where pairs save next to nothing, columns get everything.
     """
     error = _Error(problem)
     pairs, columns = len(problem.pairs), len(problem.columns)
@@ -62,36 +63,53 @@ def balance(problem: Problem) -> NDArray[np.float64]:
     best = error.descend(even, _STEPS)
     if problem.exponent > 1:
         order = np.argsort(-best[:pairs], kind="stable")
-        for part in (0.7, 0.5, 0.35, 0.25, 0.15, 0.07, 0.0):
+        for part in (0.7, 0.5, 0.35, 0.25, 0.15, 0.07):
             start = even.copy()
             start[order[round(part * pairs) :]] = 0.0
             other = error.descend(start, _STEPS // 2)
             if error.value(other) < error.value(best):
                 best = other
+    alone = even.copy()
+    alone[:pairs] = 0.0
+    alone = error.descend(alone, _STEPS // 2)
+    if error.value(best) > (1 - _WORTH) * error.value(alone):
+        return alone
     return best
 
 
-def posterior_mean(noisy: NDArray[np.float64], stddev: float) -> NDArray[np.float64]:
+def posterior_mean(
+    noisy: NDArray[np.float64], stddev: float, *, usual: float
+) -> NDArray[np.float64]:
     """Return the expected dependence of pairs given noisy ones: positive, and smaller on average.
 
-    The prior is exponential, its mean that of the noisy values (which noise does not move, as
-    they are not clipped). Without it every pair that got much noise would look dependent.
+    The prior is exponential; without it every pair that got much noise would look dependent. Its
+    mean is that of the noisy values (which noise does not move, as they are not clipped), as far
+    as their number tells it apart from noise, and otherwise what is usual.
 
     Args:
         noisy: Records; may be negative.
-        stddev: Of the noise of each.
+        stddev: Of the noise of each, records.
+        usual: Mean dependence of pairs in files at large, records, positive.
     """
+    average = np.array([noisy.mean()])
+    mean = float(_expected(average, stddev / math.sqrt(noisy.size), usual)[0])
+    return _expected(noisy, stddev, mean)
+
+
+def _expected(noisy: NDArray[np.float64], stddev: float, mean: float) -> NDArray[np.float64]:
+    """Return what noisy values stand for if the true ones are exponential with that mean."""
     from scipy.special import log_ndtr
 
-    mean = max(float(noisy.mean()), stddev / 5, 1e-9)
-    centre = noisy - stddev**2 / mean
     if stddev <= 0:
         return np.maximum(noisy, 1e-9)
+    centre = noisy - stddev**2 / mean
     ratio: NDArray[np.float64] = centre / stddev
     hazard: NDArray[np.float64] = np.exp(
         -0.5 * ratio**2 - 0.5 * math.log(2 * math.pi) - log_ndtr(ratio)
     )
-    return np.maximum(centre + stddev * hazard, 1e-9 * stddev)
+    # Far below zero the two terms cancel to about stddev / -ratio.
+    far = stddev / np.maximum(-ratio, 1.0)
+    return np.where(ratio < -1e4, far, np.maximum(centre + stddev * hazard, 1e-9 * stddev))
 
 
 class _Error:
@@ -107,6 +125,11 @@ class _Error:
             self.counts[index], self.widths[index] = _binned(
                 problem.columns[one], problem.columns[two], total
             )
+        # What a cell adds to its columns' tables is the smaller part of its noise in a small table:
+        # of 2 x 2 cells a quarter.
+        one, two = problem.pairs[:, 0], problem.pairs[:, 1]
+        free = (1 - 1 / self.sizes[one]) * (1 - 1 / self.sizes[two])
+        self.inner = 1 / np.maximum(free, 0.25)
         spread = _HALF_NORMAL * (self.counts * self.widths).sum(axis=1)
         self.widths *= (_PAIRS_WEIGHT * problem.dependence / spread)[:, None]
         self.column_weight = _COLUMNS_WEIGHT * max(len(problem.columns) - 1, 1)
@@ -126,7 +149,8 @@ class _Error:
         """Return the summed error, records."""
         precision, known = self._precisions(share)
         left = _HALF_NORMAL * self.counts * self.widths
-        total = float((left / np.sqrt(1 + precision[:, None] * self.widths**2)).sum())
+        inner = (precision * self.inner)[:, None]
+        total = float((left / np.sqrt(1 + inner * self.widths**2)).sum())
         for cells, at in zip(self.problem.columns, known, strict=True):
             column = float((cells / np.sqrt(1 + at * cells**2)).sum())
             total += self.column_weight * _HALF_NORMAL * column
@@ -153,7 +177,8 @@ class _Error:
         # d/dx of  w / sqrt(1 + p w^2)  is  -w^3 (1 + p w^2)^(-3/2) / 2  times dp/dx.
         slope = problem.whole * problem.exponent * share ** (problem.exponent - 1)
         fall = 0.5 * _HALF_NORMAL * self.counts * self.widths**3
-        by_pair = (fall * (1 + precision[:, None] * self.widths**2) ** -1.5).sum(axis=1)
+        inner = (precision * self.inner)[:, None]
+        by_pair = self.inner * (fall * (1 + inner * self.widths**2) ** -1.5).sum(axis=1)
         by_column = np.array(
             [
                 0.5 * _HALF_NORMAL * float((cells**3 * (1 + at * cells**2) ** -1.5).sum())

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dp_core.curator import Curator
 
 
+_USUAL = 0.15  # mean L1 distance of pairs from independence in files at large, part of all records
 _MOST_CLIQUES = 200_000  # a dense graph of many columns has more than can be listed
 
 
@@ -107,7 +108,7 @@ class DenseMarg(AdaptiveSelector):
         rows = float(columns[0][0].sum())
         smaller = np.array([min(domain.project(pair).sizes) for pair in pairs], dtype=np.float64)
         most = 2 * rows * (1 - 1 / smaller)  # no pair of this many levels is further from it
-        dependence = posterior_mean(noisy, stddev) if pairs else noisy
+        dependence = posterior_mean(noisy, stddev, usual=_USUAL * rows) if pairs else noisy
         share = balance(
             Problem(
                 columns=[values for values, _ in columns],

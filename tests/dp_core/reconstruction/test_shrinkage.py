@@ -135,3 +135,22 @@ def test_noise_alone_has_no_low_rank_part_and_one_strong_scale_is_kept():
 def test_the_low_rank_part_of_little_noise_is_the_table():
     table = centred(np.random.default_rng(5).normal(0, 100, (6, 9)))
     np.testing.assert_allclose(low_rank(table, 1e-6), table, atol=1e-3)
+
+
+def test_the_one_free_cell_of_a_binary_pair_is_believed_and_larger_tables_are_not():
+    # A weak dependence, far below the noise: shrinking it in every pair alike would add up.
+    domain = Domain(("a", "b", "c"), (2, 2, 3))
+
+    def given(clique, values):
+        exact = np.asarray(values, dtype=np.int64)
+        return Measurement(domain.project(clique), exact, "gaussian", 400.0, "measure", 0, 1)
+
+    ones = [given(("a",), [2000, 2000]), given(("b",), [2000, 2000])]
+    pair = given(("a", "b"), [[1100, 900], [900, 1100]])
+    tables, _ = shrunk(domain, [*ones, pair], rows=4000, zeros=NONE)
+    np.testing.assert_allclose(tables[-1].values, pair.values, rtol=1e-9)
+    wide = given(("a", "c"), [[700, 650, 650], [650, 650, 700]])
+    tables, _ = shrunk(domain, [*ones, wide], rows=4000, zeros=NONE)
+    independent = tables[-1].values.sum(axis=1, keepdims=True) * tables[-1].values.sum(axis=0)
+    left = np.abs(tables[-1].values - independent / 4000).max()
+    assert left < 0.5 * np.abs(wide.values - 2000 * wide.values.sum(axis=0) / 4000).max()

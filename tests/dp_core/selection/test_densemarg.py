@@ -110,3 +110,18 @@ def test_joined_tables_get_what_their_pairs_got():
     )
     assert sum(found.weights) == 1
     assert any({"a", "b"} <= set(clique) for clique in found.cliques)
+
+
+def test_where_scores_drown_in_noise_no_pair_is_measured():
+    curator, session = curator_of("0.01")
+    limit = session.currency.limit
+    known = one_way(curator, limit / 10)
+    found = DenseMarg().select(
+        curator,
+        known,
+        domain=DOMAIN,
+        cost=limit / 20,
+        measure_cost=limit * 17 / 20,
+        **REST,
+    )
+    assert set(found.cliques) <= {(column,) for column in DOMAIN.columns}
