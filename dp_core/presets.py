@@ -112,7 +112,7 @@ PRESETS: Mapping[str, Preset] = {
     "sbhg": Preset(
         select="sbhg",
         reconstruct="gibbs",
-        shares={"total": Fraction(1, 50), "select": Fraction(1, 10), "measure": Fraction(22, 25)},
+        shares={"total": Fraction(1, 50), "select": Fraction(1, 20), "measure": Fraction(93, 100)},
         noise="laplace",
     ),
     "pegs": Preset(
