@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
 from dp_core.marginals import Released, ReleasedKind, Table, tables_of
-from dp_core.reconstruction.base import TABLES, FittedTables
+from dp_core.reconstruction.base import TABLES
 from dp_core.reconstruction.consistency import consistent
 from dp_core.reconstruction.joint_model import DenseModel
 from dp_core.reconstruction.raking import Margin, rake_among_zeros
