@@ -212,8 +212,13 @@ def _currency(spec: ReleaseSpec, l1: int, l2_squared: int, times: int) -> Curren
             for clique, weight in zip(selection.cliques, selection.weights, strict=True)
         ]
     elif shares["measure"]:
-        # Which tables is not known yet: as many as there are columns is the usual outcome.
-        planned.append((shares["measure"] * equal / times, l1, l2_squared, 1.0))
+        asked = spec.selector.asked(domain, spec.privacy.neighbours)
+        if asked is not None:
+            bounds = asked.l1(spec.privacy.neighbours), asked.l2_squared(spec.privacy.neighbours)
+            planned.append((shares["measure"] / times, *bounds, float(asked.length)))
+        else:
+            # Which tables is not known yet: as many as there are columns is the usual outcome.
+            planned.append((shares["measure"] * equal / times, l1, l2_squared, 1.0))
     statistic = spec.selector.statistic(domain)
     if shares["select"] and statistic:
         bounds = sensitivities(statistic, spec.privacy.neighbours)

@@ -18,6 +18,7 @@ from dp_core.structural_zeros import StructuralZeros
 
 if TYPE_CHECKING:
     from dp_core.curator import Curator
+    from dp_core.queries import Queries
     from dp_core.scores import Statistic
 
 TABLES: frozenset[ReleasedKind] = frozenset({"tables"})
@@ -107,6 +108,12 @@ class Selector(Protocol):
         None where the method does not look, or there is nothing to choose from.
         """
 
+    def asked(self, domain: Domain, neighbours: Neighbours) -> Queries | None:
+        """Return the queries that `select` measures in one event, where they are known beforehand.
+
+        The plan weighs by them what the release is to pay in; nothing else depends on it.
+        """
+
     def choices(self, domain: Domain) -> int:
         """Return about how many private choices `select` makes, where it makes any.
 
@@ -186,6 +193,10 @@ class AdaptiveSelector(ABC):
         """Return None: no vector of scores is released."""
         return None
 
+    def asked(self, domain: Domain, neighbours: Neighbours) -> Queries | None:  # noqa: ARG002
+        """Return None: it is not known beforehand."""
+        return None
+
     def choices(self, domain: Domain) -> int:
         """Return one for each column, where there are choices at all."""
         return len(domain) if self.chooses else 0
@@ -244,6 +255,10 @@ class PlannedSelector(ABC):
 
     def statistic(self, domain: Domain) -> Statistic | None:  # noqa: ARG002
         """Return None: no score is released."""
+        return None
+
+    def asked(self, domain: Domain, neighbours: Neighbours) -> Queries | None:  # noqa: ARG002
+        """Return None: tables are measured."""
         return None
 
     def choices(self, domain: Domain) -> int:  # noqa: ARG002

@@ -17,6 +17,7 @@ import numpy as np
 
 from dp_core.domain import Clique, Domain
 from dp_core.marginals import Released, ReleasedKind
+from dp_core.privacy import Neighbours
 from dp_core.queries import Parities
 from dp_core.selection.base import AdaptiveSelector, Selection
 from dp_core.selection.query_sets import check_binary, check_number, parities
@@ -57,6 +58,13 @@ class Fourier(AdaptiveSelector):
         check_binary(domain, "select: fourier", "`method: privsyn`, or `method: mwem` with cells")
         check_number(domain, self._orders, of_cells=False, option="select: fourier")
 
+    def asked(self, domain: Domain, neighbours: Neighbours) -> Parities:
+        queries = parities(domain, self._orders)
+        if neighbours == "add-remove" or not queries.cliques:
+            # The number of records is asked for with the rest, unless it is public.
+            queries = Parities(((), *queries.cliques))
+        return queries
+
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
         return ((), *parities(domain, self._orders).cliques)
 
@@ -72,10 +80,7 @@ class Fourier(AdaptiveSelector):
         rng: np.random.Generator,  # noqa: ARG002
         replicate: int = 0,
     ) -> Selection:
-        queries = parities(domain, self._orders)
-        if curator.neighbours == "add-remove" or not queries.cliques:
-            # The number of records is asked for with the rest, unless it is public.
-            queries = Parities(((), *queries.cliques))
+        queries = self.asked(domain, curator.neighbours)
         answers = curator.answer(
             "measure", "parities", queries, cost + measure_cost, replicate=replicate, round=1
         )

@@ -92,6 +92,9 @@ class Mwem(Weighting, AdaptiveSelector):
         of_cells = not self._asks_parities(domain)
         check_number(domain, self.orders, of_cells=of_cells, option="select: mwem")
 
+    def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
+        require_rows(neighbours, measured)
+
     def choices(self, domain: Domain) -> int:
         return math.ceil(1 / self._first_part(self._candidates(domain).length))
 
@@ -99,9 +102,6 @@ class Mwem(Weighting, AdaptiveSelector):
         asked = self._candidates(domain).cliques
         more = (domain.columns,) if self.histogram and domain.columns not in asked else ()
         return (*(() if () in asked else ((),)), *asked, *more)
-
-    def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
-        require_rows(neighbours, measured)
 
     def select(
         self,

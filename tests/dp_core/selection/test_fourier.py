@@ -62,6 +62,13 @@ def test_gaussian_noise_has_the_root_of_it(kind):
     assert session.charges[0].step.event.l2_sensitivity_squared == 137
 
 
+@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
+def test_the_plan_is_told_what_is_asked_in_that_one_event(neighbours):
+    answers, _ = measure(8, 2, neighbours=neighbours)
+    domain = Domain(tuple(f"x{axis}" for axis in range(8)), (2,) * 8)
+    assert Fourier().asked(domain, neighbours) == answers.queries
+
+
 def test_nothing_is_chosen_and_nothing_is_known_to_the_plan():
     selector, domain = Fourier(), Domain(("a", "b"), (2, 2))
     assert not selector.adaptive
