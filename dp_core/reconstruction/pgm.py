@@ -148,7 +148,13 @@ class Pgm:
         return GraphicalModel(domain, tables, total, zeros)
 
     def restore(
-        self, domain: Domain, tables: Sequence[Table], *, rows: int, zeros: StructuralZeros
+        self,
+        domain: Domain,
+        tables: Sequence[Table],
+        *,
+        rows: int,
+        zeros: StructuralZeros,
+        released: Sequence[Released] = (),  # noqa: ARG002
     ) -> GraphicalModel:
         return GraphicalModel(domain, tuple(tables), rows, zeros)
 

@@ -1,0 +1,96 @@
+"""Every preset as a release with the real ledger: stopped amid its questions, and gone on with."""
+
+from contextlib import suppress
+from fractions import Fraction
+
+import pytest
+
+from dp_core.bundle.verification import verify
+from dp_core.errors import BadInput, StageFailed
+from dp_core.presets import PRESETS
+from tasks.stores.session import LedgerSession
+from tests.flows.conftest import SCHEMA
+
+pytestmark = pytest.mark.usefixtures("quick")
+
+# All columns of two levels, so that every method can take them.
+BINARY = SCHEMA.replace("edges: [0, 15, 40, 100]", "edges: [0, 40, 100]")
+BINARY = BINARY.replace("levels: [single, married, widowed], missing: level", "levels: [a, b]")
+BINARY = BINARY.replace("bins: 4, decimals: 2, missing: level", "bins: 2, decimals: 2")
+BINARY = "".join(
+    line for line in BINARY.splitlines(True) if "impossible" not in line and "- {age" not in line
+)
+STAGES = {
+    "dualquery": "select: {records: 5, samples: 2}\n",
+    "fixed": "select: {cliques: [[age, sex], [sex, income]]}\n",
+    "pegs": "select: {records: 20}\n",
+    "mwem": "select: {picks: 3}\n",
+}
+
+
+class Stopped(Exception):
+    """What stops a release from outside."""
+
+
+@pytest.fixture
+def town(project):
+    lines = (project.folder / "town.csv").read_text().splitlines()
+    header, rows = lines[0], [line.split(",") for line in lines[1:]]
+    for row in rows:
+        row[3] = "a" if int(row[1]) < 30 else "b"
+        row[4] = row[4] or "0.00"
+    text = "\n".join([header, *(",".join(row) for row in rows)]) + "\n"
+    (project.folder / "town.csv").write_text(text)
+    (project.folder / "town.schema.yaml").write_text(BINARY)
+    return project
+
+
+def write(project, name, *, sets="sets: 1"):
+    project.write_spec(
+        STAGES.get(name, "") + f"synthesize: {{{sets}}}\n",
+        method=name,
+        privacy="{epsilon: 2, delta: 1e-6}",
+    )
+
+
+def stop_at(monkeypatch, question):
+    """Let the session stop before the numbered question, once; return what was asked."""
+    asked = []
+    perform = LedgerSession.perform
+
+    def counting(self, batch, steps, draw):
+        asked.append(batch)
+        if len(asked) == question:
+            raise Stopped
+        return perform(self, batch, steps, draw)
+
+    monkeypatch.setattr(LedgerSession, "perform", counting)
+    return asked
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_release_stopped_amid_its_questions_asks_the_same_and_pays_once(town, monkeypatch, name):
+    write(town, name)
+    asked = stop_at(monkeypatch, 3)
+    with suppress(StageFailed):
+        town.release()
+    with suppress(BadInput):  # that it is finished: a method of two questions is not stopped
+        town.release()
+    assert verify(town.out).passed
+    ledger = town.ledger()
+    reservation = ledger.reservation("town")
+    charges = ledger.charges(reservation)
+    assert len({(charge.stage, charge.step) for charge in charges}) == len(charges)
+    assert sum((charge.cost for charge in charges), Fraction(0)) == reservation.currency.limit
+    assert all(charge.result for charge in charges)
+    assert town.attempts() == 0
+    assert set(asked) == {charge.batch for charge in charges}
+
+
+@pytest.mark.parametrize("name", ["mwem", "aim", "sba", "pegs", "privsyn"])
+def test_each_set_of_its_own_measurement_is_released(town, name):
+    write(town, name, sets="sets: 2, mode: split")
+    town.release()
+    found = verify(town.out)
+    assert found.passed, found.failures
+    assert len(list((town.out / "synthetic").iterdir())) == 2
