@@ -77,7 +77,7 @@ PRESETS: Mapping[str, Preset] = {
     "mst": Preset(
         select="mst",
         reconstruct="pgm",
-        shares={"one_way": Fraction(1, 3), "select": Fraction(1, 3), "measure": Fraction(1, 3)},
+        shares={"one_way": Fraction(3, 10), "select": Fraction(1, 5), "measure": Fraction(1, 2)},
     ),
     "aim": Preset(
         select="aim",
@@ -87,7 +87,7 @@ PRESETS: Mapping[str, Preset] = {
     "mwem-pgm": Preset(
         select="mwem_pgm",
         reconstruct="pgm",
-        shares={"select": Fraction(1, 2), "measure": Fraction(1, 2)},
+        shares={"select": Fraction(1, 5), "measure": Fraction(4, 5)},
     ),
     "privbayes": Preset(
         select="privbayes",
