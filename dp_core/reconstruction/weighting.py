@@ -29,7 +29,7 @@ class Weighting:
         updates: `limit`: all answers at once, to where multiplicative updates end, each as far as
             its noise allows; `steps`: one small step for each answer, in order, as in the paper.
         prior: Of `limit`: records that the even table counts for; `auto`: three times the logarithm
-            of the number of cells.
+            of the number of cells, or one for every eight answers where that is more.
         eta: Of `steps`: their size, 1 in the paper's figure and 1/2 in its proof.
         replays: Of `steps`: how often all answers so far are followed again after each new one.
         slack: Of `steps`: deviations of up to so many standard deviations of the noise are left
@@ -88,9 +88,11 @@ class Follower:
         evidence = gather(self._domain, self._past, rows=self._rows, possible=self._possible)
         asked = evidence.questions
         before = asked.carry(*self._fitted) if self._fitted else None
-        given = self._options.prior
-        prior = max(3 * math.log(self._possible.sum()), 1.0) if given == "auto" else given
-        fitted = fit_entropy(evidence, self._start, prior=prior, weights=before)
+        prior = self._options.prior
+        if prior == "auto":
+            # By measurement: less follows the noise of many answers, more leaves what they say.
+            prior = max(3 * math.log(self._possible.sum()), asked.length / 8, 1.0)
+        fitted = fit_entropy(evidence, self._start, prior=float(prior), weights=before)
         self._fitted = asked, fitted.weights
         self.joint = fitted.joint
 
