@@ -103,7 +103,7 @@ class Gum:
     rounds: int = 20
     step: float = 1.0
     decay: float = 0.9
-    copies: float = 0.05
+    copies: float = 0.1
     tolerance: float = 0.0005
     shrink: bool = True
     consistency_rounds: int = 5

@@ -121,6 +121,12 @@ class DenseMarg(AdaptiveSelector):
         )
         of_pair = dict(zip(pairs, share, strict=False))
         taken = [pair for pair in pairs if of_pair[pair] > 0]
+        if not taken:
+            # What noisy tables say of themselves is no reason to divide by anything but size.
+            return {
+                (column,): weight(size, "epsilon" if pure else "rho")
+                for column, size in zip(domain.columns, domain.sizes, strict=True)
+            }
         part: dict[Clique, float] = dict.fromkeys(combine(taken, domain, self.gamma), 0.0)
         for pair in taken:
             # A joined table is worth what its pairs are; a pair in two tables counts in the first.
