@@ -45,8 +45,8 @@ class Cipher:
     the solution of the linear equations of `cipher_equations`.
 
     The defaults are what came nearest to the data in measurements (`benchmarks/papers/README.md`),
-    except where noise drowns everything: there `correct: scale`, which stays nearer to even, and
-    `form: joint` lose less. The paper's form is `weight: even`, `pivot: random`, `agree: false`,
+    except where noise drowns everything: there `correct: scale`, which stays nearer to even, loses
+    less. The paper's form is `weight: even`, `pivot: random`, `agree: false`,
     `clip: false`, `correct: scale`. Proportional fitting (`reconstruct: dense`) comes as near as
     the defaults, from the same tables, on larger domains and in less time.
 
@@ -67,7 +67,8 @@ class Cipher:
             place and the rest in proportion (`scale`, the paper's).
         ridge: Lambda of the equations, at most 1e-4; 0: the shortest least-squares solution.
         max_unknowns: Largest system of equations that is attempted: the cells of all columns but
-            one. 1024 are 11 columns of 2 levels, 7 of 3, or 5 of 5.
+            one. 1024 are 11 columns of 2 levels (about a minute of one core with `pivot: all`, a
+            few seconds with another), 7 of 3, or 5 of 5.
     """
 
     form: Form = "conditional"
