@@ -57,9 +57,10 @@ def combine(
     if sets == 1:
         return q[0], np.sqrt(w), np.full(q.shape[1], np.inf)
     between = q.var(axis=0, ddof=1)
-    with np.errstate(divide="ignore"):
-        freedom = (sets - 1) * (1 + sets * w / between) ** 2  # infinite where all sets agree
-    return q.mean(axis=0), np.sqrt(between / sets + w), freedom
+    with np.errstate(divide="ignore", invalid="ignore"):
+        freedom = (sets - 1) * (1 + sets * w / between) ** 2
+    # Where all sets agree, nothing is left to estimate.
+    return q.mean(axis=0), np.sqrt(between / sets + w), np.where(between > 0, freedom, np.inf)
 
 
 def significant(
