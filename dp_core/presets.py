@@ -58,6 +58,7 @@ PRESETS: Mapping[str, Preset] = {
         select="ways",
         reconstruct="cipher",
         shares={"total": Fraction(1, 50), "measure": Fraction(49, 50)},
+        noise="laplace",
         options={"select": {"allocation": "equal"}},
     ),
     "mwem": Preset(
