@@ -86,6 +86,9 @@ def test_answers_to_one_question_are_averaged_by_their_precision():
     # The even parity of one column is its cell 0, asked in other words: 4/5 of 5, 1/5 of -15.
     model = fit(DOMAIN_C, [first, second], rows=100, prior=1e-6)
     assert model.project(("a",))[0] == pytest.approx(65 + 1, abs=1e-3)
+    third = answers(DOMAIN_C, TABLE_C, column, scale=2.0, error=-15)
+    parity = fit(DOMAIN_C, [first, third], rows=100, prior=1e-6)
+    assert parity.project(("a",))[0] == pytest.approx(65 + 1, abs=1e-3)
     twice = fit(DOMAIN_C, [first, first], rows=100, prior=1e-6)
     assert twice.project(("a",))[0] == pytest.approx(70, abs=1e-3)
 
