@@ -12,6 +12,7 @@ from pathlib import Path
 from dp_core.accounting.statement import Guarantee
 from dp_core.bundle.checks import TableFit, check_fit
 from dp_core.bundle.pictures import Picture, estimate_column, picture
+from dp_core.bundle.provenance import headline, listed, made_from
 from dp_core.bundle.statement import (
     NOT_COVERED,
     Published,
@@ -23,7 +24,7 @@ from dp_core.bundle.statement import (
     timestamp,
 )
 from dp_core.canonical import digest
-from dp_core.marginals import Measurement, tables_of
+from dp_core.marginals import Measurement, SparseTable, tables_of
 from dp_core.metrics.marginal_error import Tally
 from dp_core.metrics.noise_size import half_width
 from dp_core.schema import Column
@@ -120,7 +121,9 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         combine=combining_rule(published.mode, published.sets),
         shared=published.mode == "shared" or published.sets == 1,
         spending=_spending(published),
-        selected=any(row.body.get("stage") == "select" for row in published.receipts),
+        made_from=listed(made_from(published)),
+        headline=headline(published),
+        thresholds=any(isinstance(item, SparseTable) for item in published.released),
         rows=rows,
         uneven=len(set(published.set_rows)) > 1,
         rows_differ=abs(rows / max(published.records, 1.0) - 1) > 0.05,

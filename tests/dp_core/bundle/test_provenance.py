@@ -1,0 +1,69 @@
+from dataclasses import replace
+
+import numpy as np
+
+from dp_core.bundle.provenance import headline, listed, made_from
+from dp_core.ledger.receipts import make_receipt
+from dp_core.marginals import Answers, Measurement, SparseTable
+from dp_core.queries import Cells
+from tests.dp_core.bundle.conftest import make_published
+
+
+def published():
+    found = make_published()
+    return found[0] if isinstance(found, tuple) else found
+
+
+def charge(number, mechanism, name):
+    body = {"event": {"mechanism": mechanism}, "asks": {"name": name}}
+    return make_receipt(
+        number=number, kind="charge", account="a", release="r", at="", body=body, previous=""
+    )
+
+
+def test_tables_are_counted_without_the_number_of_records():
+    release = published()
+    tables = [item for item in release.released if isinstance(item, Measurement)]
+    assert made_from(release) == (f"{len(tables)} noisy tables",)
+    total = replace(tables[0], domain=tables[0].domain.project(()), values=np.array(3))
+    both = replace(release, released=(*tables, total))
+    assert made_from(both) == (f"{len(tables)} noisy tables", "the noisy number of records")
+    assert headline(both) == (len(tables), "noisy tables")
+
+
+def test_frequent_cells_single_numbers_choices_scores_and_draws_are_named():
+    release = published()
+    domain = release.schema.domain.project(("sex",))
+    sparse = SparseTable(
+        domain=domain,
+        cells=np.array([[0], [1]], dtype=np.uint16),
+        values=np.array([30, 40]),
+        threshold=21,
+        capacity=9,
+        noise="laplace",
+        scale=2.0,
+        stage="measure",
+        replicate=0,
+        grant=2,
+    )
+    answers = Answers(
+        Cells((("sex",), ("sex",)), ((0,), (1,))), np.array([1, 2]), "laplace", 2.0, "measure", 0, 3
+    )
+    receipts = (
+        charge(1, "noisy-max", "table-distance"),
+        charge(2, "noisy-max", "indif"),
+        charge(3, "discrete-laplace", "indif"),
+        charge(4, "perturbed-draws", "drawn-records"),
+    )
+    found = made_from(replace(release, released=(sparse, sparse, answers), receipts=receipts))
+    assert listed(found) == (
+        "2 single noisy numbers, 4 noisy cells of 2 tables, those that reached 21 records, 2"
+        " private choices, records drawn by counts with noise and noisy scores of dependence"
+    )
+
+
+def test_where_no_number_was_measured_the_choices_are_what_is_behind_the_sets():
+    release = replace(published(), released=(), receipts=(charge(1, "noisy-max", "signed"),))
+    assert headline(release) == (1, "private choice")
+    assert made_from(release) == ("1 private choice",)
+    assert headline(replace(release, receipts=())) == (0, "noisy results")
