@@ -110,7 +110,9 @@ def load_spec(path: Path) -> ReleaseSpec:
     domain = schema.domain
     _in_place(sections["select"], selector.check, domain)
     _in_place(sections["reconstruct"], reconstructor.check, domain)
-    _check_pair(sections, selector, selector_name, reconstructor, reconstructor_name)
+    stated = sections["reconstruct"].entries() or not sections["select"].entries()
+    place = sections["reconstruct" if stated else "select"]
+    _in_place(place, check_pair, selector, selector_name, reconstructor, reconstructor_name)
     shares = _read_shares(root, sections, preset, privacy, selector, selector_name)
     measured = [stage for stage in ("total", "one_way") if shares[stage]]
     _in_place(sections["select"], selector.check_basics, privacy.neighbours, measured)
@@ -336,14 +338,14 @@ def _read_rows(node: Node) -> int | None:
     return node.integer(minimum=1, maximum=MAX_ROWS)
 
 
-def _check_pair(
-    sections: Mapping[str, Node],
-    selector: Selector,
-    selector_name: str,
-    reconstructor: Reconstructor,
-    reconstructor_name: str,
+def check_pair(
+    selector: Selector, selector_name: str, reconstructor: Reconstructor, reconstructor_name: str
 ) -> None:
-    """Refuse a selection whose results the reconstruction cannot use, and name ones that can."""
+    """Refuse a selection whose results the reconstruction cannot use, and name ones that can.
+
+    Raises:
+        BadInput: if one gives what the other does not take.
+    """
     left = selector.gives - reconstructor.takes
     if not left:
         return
@@ -352,9 +354,8 @@ def _check_pair(
         for name in registry.available("reconstruction")
         if selector.gives <= registry.find("reconstruction", name).takes
     ]
-    stated = sections["reconstruct"].entries() or not sections["select"].entries()
     advice = f" take reconstruct: {{method: {' or '.join(fitting)}}}." if fitting else ""
-    raise sections["reconstruct" if stated else "select"].error(
+    raise BadInput(
         f"{selector_name} gives {' and '.join(_GIVEN[kind] for kind in sorted(left))}, which"
         f" {reconstructor_name} cannot use;{advice or ' take another selection.'}"
     )

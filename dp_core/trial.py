@@ -15,7 +15,7 @@ from dp_core.presets import PRESETS
 from dp_core.privacy import Neighbours, Noise, Privacy, Stage
 from dp_core.schema import Column, Level, Schema
 from dp_core.spec import ReleaseSpec
-from dp_core.spec_file import resolve_shares
+from dp_core.spec_file import check_pair, resolve_shares
 from dp_core.structural_zeros import StructuralZeros
 
 
@@ -64,6 +64,8 @@ def trial_plan(
         "reconstruction", preset.reconstruct, preset.options, reconstruct
     )
     selector.check(domain)
+    reconstructor.check(domain)
+    check_pair(selector, selector_name, reconstructor, reconstructor_name)
     unused = {"total"} if neighbours == "replace-one" else set()
     unused |= set() if selector.adaptive else {"select"}
     usable = {stage: share for stage, share in preset.shares.items() if stage not in unused}
