@@ -167,7 +167,10 @@ class MemorySession:
     ) -> tuple[tuple[Grant, NDArray[np.int64]], ...]:
         if batch in self._results:
             if [grant.step for grant, _ in self._results[batch]] != list(steps):
-                raise ValueError(f"{batch!r} was drawn for other steps.")
+                raise ValueError(
+                    f"{batch!r} was drawn for other steps; a question of a round needs a name of"
+                    " its own, and the same questions must follow from what was returned and rng."
+                )
             return self._results[batch]
         check_steps(self.currency, steps)
         events = [step.event for step in (*(grant.step for grant in self.charges), *steps)]
