@@ -73,7 +73,7 @@ class Trial:
     kind: str = "zcdp"
     neighbours: str = "add-remove"
     rows: int = 300
-    session: MemorySession = field(init=False)
+    session: MemorySession = field(init=False, repr=False)  # what is asked again is long
 
     def __post_init__(self):
         self.selector = registry.find("selection", self.name)(**OPTIONS.get(self.name, {}))
@@ -130,6 +130,13 @@ def test_a_selection_covers_every_column_and_its_weights_sum_to_one(name, kind, 
     selection, _ = trial.select()
     assert not selection.cliques or sum(selection.weights) == 1
     assert selection.cliques or selection.measured or selection.records is not None
+    if trial.selector.planned(trial.domain) is None and (
+        selection.measured or selection.records is not None
+    ):
+        assert trial.selector.rounds is True, (
+            f"{name} measures or makes records while it selects: say `rounds = True` in its class,"
+            " so that it is asked once for each independent measurement"
+        )
     if trial.selector.gives == {"tables"}:
         tables = [*selection.cliques, *(table.clique for table in tables_of(selection.measured))]
         covered = {column for clique in tables for column in clique}
