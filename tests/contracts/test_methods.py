@@ -1,0 +1,96 @@
+"""What a method must have to be found, and to be called as its family's protocol says."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from typing import Any, get_args
+
+import pytest
+
+from dp_core import registry
+from dp_core.marginals import ReleasedKind
+from dp_core.reconstruction.base import Reconstructor
+from dp_core.selection.base import Selector
+
+PROTOCOLS: dict[registry.Family, Any] = {"selection": Selector, "reconstruction": Reconstructor}
+# A class of a family's folder that has all of these is a method.
+MARKS = {"selection": {"select"}, "reconstruction": {"fit", "restore"}}
+MODULES = [
+    (family, module.name)
+    for family in PROTOCOLS
+    for module in pkgutil.iter_modules(importlib.import_module(f"dp_core.{family}").__path__)
+    if module.name != "base"  # the protocols, and what methods inherit
+]
+METHODS = [(family, name) for family in PROTOCOLS for name in registry.available(family)]
+
+
+def parameters(function) -> list[tuple[str, str, bool]]:
+    """Return names, kinds and whether there is a default."""
+    return [
+        (each.name, each.kind.description, each.default is not inspect.Parameter.empty)
+        for each in inspect.signature(function).parameters.values()
+    ]
+
+
+@pytest.mark.parametrize(("family", "name"), MODULES)
+def test_a_module_with_a_method_says_which_class_it_is(family, name):
+    module = importlib.import_module(f"dp_core.{family}.{name}")
+    classes = {
+        each.__name__
+        for each in vars(module).values()
+        if inspect.isclass(each)
+        and each.__module__ == module.__name__
+        and all(hasattr(each, mark) for mark in MARKS[family])
+    }
+    method = getattr(module, "METHOD", None)
+    if classes:
+        assert method is not None, (
+            f"dp_core/{family}/{name}.py: end it with `METHOD = ...`, one of {classes};"
+            " without it nobody finds the method, and no contract is checked"
+        )
+        assert method.__name__ in classes, f"METHOD of dp_core/{family}/{name}.py: not of {classes}"
+    else:
+        assert method is None, (
+            f"dp_core/{family}/{name}.py: no class of it has {MARKS[family]}, but there is a METHOD"
+        )
+
+
+@pytest.mark.parametrize(("family", "name"), METHODS)
+def test_a_method_is_called_as_the_protocol_says(family, name):
+    method, protocol = registry.find(family, name), PROTOCOLS[family]
+    place = f"{method.__name__} of dp_core/{family}/{name}.py"
+    members = {member for member in vars(protocol) if not member.startswith("_")}
+    missing = {
+        member
+        for member in members | set(inspect.get_annotations(protocol))
+        if not hasattr(method, member)
+    }
+    assert missing == set(), f"{place} has no {missing}"
+    for member in members:
+        promised = inspect.getattr_static(protocol, member)
+        if inspect.isfunction(promised):
+            wanted, found = parameters(promised), parameters(getattr(method, member))
+            assert found == wanted, (
+                f"{place}: the parameters of `{member}` are not those of"
+                f" {protocol.__name__}.{member}; missing {set(wanted) - set(found)},"
+                f" too many {set(found) - set(wanted)}"
+            )
+        else:
+            assert isinstance(inspect.getattr_static(method, member), property), (
+                f"{place}: `{member}` is a property"
+            )
+
+
+@pytest.mark.parametrize("name", registry.available("reconstruction"))
+def test_a_reconstruction_takes_something_there_is(name):
+    takes = registry.find("reconstruction", name).takes
+    assert takes, f"{name}: say in `takes` what it is fitted to"
+    assert takes <= set(get_args(ReleasedKind))
+
+
+def test_the_protocols_have_what_is_compared():
+    assert {"select", "planned", "gives"} <= set(vars(Selector))
+    assert {"fit", "restore", "check", "memory"} <= set(vars(Reconstructor))
+    assert ("released", "keyword-only", True) in parameters(Reconstructor.restore)
