@@ -1,0 +1,191 @@
+"""What every reconstruction promises of answers, of thresholded tables and of records."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from dp_core import registry
+from dp_core.dataset import Dataset
+from dp_core.domain import Domain
+from dp_core.marginals import Answers, Measurement, Records, ReleasedKind, SparseTable
+from dp_core.memory_counter import MemoryCounter
+from dp_core.queries import Cells, Parities
+from dp_core.structural_zeros import Rule, StructuralZeros
+
+DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
+BINARY = Domain(("a", "b", "c"), (2, 2, 2))
+NONE = StructuralZeros()
+ZEROS = StructuralZeros(
+    (Rule(("a", "b"), ((0,), (1,)), "two columns"), Rule(("c",), ((1,),), "one column"))
+)
+ROWS = 2000
+THRESHOLD = 5
+
+
+def file_of(domain, rows=ROWS):
+    """Records of columns that follow the first, whose codes are far from even."""
+    rng = np.random.default_rng(4)
+    codes = np.empty((len(domain), rows), dtype=np.uint16)
+    codes[0] = rng.random(rows) < 0.15
+    for axis, size in enumerate(domain.sizes[1:], start=1):
+        low = np.where(rng.random(rows) < 0.6, 0, rng.integers(0, size, rows))
+        codes[axis] = np.where(rng.random(rows) < 0.3, codes[0], low)
+    return Dataset(domain, codes)
+
+
+def total():
+    return Measurement(DOMAIN.project(()), np.array(ROWS), "laplace", 1.0, "total", 0, 1)
+
+
+def answers(domain, queries):
+    counter = MemoryCounter(file_of(domain))
+    counted = counter.count(queries.cliques)
+    exact = queries.count({clique: counted[clique].counts for clique in queries.cliques})
+    noise = np.rint(np.random.default_rng(1).laplace(0, 2, exact.size)).astype(np.int64)
+    return Answers(queries, exact + noise, "laplace", 2.0, "measure", 0, 2)
+
+
+def cells():
+    pairs = [("a", "b"), ("c", "b")]
+    asked = [(pair, cell) for pair in pairs for cell in np.ndindex(DOMAIN.project(pair).sizes)]
+    return [total(), answers(DOMAIN, Cells(*map(tuple, zip(*asked, strict=True))))]
+
+
+def parities():
+    sets = [each for size in (1, 2) for each in combinations(BINARY.columns, size)]
+    return [total(), answers(BINARY, Parities(tuple(sets)))]
+
+
+def sparse(clique):
+    found, counts = MemoryCounter(file_of(DOMAIN)).observed(clique)
+    kept = counts >= THRESHOLD
+    return SparseTable(
+        domain=DOMAIN.project(clique),
+        cells=found[kept],
+        values=counts[kept],
+        threshold=THRESHOLD,
+        capacity=100,
+        noise="laplace",
+        scale=1.0,
+        stage="measure",
+        replicate=0,
+        grant=2,
+    )
+
+
+def joint():
+    return [total(), sparse(("a", "b", "c"))]
+
+
+def each_column_with_another():
+    return [total(), *(sparse(clique) for clique in (("a", "b"), ("b", "a"), ("c", "b")))]
+
+
+def records():
+    # Fewer than were counted, so that the number of them is not taken for the number of rows.
+    return [total(), Records(file_of(DOMAIN, 500))]
+
+
+# For each kind what it is shown as; a method that needs another form of it is named below.
+SHOWN = {
+    "answers": {"cells": (DOMAIN, cells), "parities": (BINARY, parities)},
+    "sparse": {"joint": (DOMAIN, joint)},
+    "records": {"records": (DOMAIN, records)},
+}
+OTHER_FORM = {("gibbs", "sparse"): {"each column with another": (DOMAIN, each_column_with_another)}}
+CASES = {
+    f"{name}, {form}": (name, *case)
+    for name in registry.available("reconstruction")
+    for kind in sorted(registry.find("reconstruction", name).takes - {"tables"})
+    for form, case in OTHER_FORM.get((name, kind), SHOWN.get(kind, {})).items()
+}
+every_case = pytest.mark.parametrize(
+    ("name", "domain", "released"), CASES.values(), ids=list(CASES)
+)
+
+
+def fit(name, domain, released, *, rows=None, zeros=NONE):
+    method = registry.find("reconstruction", name)()
+    method.check(domain)
+    return method.fit(domain, released, rows=rows, zeros=zeros, rng=np.random.default_rng(0))
+
+
+def restored(name, model, released, zeros=NONE):
+    return registry.find("reconstruction", name)().restore(
+        model.domain, model.tables, rows=model.rows, zeros=zeros, released=released
+    )
+
+
+@every_case
+def test_a_model_has_the_total_and_draws_legal_records(name, domain, released):
+    model = fit(name, domain, released())
+    assert abs(model.rows - ROWS) < 100
+    assert model.domain == domain
+    for table in model.tables:
+        assert table.values.sum() == pytest.approx(model.rows)
+        assert (table.values >= 0).all()
+    for rows in (0, 1, 300):
+        data = model.sample(rows, rng=np.random.default_rng(1))
+        assert data.codes.shape == (3, rows)
+        assert data.domain == domain
+        assert (data.codes < np.array(domain.sizes)[:, None]).all()
+
+
+@every_case
+def test_a_public_number_of_rows_is_kept(name, domain, released):
+    model = fit(name, domain, released(), rows=1234)
+    assert model.rows == 1234
+    assert model.tables[0].values.sum() == pytest.approx(1234)
+
+
+@every_case
+def test_records_follow_what_was_released(name, domain, released):
+    data = fit(name, domain, released()).sample(20_000, rng=np.random.default_rng(1))
+    original = file_of(domain)
+    for column, size in zip(domain.columns, domain.sizes, strict=True):
+        seen, wanted = (
+            np.bincount(each.column(column), minlength=size) / each.rows
+            for each in (data, original)
+        )
+        # Even records, which follow nothing, are twice as far away.
+        assert np.abs(1 / size - wanted).max() > 0.2
+        np.testing.assert_allclose(seen, wanted, atol=0.1)
+
+
+@every_case
+def test_the_same_generator_gives_the_same_records(name, domain, released):
+    one, two = (
+        fit(name, domain, released()).sample(200, rng=np.random.default_rng(3)) for _ in range(2)
+    )
+    np.testing.assert_array_equal(one.codes, two.codes)
+
+
+@pytest.mark.parametrize("zeros", [NONE, ZEROS], ids=["no rules", "rules"])
+@every_case
+def test_a_restored_model_draws_the_same_records(name, domain, released, zeros):
+    model = fit(name, domain, released(), zeros=zeros)
+    again = restored(name, model, released(), zeros)
+    assert again.rows == model.rows
+    one, two = (each.sample(200, rng=np.random.default_rng(3)) for each in (model, again))
+    np.testing.assert_array_equal(one.codes, two.codes)
+
+
+@every_case
+def test_impossible_combinations_are_in_no_record(name, domain, released):
+    assert ZEROS.violations(file_of(domain)).any()
+    model = fit(name, domain, released(), zeros=ZEROS)
+    for each in (model, restored(name, model, released(), ZEROS)):
+        data = each.sample(3000, rng=np.random.default_rng(1))
+        assert data.rows == 3000
+        assert not ZEROS.violations(data).any()
+
+
+def test_every_kind_is_shown():
+    missing = set(get_args(ReleasedKind)) - {*SHOWN, "tables"}
+    assert missing == set(), f"show {missing} to the methods that take it: add it to SHOWN"
+    names = {name for name, *_ in CASES.values()}
+    assert {"linear_program", "multiplicative_weights", "gibbs", "sparse", "records"} <= names
