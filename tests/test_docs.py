@@ -31,21 +31,32 @@ def rows(heading: str) -> dict[str, str]:
 )
 def test_every_method_has_a_row_with_its_file_and_its_options(heading, family):
     table = rows(heading)
-    assert tuple(sorted(table)) == registry.available(family), f"rows of docs/methods.md, {heading}"
+    methods, page = set(registry.available(family)), f"docs/methods.md, {heading}"
+    assert methods - set(table) == set(), f"{page}: add a row for {methods - set(table)}"
+    assert set(table) - methods == set(), f"{page}: no method has the row {set(table) - methods}"
     for name, row in table.items():
-        assert f"(../dp_core/{family}/{name}.py)" in row
+        file = f"(../dp_core/{family}/{name}.py)"
+        assert file in row, f"{page}, {name}: link its file, {file}"
         cells = row.strip("|").split("|")
-        assert len(cells) == 7, f"{name}: cells are divided by |, so none may stand in one"
-        assert all(cell.strip() for cell in cells), f"{name}: a cell is empty"
-        options = [field.name for field in dataclasses.fields(registry.find(family, name))]
-        assert [option for option in options if f"`{option}`" not in row] == []
+        assert len(cells) == 7, (
+            f"{page}, {name}: {len(cells)} cells, not 7;"
+            " cells are divided by |, so none may stand in one"
+        )
+        assert all(cell.strip() for cell in cells), f"{page}, {name}: a cell is empty"
+        options = {field.name for field in dataclasses.fields(registry.find(family, name))}
+        missing = {option for option in options if f"`{option}`" not in row}
+        assert missing == set(), f"{page}, {name}: add the options {missing}"
 
 
 def test_every_preset_has_a_row_with_its_stages():
-    table = rows("Presets")
-    assert list(table) == list(PRESETS)
+    table, page = rows("Presets"), "docs/methods.md, Presets"
+    missing, unknown = set(PRESETS) - set(table), set(table) - set(PRESETS)
+    assert missing == set(), f"{page}: add a row for {missing}"
+    assert unknown == set(), f"{page}: no preset has the row {unknown}"
+    assert list(table) == list(PRESETS), f"{page}: rows in the order of dp_core/presets.py"
     for name, preset in PRESETS.items():
-        assert f"`{preset.select}` + `{preset.reconstruct}`" in table[name]
+        stages = f"`{preset.select}` + `{preset.reconstruct}`"
+        assert stages in table[name], f"{page}, {name}: its stages are {stages}"
 
 
 def test_the_sensitivities_in_the_table_are_those_of_the_code():

@@ -141,7 +141,8 @@ def test_every_key_of_a_schema_is_in_its_table() -> None:
         "decimals",
     } - {"role"}  # reserved: refused in this version
 
-    assert [key for key in sorted(keys) if not re.search(rf"^\|.*`{key}`", text, re.M)] == []
+    missing = {key for key in keys if not re.search(rf"^\|.*`{key}`", text, re.M)}
+    assert missing == set(), f"README, How to write a schema: add {missing}"
 
 
 def test_every_key_of_a_spec_is_in_its_table() -> None:
@@ -152,14 +153,20 @@ def test_every_key_of_a_spec_is_in_its_table() -> None:
     keys |= {f"{stage}.share" for stage in ("total", "one_way", "select", "measure", "checks")}
     keys |= {"select.method", "reconstruct.method"}
 
-    assert [key for key in sorted(keys) if f"| `{key}` |" not in text] == []
+    missing = {key for key in keys if f"| `{key}` |" not in text}
+    assert missing == set(), f"README, How to write a spec: add a row for {missing}"
 
 
 def test_every_method_is_named_where_a_spec_is_explained() -> None:
-    assert re.findall(r"^\| `([\w-]+)` \|", section("Which method"), re.M) == list(PRESETS)
+    rows = re.findall(r"^\| `([\w-]+)` \|", section("Which method"), re.M)
+    missing, unknown = set(PRESETS) - set(rows), set(rows) - set(PRESETS)
+    assert missing == set(), f"README, Which method: add a row for {missing}"
+    assert unknown == set(), f"README, Which method: no preset has the row {unknown}"
+    assert rows == list(PRESETS), "README, Which method: rows in the order of dp_core/presets.py"
     text = section("How to write a spec")
-    for name in (*registry.available("selection"), *registry.available("reconstruction")):
-        assert f"`{name}`" in text
+    methods = {*registry.available("selection"), *registry.available("reconstruction")}
+    missing = {name for name in methods if f"`{name}`" not in text}
+    assert missing == set(), f"README, How to write a spec: add {missing}"
 
 
 def test_every_exit_code_is_explained() -> None:
@@ -169,4 +176,6 @@ def test_every_exit_code_is_explained() -> None:
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
     codes = {kind.exit_code for kind in kinds if issubclass(kind, errors.ReleaseError)}
 
-    assert named == {0, INTERRUPTED, *codes}
+    missing, unknown = {0, INTERRUPTED, *codes} - named, named - {0, INTERRUPTED, *codes}
+    assert missing == set(), f"README, When something fails: add a row for {missing}"
+    assert unknown == set(), f"README, When something fails: nothing ends with {unknown}"
