@@ -58,13 +58,18 @@ class LedgerCorrupt(ReleaseError):
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return ` Did you mean 'x'?` for the known word nearest to `word`, or the list of them.
 
+    Capital and small letters count as the same.
+
     >>> nearest("epsilom", ["epsilon", "delta"])
     " Did you mean 'epsilon'?"
+    >>> nearest("AIM", ["aim", "mst"])
+    " Did you mean 'aim'?"
     >>> nearest("zzz", ["b", "a"])
     ' Known: a, b.'
     """
     words = sorted(known)
-    close = difflib.get_close_matches(word, words, n=1)
+    folded = {each.casefold(): each for each in words}
+    close = difflib.get_close_matches(word.casefold(), folded, n=1)
     if close:
-        return f" Did you mean {close[0]!r}?"
+        return f" Did you mean {folded[close[0]]!r}?"
     return f" Known: {', '.join(words)}." if words else ""

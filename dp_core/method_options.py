@@ -63,8 +63,14 @@ def read_options(
     try:
         return method(**options)
     except ValueError as error:
-        place = next((node for key, node in given.items() if key in str(error)), section)
-        raise place.error(str(error)) from None
+        told = str(error)
+        named = next((key for key in given if key in told), None)
+        if named is None:
+            raise section.error(told) from None
+        if not told.startswith(f"{named} and "):
+            # The place names the key already.
+            told = told.removeprefix(f"{named} ")
+        raise given[named].error(told) from None
 
 
 def convert(node: Node, hint: Any) -> Any:

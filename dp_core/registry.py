@@ -7,6 +7,7 @@ import pkgutil
 from typing import Any, Literal
 
 from dp_core.errors import BadInput, nearest
+from dp_core.presets import PRESETS
 
 Family = Literal["selection", "reconstruction"]
 
@@ -26,10 +27,18 @@ def find(family: Family, name: str) -> Any:
     """Return the class of a method; its fields are its options.
 
     Raises:
-        BadInput: if there is no such method, naming the nearest.
+        BadInput: if there is no such method, naming the nearest; or if it is a preset, saying so.
     """
     known = available(family)
     if name not in known:
+        preset = PRESETS.get(name.casefold())
+        # `AIM` is a method as well as a preset.
+        if preset is not None and name.casefold() not in known:
+            own = preset.select if family == "selection" else preset.reconstruct
+            raise BadInput(
+                f"There is no {family} method {name!r}: that is a preset, to be named under"
+                f" `method`; its {family} method is {own!r}."
+            )
         raise BadInput(f"There is no {family} method {name!r}.{nearest(name, known)}")
     return _method(family, name)
 

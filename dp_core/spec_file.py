@@ -117,6 +117,8 @@ def load_spec(path: Path) -> ReleaseSpec:
     measured = [stage for stage in ("total", "one_way") if shares[stage]]
     _in_place(sections["select"], selector.check_basics, privacy.neighbours, measured)
     noise = _read_noise(sections["measure"], preset, privacy)
+    if selector.own_delta:
+        _check_thresholds(keys["privacy"], sections["measure"], privacy, noise, selector_name)
     synthesis = sections["synthesize"].entries()
     rows_node, seed_node, sets_node = (synthesis.get(key) for key in ("rows", "seed", "sets"))
     spec = ReleaseSpec(
@@ -328,6 +330,28 @@ def _read_noise(section: Node, preset: Preset, privacy: Privacy) -> Noise | Lite
             "gaussian noise needs a delta above 0; set privacy.delta, or take laplace or auto."
         )
     return noise
+
+
+def _check_thresholds(
+    section: Node,
+    measure: Node,
+    privacy: Privacy,
+    noise: Noise | Literal["auto"],
+    selector_name: str,
+) -> None:
+    """Refuse a guarantee or a noise that thresholds cannot have; the plan would, without a line."""
+    if noise == "gaussian":
+        place = measure.entries().get("noise", measure)
+        raise place.error(
+            f"{selector_name} keeps cells above a threshold, which is of Laplace noise; take"
+            " laplace or auto."
+        )
+    if not privacy.delta:
+        place = section.entries().get("delta", section)
+        raise place.error(
+            f"{selector_name} keeps cells above a threshold, which fails with a small"
+            " probability; set privacy.delta above 0, such as 1.0e-9."
+        )
 
 
 def _read_rows(node: Node) -> int | None:

@@ -58,11 +58,11 @@ class Aim(AdaptiveSelector):
 
     def __post_init__(self) -> None:
         if not 0 < self.first < 1:
-            raise ValueError(f"first: a part between 0 and 1, not {self.first}.")
+            raise ValueError(f"first is a part between 0 and 1, not {self.first}.")
         if self.order < 1:
-            raise ValueError(f"order: tables have at least one column, not {self.order}.")
+            raise ValueError(f"order is a number of columns from 1, not {self.order}.")
         if self.pace < 1:
-            raise ValueError(f"pace: at least one round for each column, not {self.pace}.")
+            raise ValueError(f"pace is at least one round for each column, not {self.pace}.")
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
         return announced(domain, self._candidates(domain))

@@ -79,7 +79,8 @@ def continued(rows: Rows, plan: Plan) -> Reservation | None:
         # It spent nothing: a corrected spec may begin again once it is given back.
         return None
     raise BadInput(
-        f"Release {name!r} is under way with another plan: spec or schema changed since. Undo the"
+        f"Release {name!r} is under way with another plan: spec or schema changed since,"
+        " or the program, whose versions may resolve a spec differently. Undo the"
         f" change and `dp-release resume {name}`, or `dp-release abandon {name}` and choose a new"
         " name."
     )

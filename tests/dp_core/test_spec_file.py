@@ -475,7 +475,7 @@ def refusal(path) -> str:
         (
             "{method: choosy,",
             "{method: choosy, cells: 0,",
-            ["line 8, select.cells", "cells must be at least 1"],
+            ["line 8, select.cells", "select.cells: must be at least 1"],
         ),
         (
             "{method: choosy,",
@@ -555,6 +555,66 @@ def test_gaussian_noise_needs_a_delta(write):
 
     assert message.startswith("release.yaml, line 7, measure.noise: ")
     assert "delta" in message
+
+
+def test_thresholds_need_a_delta(write):
+    message = refusal(write(LEAST + "method: sba\n"))
+    assert message.startswith("release.yaml, line 6, privacy: sba keeps cells above a threshold")
+    assert "set privacy.delta above 0" in message
+
+    zero = changed(LEAST, "{epsilon: 1}", "{epsilon: 1, delta: 0}")
+    message = refusal(write(zero + "method: sbhg\n"))
+    assert message.startswith("release.yaml, line 6, privacy.delta: sbhg keeps cells")
+
+
+def test_thresholds_are_not_of_gaussian_noise(write):
+    text = changed(LEAST, "{epsilon: 1}", "{epsilon: 1, delta: 1e-9}") + "method: sba\n"
+    message = refusal(write(text + "measure: {noise: gaussian}\n"))
+    assert message.startswith("release.yaml, line 8, measure.noise: sba keeps cells")
+    assert "take laplace or auto" in message
+    assert load_spec(write(text)).noise == "laplace"
+
+
+@pytest.mark.parametrize(
+    ("method", "option", "told"),
+    [
+        ("aim", "pace: 0", "is at least one round for each column, not 0."),
+        ("aim", "first: 1", "is a part between 0 and 1, not 1."),
+        ("aim", "order: 0", "is a number of columns from 1, not 0."),
+        ("mwem-pgm", "first: 0", "is a part between 0 and 1, not 0."),
+        ("mwem-pgm", "order: 0", "is a number of columns from 1, not 0."),
+        ("mwem-pgm", "turns: -1", "is a number of rounds from 1, or 0 for the default, not -1."),
+        ("mwem", "picks: 0", "is at least 1, not 0."),
+        ("dualquery", "samples: 0", "samples and queries are at least 1."),
+        ("sba", "capacity: 0", "is a number of cells from 1, not 0."),
+    ],
+)
+def test_a_refused_option_is_named_once(write, method, option, told):
+    message = refusal(write(f"{LEAST}method: {method}\nselect: {{{option}}}\n"))
+    key = option.split(":")[0]
+    assert message == f"release.yaml, line 8, select.{key}: {told}"
+
+
+@pytest.mark.parametrize(
+    ("section", "told"),
+    [
+        ("select: {method: AIM}", "There is no selection method 'AIM'. Did you mean 'aim'?"),
+        (
+            "reconstruct: {method: privsyn}",
+            "There is no reconstruction method 'privsyn': that is a preset, to be named under"
+            " `method`; its reconstruction method is 'gum'.",
+        ),
+        (
+            "select: {method: PrivSyn}",
+            "There is no selection method 'PrivSyn': that is a preset, to be named under"
+            " `method`; its selection method is 'densemarg'.",
+        ),
+    ],
+)
+def test_a_method_of_another_spelling_or_kind_is_told_where_it_belongs(write, section, told):
+    message = refusal(write(f"{LEAST}{section}\n"))
+    stage = section.split(":")[0]
+    assert message == f"release.yaml, line 7, {stage}.method: {told}"
 
 
 def test_a_share_for_a_public_number_of_rows_is_refused(write):
