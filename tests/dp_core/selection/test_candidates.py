@@ -1,0 +1,106 @@
+"""What a candidate's score is lowered by, in numbers worked out by hand."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dp_core.accounting.currency import Currency
+from dp_core.curator import Curator
+from dp_core.dataset import Dataset
+from dp_core.domain import Domain
+from dp_core.ledger.session import MemorySession
+from dp_core.memory_counter import MemoryCounter
+from dp_core.noise import gaussian, noisy_max
+from dp_core.selection.aim import Aim
+from dp_core.selection.candidates import GRID, distances
+from dp_core.structural_zeros import StructuralZeros
+
+
+class Said:
+    """A model that gives the answers it was told."""
+
+    def __init__(self, **tables):
+        self._tables = {tuple(name): np.array(table, float) for name, table in tables.items()}
+
+    def answer(self, clique):
+        return self._tables[clique]
+
+
+def lost(table, **options):
+    """Return by how many records the score of one table is lowered."""
+    (offset,) = distances(Said(a=table), [("a",)], **options).offsets
+    return offset / GRID
+
+
+def test_a_score_is_lowered_by_the_noise_of_every_cell():
+    model = Said(a=[10, 20], ab=[[5, 5, 5], [5, 5, 5]])
+    scores = distances(model, [("a",), ("a", "b")], noise=1.5)
+    assert scores.offsets == (GRID * 3, GRID * 9)
+    counts = MemoryCounter(
+        Dataset(Domain(("a", "b"), (2, 3)), np.array([[0] * 15 + [1] * 25, [0] * 40], np.uint16))
+    ).count([("a",), ("a", "b")])
+    # By hand: |15 - 10| + |25 - 20| less 3, and |15 - 5| + |25 - 5| + four times 5 less 9.
+    assert scores.compute(counts).tolist() == [GRID * 7, GRID * 41]
+    assert distances(model, [("a",), ("a", "b")]).offsets == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("expected", "left"),
+    [
+        (0, 0),  # nothing expected, nothing lost
+        (0.01, 0.02 + 0.0316),  # twice what is expected is less than sqrt(.02 / pi) = .0798
+        (1, 0.7979 + 1),  # sqrt(2 / pi), and 1
+        (16, 3.1915 + 8),  # sqrt(32 / pi), and 16^(3/4)
+        (81, 7.1810 + 27),
+        (256, 50),  # 12.77 + 64, more than the noise
+    ],
+)
+def test_where_cells_are_drawn_in_small_ones_lose_what_chance_and_dependence_leave(expected, left):
+    many = 100  # cells, so that rounding to the grid is nothing
+    found = lost([expected] * many, noise=50.0, drawn_in=True) / many
+    assert found == pytest.approx(left, abs=1e-3)
+    assert lost([expected] * many, noise=50.0) == 50 * many
+
+
+def test_cells_are_drawn_in_one_by_one():
+    # By hand: 0, 1.7979 and 11.1915 where the noise is more, and the noise, 20, of the last.
+    assert lost([0, 1, 16, 256], noise=20.0, drawn_in=True) == pytest.approx(32.989, abs=1 / GRID)
+
+
+def test_aim_takes_a_small_table_before_a_large_one_of_which_noise_would_leave_nothing(
+    monkeypatch,
+):
+    monkeypatch.setattr(gaussian, "perturb", lambda values, _: values)
+    monkeypatch.setattr(noisy_max, "choose", lambda values, _: int(np.argmax(values)))
+    draw = np.random.default_rng(0)
+    domain = Domain(("a", "b", "c", "d"), (2, 2, 20, 20))
+    a, c, d = (draw.integers(0, size, 1000) for size in (2, 20, 20))
+    b = np.where(draw.random(1000) < 0.65, a, 1 - a)
+    data = Dataset(domain, np.stack([a, b, c, d]).astype(np.uint16))
+
+    def distance(one, two, sizes):
+        counts = np.zeros(sizes)
+        np.add.at(counts, (one, two), 1)
+        even = np.multiply.outer(counts.sum(axis=1), counts.sum(axis=0)) / 1000
+        return np.abs(counts - even).sum()
+
+    small, large = distance(a, b, (2, 2)), distance(c, d, (20, 20))
+    assert small + 50 < large, "without the noise the large table would be taken"
+    session = MemorySession(Currency("zcdp", Fraction(1, 2)), "add-remove")
+    selection = Aim(order=2).select(
+        Curator(domain, MemoryCounter(data), session),
+        (),
+        domain=domain,
+        cost=Fraction(1, 20),
+        measure_cost=Fraction(9, 20),
+        zeros=StructuralZeros(),
+        rng=np.random.default_rng(0),
+    )
+    first = selection.note["rounds"][0]
+    assert first["table"] == "a x b"
+    # Standard deviation sqrt(1 / (2 rho)), rho = 9/20 * 9/10 / 16; E|x| is sqrt(2 / pi) of it.
+    assert first["noise"] == pytest.approx((16 / 0.81) ** 0.5 * (2 / np.pi) ** 0.5, rel=1e-2)
+    assert large - 400 * first["noise"] < 0 < small - 4 * first["noise"]
