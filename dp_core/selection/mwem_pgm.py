@@ -6,6 +6,7 @@ place of a weight for every cell of the joint table.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dp_core.domain import Clique, Domain
+from dp_core.errors import BadInput
 from dp_core.marginals import Released, tables_of
 from dp_core.selection.base import AdaptiveSelector, Selection
 from dp_core.selection.candidates import (
@@ -27,6 +29,8 @@ from dp_core.structural_zeros import StructuralZeros
 
 if TYPE_CHECKING:
     from dp_core.curator import Curator
+
+_MOST_TABLES = 20_000  # every round answers all candidates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,17 +56,30 @@ class MwemPgm(AdaptiveSelector):
 
     def __post_init__(self) -> None:
         if not 0 < self.first < 1:
-            raise ValueError(f"first: a part between 0 and 1, not {self.first}.")
+            raise ValueError(f"first is a part between 0 and 1, not {self.first}.")
         if self.order < 1:
-            raise ValueError(f"order: tables have at least one column, not {self.order}.")
+            raise ValueError(f"order is a number of columns from 1, not {self.order}.")
         if self.turns < 0:
-            raise ValueError(f"turns: at least one round, or 0 for the default, not {self.turns}.")
+            raise ValueError(
+                f"turns is a number of rounds from 1, or 0 for the default, not {self.turns}."
+            )
+
+    def check(self, domain: Domain) -> None:
+        order = min(self.order, len(domain))
+        # Smaller tables count too: they are the candidates where no larger one has room.
+        tables = sum(math.comb(len(domain), size) for size in range(1, order + 1))
+        if tables > _MOST_TABLES:
+            raise BadInput(
+                f"`select: mwem_pgm` with the order {self.order} means {tables:,} tables of"
+                f" {len(domain)} columns, more than the {_MOST_TABLES:,} it can choose among; use a"
+                " lower `order`, or `select: aim`, which lowers its own."
+            )
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
         return announced(domain, (*self._candidates(domain), *((c,) for c in domain.columns)))
 
     def _candidates(self, domain: Domain) -> tuple[Clique, ...]:
-        tables = tables_up_to(domain, self.order, max_cells=self.max_cells)
+        tables = tables_up_to(domain, min(self.order, len(domain)), max_cells=self.max_cells)
         largest = max(len(clique) for clique in tables)
         return tuple(clique for clique in tables if len(clique) == largest)
 

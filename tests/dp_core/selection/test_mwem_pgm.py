@@ -10,6 +10,7 @@ from dp_core.accounting.currency import Currency
 from dp_core.curator import Curator
 from dp_core.dataset import Dataset
 from dp_core.domain import Domain
+from dp_core.errors import BadInput
 from dp_core.ledger.session import MemorySession
 from dp_core.memory_counter import MemoryCounter
 from dp_core.reconstruction.graphical.junction_tree import JunctionTree
@@ -104,3 +105,17 @@ def test_a_candidate_counts_less_what_its_own_noise_would_leave(monkeypatch, pen
 def test_an_option_that_makes_no_sense_is_named(option, value):
     with pytest.raises(ValueError, match=option):
         MwemPgm(**{option: value})
+
+
+def test_more_candidates_than_can_be_answered_are_refused_with_what_fits():
+    many = Domain(tuple(f"x{axis}" for axis in range(24)), (2,) * 24)
+    with pytest.raises(BadInput, match=r"order 12 means 9,740,685 tables.*select: aim"):
+        MwemPgm(order=12).check(many)
+    with pytest.raises(BadInput, match="lower `order`"):
+        MwemPgm(order=24).check(many)  # one table of that order, and 2^24 - 2 smaller ones
+    MwemPgm(order=4).check(many)  # 24 + 276 + 2,024 + 10,626
+    MwemPgm(order=12).check(DOMAIN)
+    wide = Domain(tuple(f"x{axis}" for axis in range(200)), (2,) * 200)
+    MwemPgm().check(Domain(wide.columns[:199], wide.sizes[:199]))  # 19,900
+    with pytest.raises(BadInput, match="20,100"):
+        MwemPgm().check(wide)
