@@ -171,6 +171,8 @@ def test_slack_leaves_deviations_within_the_noise_alone():
         for slack in (0.0, 1.0, 2.0, 3.0)
     ]
     assert found == pytest.approx([65, 65 - reach, 65 - 2 * reach, 50], abs=1e-3)
+    default = fit(DOMAIN_C, noisy, rows=100, **options).project(("a",))[0]
+    assert default == pytest.approx(65 - reach, abs=1e-3), "one standard deviation by default"
 
 
 def test_slack_keeps_replays_from_following_noise():

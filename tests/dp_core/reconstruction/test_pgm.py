@@ -13,6 +13,7 @@ from dp_core.errors import BadInput
 from dp_core.marginals import Measurement, Table
 from dp_core.reconstruction.drawing import draw
 from dp_core.reconstruction.graphical.answers import Answers
+from dp_core.reconstruction.graphical.fitting import fit_tree
 from dp_core.reconstruction.graphical.junction_tree import (
     JunctionTree,
     adjacency,
@@ -20,6 +21,7 @@ from dp_core.reconstruction.graphical.junction_tree import (
     within,
 )
 from dp_core.reconstruction.graphical.records import records
+from dp_core.reconstruction.graphical.targets import targets
 from dp_core.reconstruction.kernels.belief import solve
 from dp_core.reconstruction.pgm import Pgm
 from dp_core.structural_zeros import Rule, StructuralZeros
@@ -130,6 +132,33 @@ def test_more_sweeps_come_nearer():
     early = fit(measured(joint, pairs), tolerance=100.0)
     late = fit(measured(joint, pairs), sweeps=1)
     np.testing.assert_array_equal(early.tables[0].values, late.tables[0].values)
+
+
+def test_a_fit_that_begins_where_the_last_one_ended_is_there_at_once():
+    pairs = list(itertools.combinations(DOMAIN.columns[:5], 2))
+    given = measured(product_of(pairs, seed=2), pairs)
+    options = {"rows": None, "zeros": NONE, "shrink": True, "smoothing": 0.3}
+
+    def fitted(pairs, start, sweeps):
+        wanted, total = targets(DOMAIN, given[: len(pairs)], **options)
+        tree = JunctionTree.of(DOMAIN, [target.domain.columns for target in wanted])
+        return fit_tree(
+            tree, wanted, total=total, zeros=NONE, start=start, sweeps=sweeps, tolerance=1e-5
+        )
+
+    def furthest(one, two):
+        found = zip(one.tables, two.tables, strict=True)
+        return max(np.abs(mine.values - other.values).max() for mine, other in found)
+
+    last = fitted(pairs, None, 500)
+    again = fitted(pairs, last.potentials, 500)
+    assert again.sweeps == 1 < last.sweeps
+    assert furthest(again, last) < 0.1
+    # One sweep from nothing is far off; from a fit of all tables but one it is nearer.
+    most = fitted(pairs[:-1], None, 500).potentials
+    cold, warm = (furthest(fitted(pairs, start, 1), last) for start in (None, most))
+    assert cold > 1000
+    assert warm < cold / 5
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from decimal import Decimal, localcontext
+from fractions import Fraction
 from math import ceil, log2
 
 import numpy as np
@@ -82,6 +84,23 @@ def test_the_change_is_the_formula_rounded_up(rows, binary):
         bits = 2 / n * log2((n + 1) / 2) + (rest * log2((n + 1) / (n - 1)) if n > 1 else 0)
     change = information(rows, grid, binary).largest_change(RELATION)
     assert change in (ceil(grid * bits), ceil(grid * bits + 1e-3))
+
+
+@pytest.mark.parametrize("rows", [2, 3, 1000, 2**40])
+@pytest.mark.parametrize("binary", [False, True])
+def test_the_change_has_room_for_the_errors_of_both_values(rows, binary):
+    """On a grid so fine that rounding up is nothing, against logarithms of 80 digits."""
+    grid, n = 10**50, Decimal(rows)
+    with localcontext(prec=80):
+        bound = n * n.ln() - (n - 1) * (n - 1).ln()
+        if not binary:
+            bound = (n + 1) * (n + 1).ln() - (n - 1) * (n - 1).ln() - 2 * Decimal(2).ln()
+        bits, unit = bound / n / Decimal(2).ln(), Decimal("1e-30") / Decimal(2).ln()
+    change = Fraction(information(rows, grid, binary).largest_change(RELATION), grid)
+    room = (change - Fraction(bits)) / Fraction(unit)
+    # Each value is off by less than 4 * .51 + 63 * .51 units (`compute`), and there are two.
+    assert room > 2 * (4 + 63) * 0.51
+    assert 2 * module._SLACK < room < 2 * module._SLACK + 10
 
 
 @pytest.mark.parametrize(("shape", "binary"), [((2, 3), True), ((3, 2), True), ((3, 3), False)])

@@ -184,6 +184,17 @@ def test_where_nothing_stands_out_any_more_the_parts_double():
     assert costs == [session.currency.limit / 16] * 8
 
 
+def test_by_default_the_first_round_is_one_of_half_as_many_as_there_are_queries():
+    assert Mwem().choices(DOMAIN_C) == 10  # 6 queries, but at least ten rounds
+    assert Mwem().choices(DOMAIN_F) == 23  # 10 + 37 queries
+    assert Mwem(orders=(1, 2, 3)).choices(DOMAIN_F) == 53  # 10 + 37 + 60
+    assert Mwem(orders=(1, 2, 3, 4)).choices(DOMAIN_F) == 64  # 143, but at most 64 rounds
+    assert Mwem(picks=3).choices(DOMAIN_F) == 3
+    _, session = select(DOMAIN_F, TABLE_F)
+    costs = [grant.step.cost for grant in session.charges if grant.step.stage == "measure"]
+    assert costs[0] == session.currency.limit / 2 / 23
+
+
 def test_a_histogram_start_is_a_table_with_noise_on_every_cell():
     selection, session = select(DOMAIN_C, TABLE_C, picks=2, histogram=Fraction(1, 4))
     start, *rest = selection.measured
