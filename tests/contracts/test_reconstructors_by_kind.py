@@ -19,8 +19,9 @@ from dp_core.structural_zeros import Rule, StructuralZeros
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
 BINARY = Domain(("a", "b", "c"), (2, 2, 2))
 NONE = StructuralZeros()
+# The second is of two columns that no table of two columns here has together.
 ZEROS = StructuralZeros(
-    (Rule(("a", "b"), ((0,), (1,)), "two columns"), Rule(("c",), ((1,),), "one column"))
+    (Rule(("a", "b"), ((0,), (1,)), "within"), Rule(("a", "c"), ((1,), (0,)), "across"))
 )
 ROWS = 2000
 THRESHOLD = 5
