@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
+from typing import cast
 
 from dp_core.accounting.composition import Amount, Terms
+from dp_core.accounting.sensitivity import count_l1
 from dp_core.errors import BadInput
 from dp_core.plan import Plan, PlannedTable
 from dp_core.privacy import PAYING_STAGES
+from dp_core.selection.thresholds import Thresholding, planned_threshold
 from tasks.stores.accounts import Above, Account
 from tasks.stores.artifacts import RunFolder
 from tasks.stores.ledger import Ledger
@@ -76,6 +80,7 @@ def plan_facts(plan: Plan, ledger: Ledger | None) -> dict[str, object]:
     """
     spec, privacy = plan.spec, plan.spec.privacy
     rows = spec.schema.rows_about
+    threshold = _threshold(plan)
     return {
         "release": spec.release,
         "account": spec.account,
@@ -95,13 +100,14 @@ def plan_facts(plan: Plan, ledger: Ledger | None) -> dict[str, object]:
                 "stage": stage,
                 "share": str(spec.shares[stage]),
                 "cost": str(plan.costs[stage]),
-                "what": _what(plan, stage),
+                "what": _what(plan, stage, threshold),
             }
             for stage in PAYING_STAGES
             if plan.costs[stage]
         ],
         "tables": [_table(table, rows) for table in plan.tables],
         "score_noise_within": _within(plan.score_noise.half_width) if plan.score_noise else None,
+        "threshold": threshold,
         "memory_bytes": plan.memory,
         **_account_of(plan, ledger),
         "spec": dict(spec.document),
@@ -139,7 +145,35 @@ def _account_of(plan: Plan, ledger: Ledger | None) -> dict[str, object]:
     }
 
 
-def _what(plan: Plan, stage: str) -> str:
+def _threshold(plan: Plan) -> dict[str, object] | None:
+    """Return the threshold of a method that has one: the least noisy count it keeps, and what of.
+
+    `rare_lost` is a sentence where the public figures alone show that rare combinations go.
+    """
+    spec, domain = plan.spec, plan.spec.schema.domain
+    if not spec.selector.own_delta:
+        return None
+    method = cast(Thresholding, spec.selector)
+    kept = planned_threshold(
+        method,
+        domain,
+        plan.currency,
+        plan.costs["measure"],
+        l1=count_l1(spec.privacy.neighbours),
+        split=plan.replicates if spec.mode == "split" else 0,
+    )
+    tables, cells = method.tables(domain)
+    lost, rows = None, spec.schema.rows_about
+    if rows and cells > rows:
+        lost = (
+            f"{'The table has' if tables == 1 else 'A table has up to'} {cells:,} cells for about"
+            f" {rows:,} rows: combinations that fewer than about {kept:,} records share are lost,"
+            " and with many columns that can be nearly all."
+        )
+    return {"kept_from": kept, "tables": tables, "most_cells": cells, "rare_lost": lost}
+
+
+def _what(plan: Plan, stage: str, threshold: Mapping[str, object] | None) -> str:
     tables = [table for table in plan.tables if table.stage == stage]
     times = f", {plan.replicates} times" if plan.replicates > 1 else ""
     if stage == "total":
@@ -151,6 +185,9 @@ def _what(plan: Plan, stage: str) -> str:
         return f"{len(tables)} table{plural}, {sum(t.cells for t in tables):,} cells{times}"
     gives = plan.spec.selector.gives
     if "sparse" in gives:
+        if threshold:
+            each = "" if threshold["tables"] == 1 else f" of {threshold['tables']} tables"
+            return f"cells{each} of {threshold['kept_from']:,} records or more are kept{times}"
         return f"combinations that enough records share{times}"
     if "answers" in gives:
         return f"single numbers that the selection asks for{times}"

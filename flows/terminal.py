@@ -51,6 +51,8 @@ def _plan(console: Console, plan: Mapping[str, Any]) -> None:
     if plan["tables"]:
         console.print()
         _planned_tables(console, plan)
+    if plan["threshold"] and plan["threshold"]["rare_lost"]:
+        sentence(console, plan["threshold"]["rare_lost"])
     if plan["score_noise_within"] is not None:
         console.print(
             f"Scores of the selection are within {number(plan['score_noise_within'])} records"

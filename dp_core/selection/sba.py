@@ -55,6 +55,10 @@ class Sba(AdaptiveSelector):
         """Never: there is one table, and nothing to choose."""
         return False
 
+    def tables(self, domain: Domain) -> tuple[int, int]:
+        """Return that there is one table, and its cells."""
+        return 1, domain.size()
+
     def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
         require_rows(neighbours, measured)
 

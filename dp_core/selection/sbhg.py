@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -84,6 +85,15 @@ class Sbhg(AdaptiveSelector):
             return ()
         return ((), *itertools.combinations(domain.columns, 2))
 
+    def tables(self, domain: Domain) -> tuple[int, int]:
+        """Return that there is one table for each column, and the most cells one may have."""
+        if self.given:
+            beside = given_features(self.given, domain)
+            most = max(domain.size((name, *others)) for name, others in beside.items())
+        else:
+            most = math.prod(sorted(domain.sizes, reverse=True)[: self.features + 1])
+        return len(domain), most
+
     def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
         require_rows(neighbours, measured)
         if self.score == "mi":
@@ -115,7 +125,7 @@ class Sbhg(AdaptiveSelector):
         else:
             beside = given_features(self.given, domain)
         # privacy: p tables, each of them a p-th of the budget and of the delta set aside.
-        share = Fraction(1, len(domain))
+        share = Fraction(1, self.tables(domain)[0])
         delta = delta_of(curator, measure_cost, replicate) * share
         measured = tuple(
             threshold_table(

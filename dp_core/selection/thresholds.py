@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
+from dp_core.accounting.currency import Currency
+from dp_core.accounting.events import StabilityEvent
 from dp_core.accounting.sensitivity import count_l1
 from dp_core.accounting.thresholds import continuous_threshold
-from dp_core.domain import Clique
+from dp_core.domain import Clique, Domain
 from dp_core.marginals import SparseTable
 
 if TYPE_CHECKING:
@@ -33,8 +35,50 @@ def delta_of(curator: Curator, cost: Fraction, replicate: int) -> Fraction:
         cost: Of all tables of the replicate.
         replicate: As the selection is told.
     """
-    currency = curator.currency
-    return currency.own_delta if replicate == 0 else currency.own_delta * cost / currency.limit
+    return _delta(curator.currency, cost, shared=replicate == 0)
+
+
+class Thresholding(Protocol):
+    """A method that keeps frequent cells, as far as a plan has to know it."""
+
+    @property
+    def threshold(self) -> Threshold:
+        """Form of the threshold."""
+
+    def tables(self, domain: Domain) -> tuple[int, int]:
+        """Return how many tables share cost and delta evenly, and the most cells of one."""
+
+
+def planned_threshold(
+    method: Thresholding, domain: Domain, currency: Currency, cost: Fraction, *, l1: int, split: int
+) -> int:
+    """Return the least noisy count that will be kept; public arithmetic, of the plan alone.
+
+    Args:
+        method: The selection.
+        domain: All columns.
+        currency: Of the release.
+        cost: Budget of all measuring.
+        l1: L1 sensitivity of a table of counts.
+        split: Number of independent measurements, 0 for one that all sets share.
+    """
+    number, _ = method.tables(domain)
+    each = cost / max(1, split)
+    delta = _delta(currency, each, shared=not split) / number
+    event = currency.threshold_event(each / number, delta, l1=l1)
+    return _least(event, delta, method.threshold)
+
+
+def _delta(currency: Currency, cost: Fraction, *, shared: bool) -> Fraction:
+    return currency.own_delta if shared else currency.own_delta * cost / currency.limit
+
+
+def _least(event: StabilityEvent, delta: Fraction, form: Threshold) -> int:
+    """Return the least noisy count that is kept in a form, never below what the noise needs."""
+    if form == "least":
+        return event.threshold
+    stated = continuous_threshold(float(event.scale), float(delta), form)
+    return max(event.threshold, math.ceil(stated))
 
 
 def threshold_table(
@@ -61,9 +105,7 @@ def threshold_table(
         replicate: Which of the independent measurements this is.
     """
     event = curator.currency.threshold_event(cost, delta, l1=count_l1(curator.neighbours))
-    least = event.threshold
-    if form != "least":
-        least = max(least, math.ceil(continuous_threshold(float(event.scale), float(delta), form)))
+    least = _least(event, delta, form)
     cells = curator.domain.size(clique)
     room = capacity or expected_cells(rows, least, float(delta)) + SPARE_CELLS
     return curator.threshold(

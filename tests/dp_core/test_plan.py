@@ -3,15 +3,21 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_core.accounting.currency import largest_limit
+from dp_core.dataset import Dataset
 from dp_core.errors import BadInput
+from dp_core.marginals import SparseTable
+from dp_core.memory_counter import MemoryCounter
 from dp_core.plan import make_plan
 from dp_core.privacy import PAYING_STAGES
+from dp_core.procedure import carry_out
 from dp_core.scores import InDif
+from dp_core.selection.thresholds import planned_threshold
 from tests.specs import FIXED, SCHEMA, plan_of, write_spec
 
 GAUSS = "{epsilon: 1, delta: 1e-9}"
@@ -196,3 +202,32 @@ def test_a_release_whose_size_would_be_all_noise_is_refused_before_it_is_paid(tm
         {"privacy": "{epsilon: 1e-4, neighbours: replace-one}"},
     ):
         assert plan_of(tmp_path, **allowed).tables
+
+
+@pytest.mark.parametrize("mode", ["shared", "split"])
+@pytest.mark.parametrize(
+    ("method", "text", "tables", "cells"),
+    [
+        ("sba", "", 1, 24),
+        ("sba", "select: {threshold: algorithm}\n", 1, 24),
+        ("sbhg", "", 3, 12),
+        ("sbhg", "select: {features: 2}\n", 3, 24),
+        ("sbhg", "select: {given: [[a, b], [b]]}\n", 3, 6),
+    ],
+)
+def test_the_planned_threshold_is_the_one_of_the_release(
+    tmp_path, method, text, tables, cells, mode
+):
+    plan = plan_of(tmp_path, text + SPLIT.format(2, mode), method=method, privacy=GAUSS)
+    domain, selector = plan.spec.schema.domain, plan.spec.selector
+    split = 2 if mode == "split" else 0
+    planned = planned_threshold(
+        selector, domain, plan.currency, plan.costs["measure"], l1=1, split=split
+    )
+    codes = np.random.default_rng(1).integers(0, [[2], [3], [4]], (3, 20_000))
+    outcome = carry_out(plan, MemoryCounter(Dataset(domain, codes.astype(np.uint16))))
+
+    found = [item for item in outcome.released if isinstance(item, SparseTable)]
+    assert len(found) == tables * plan.replicates
+    assert {table.threshold for table in found} == {planned}
+    assert selector.tables(domain) == (tables, cells)

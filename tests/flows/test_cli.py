@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_core.accounting.composition import NOTHING
+from dp_core.accounting.thresholds import threshold_for
 from dp_core.bundle.verification import verify
 from tasks.places import home_id
 from tests.flows.conftest import SCHEMA, as_csv, make_project, survey
@@ -144,6 +145,29 @@ def test_plan_names_the_methods_where_they_are_not_the_presets(project, command)
     )
     project.write_spec("reconstruct: {method: dense}\n", method="independent")
     assert ": independent with one_way + dense, epsilon 1," in command("plan", project.spec).out
+
+
+def test_plan_states_the_threshold_and_what_it_costs(project, command):
+    project.write_spec(method="sba")
+    found = command("plan", project.spec, "--json").json["threshold"]
+    # 49/50 of epsilon 1, delta 1e-6: the noise is of scale 50/49.
+    assert found["kept_from"] == threshold_for(Fraction(50, 49), Fraction(1, 10**6))
+    assert found["tables"] == 1
+    text = " ".join(command("plan", project.spec).out.split())
+    assert f"cells of {found['kept_from']} records or more are kept" in text
+    assert found["rare_lost"] is None
+    assert "are lost" not in text
+
+    schema = project.folder / "town.schema.yaml"
+    few = found["most_cells"] - 1
+    schema.write_text(re.sub(r"rows_about: \d+", f"rows_about: {few}", schema.read_text()))
+    text = " ".join(command("plan", project.spec).out.split())
+    assert f"The table has {few + 1:,} cells for about {few:,} rows: combinations that" in text
+    schema.write_text(schema.read_text().replace(f"rows_about: {few}", f"rows_about: {few + 1}"))
+    assert "are lost" not in command("plan", project.spec).out
+
+    project.write_spec(method="independent")
+    assert command("plan", project.spec, "--json").json["threshold"] is None
 
 
 def test_plan_opens_no_door_to_a_second_account_under_a_misspelt_name(project, command):
