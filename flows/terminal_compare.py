@@ -8,24 +8,9 @@ from typing import Any
 from rich.console import Console
 
 from dp_core.comparison.cells import BOOTSTRAP
-from dp_core.comparison.figures import FIGURE, shown_number
+from dp_core.comparison.figures import FIGURE, about_runs, shown_number
 from flows.terminal_parts import sentence, table_of
 
-_SHORT = {
-    "tvd1": "1-way",
-    "tvd2": "2-way TVD",
-    "tvd3": "3-way",
-    "cell": "max cell",
-    "kl2": "KL pairs",
-    "kl": "KL joint",
-    "ranges": "ranges",
-    "misclassified": "misclass.",
-    "svm": "SVM acc.",
-    "relative": "relative",
-    "cost": "TVD x cells",
-    "cpu": "CPU s",
-    "memory": "MB",
-}
 _FIRST = (
     "tvd2",
     "cpu",
@@ -56,8 +41,11 @@ def compared(console: Console, answer: Mapping[str, Any]) -> None:
         for line in _problems(mine):
             sentence(console, line)
     console.print()
+    most = max((row["outcomes"].get("done", 0) for row in rows), default=0)
     sentence(
-        console, "Means of the runs, ± their standard deviation; - marks what is compared with."
+        console,
+        f"{about_runs(most)} - marks what is compared with. CPU s leaves out start-up; table.md"
+        " says what each column means.",
     )
     console.print(f"Tables   {answer['out']}/table.md, results.csv", soft_wrap=True)
     console.print(f"Plots    {answer['out']}/plots", soft_wrap=True)
@@ -74,13 +62,13 @@ def _table(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     )
     chosen = set()
     for name in (name for name in _FIRST if name in have):
-        width = 2 + max(len(_SHORT[name]), *(len(text) for text in columns[name]))
+        width = 2 + max(len(FIGURE[name].label), *(len(text) for text in columns[name]))
         if width > left:
             break
         left -= width
         chosen.add(name)
     shown = [name for name in have if name in chosen]
-    heads = [_SHORT[name] for name in shown]
+    heads = [FIGURE[name].label for name in shown]
     table = table_of(*names, *heads, right=("epsilon", "runs", *heads))
     for place, line in enumerate(lines):
         table.add_row(*line, *(columns[name][place] for name in shown))

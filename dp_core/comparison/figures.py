@@ -58,19 +58,30 @@ FIGURES: tuple[Figure, ...] = (
         "cost",
         "TVD x cells",
         "cost-normalised error: 2-way TVD times the noisy numbers that were"
-        " kept (CIPHER, Section 3.1)",
+        " kept (CIPHER, Section 3.1); compare only methods of similar TVD",
     ),
     Figure(
         "cpu",
         "CPU s",
         "processor seconds of measuring, fitting and drawing, in a process of"
-        " its own; packages that only the method needs are loaded within",
+        " its own, without its start-up; packages that only the method needs are loaded within",
     ),
     Figure("memory", "MB", "peak memory of that process, megabytes"),
 )
 """In the order of the table."""
 
 FIGURE: Mapping[str, Figure] = {figure.name: figure for figure in FIGURES}
+
+
+def about_runs(most: int) -> str:
+    """Return what stands below a table about the runs its numbers are of.
+
+    Args:
+        most: Number of runs with figures of the row that has the most.
+    """
+    if most > 1:
+        return "Mean of the runs and, after ±, their standard deviation."
+    return "1 run each: no spread."
 
 
 def shown_number(name: str, value: float) -> str:

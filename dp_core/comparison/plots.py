@@ -99,7 +99,9 @@ def _draw(axes: Any, rows: Sequence[Row], methods: Sequence[str], name: str) -> 
     axes.set_xscale("log")
     axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
     axes.set_xticks([], minor=True)
-    axes.margins(x=0.08)
+    if epsilons:
+        # With a single epsilon the axis would be as wide as the steps between the methods.
+        axes.set_xlim(*limits(epsilons, len(methods)))
     values = [row.figures[name].mean for row in rows if name in row.figures]
     if name not in _LINEAR and min(values) > 0 and max(values) > _WIDE * min(values):
         axes.set_yscale("log", subs=())
@@ -117,6 +119,22 @@ def _draw(axes: Any, rows: Sequence[Row], methods: Sequence[str], name: str) -> 
     axes.spines[["top", "right"]].set_visible(False)
     if axes.get_legend_handles_labels()[0]:
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=9)
+
+
+def limits(epsilons: Sequence[float], methods: int) -> tuple[float, float]:
+    """Return the ends of the axis: a margin around all points, and a factor of at least 4 apart.
+
+    Args:
+        epsilons: Ascending.
+        methods: How many stand side by side at each.
+
+    >>> limits([1.0], 3)
+    (0.5, 2.0)
+    """
+    first, last = epsilons[0], epsilons[-1]
+    ratio = last / first
+    margin = max(ratio**0.08 * _STEP ** (methods / 2), 2 / ratio**0.5)
+    return first / margin, last * margin
 
 
 def _points(rows: Sequence[Row], name: str) -> list[tuple[float, float, float]]:

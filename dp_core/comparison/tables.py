@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 
 from dp_core.comparison.cells import Cell, Declaration, Result
-from dp_core.comparison.figures import FIGURE, FIGURES, shown_number
+from dp_core.comparison.figures import FIGURE, FIGURES, about_runs, shown_number
 from dp_core.comparison.summary import Row, Spread, files, shown_figures
 
 _HEAD = ("file", "method", "preset", "epsilon", "delta", "neighbours", "run", "seed")
@@ -70,7 +70,7 @@ def as_markdown(rows: Sequence[Row], declaration: Declaration, *, note: str = ""
         if problems(mine):
             lines.append("")
     lines += [
-        "Mean of the runs and, after ±, their standard deviation. Rows in *italics* were added to"
+        f"{about_runs(max((row.done for row in rows), default=0))} Rows in *italics* were added to"
         " compare with.",
         "",
     ]

@@ -59,9 +59,32 @@ def test_rows_are_whole_at_any_width(width):
 
 def test_a_wide_line_holds_every_figure_in_the_order_of_the_files():
     header = next(line for line in shown(200) if line.startswith("method"))
-    words = ["1-way", "2-way TVD", "3-way", "max cell", "KL pairs", "ranges", "CPU s", "MB"]
+    words = [
+        "1-way TVD",
+        "2-way TVD",
+        "3-way TVD",
+        "max cell",
+        "KL pairs",
+        "range error",
+        "CPU s",
+        "MB",
+    ]
     places = [header.index(word) for word in words]
     assert places == sorted(places)
+
+
+def test_the_spread_is_told_where_there_is_one():
+    def told(runs):
+        rows = [{**row, "runs": runs, "outcomes": {"done": runs}} for row in answer()["rows"]]
+        console = Console(width=200, highlight=False)
+        with console.capture() as text:
+            compared(console, {**answer(), "rows": rows})
+        return text.get()
+
+    assert "Mean of the runs and, after ±, their standard deviation." in told(3)
+    assert "1 run each: no spread." in told(1)
+    assert "standard deviation" not in told(1)
+    assert "CPU s leaves out start-up" in told(1)
 
 
 def test_what_was_refused_is_told_once_for_all_epsilons():

@@ -4,7 +4,7 @@ import pytest
 
 from dp_core.comparison.cells import BOOTSTRAP, Cell, Declaration, Result
 from dp_core.comparison.figures import shown_number
-from dp_core.comparison.plots import draw_plots
+from dp_core.comparison.plots import draw_plots, limits
 from dp_core.comparison.summary import shown_figures, spread, summarise
 from dp_core.comparison.tables import as_csv, as_markdown
 
@@ -105,6 +105,33 @@ def test_the_table_begins_with_the_declaration_and_says_what_did_not_work():
     assert "- aim at epsilon 1: It was stopped after 5 s." in lines
     columns = {line.count("|") for line in lines if line.startswith("| ")}
     assert columns == {8}
+
+
+def test_the_table_says_what_its_spread_is_of():
+    several = as_markdown(summarise(RESULTS), DECLARATION)
+    assert "Mean of the runs and, after ±, their standard deviation. Rows" in several
+    assert "no spread" not in several
+    single = as_markdown(summarise([RESULTS[0], RESULTS[2], RESULTS[4]]), DECLARATION)
+    assert "1 run each: no spread. Rows" in single
+    assert "±" not in single
+    for told in ("compare only methods of similar TVD.", "without its start-up"):
+        assert told in several
+
+
+@pytest.mark.parametrize(
+    ("epsilons", "methods", "least", "most"),
+    [
+        ([1.0], 12, 2, 2),
+        ([1.0, 1.01], 3, 1.9, 2),
+        ([0.2, 1.0, 5.0], 3, 25**0.05, 25**0.1),
+        ([1.0], 100, 1.02**50, 1.02**51),
+    ],
+)
+def test_the_axis_is_wider_than_the_methods_stand_apart(epsilons, methods, least, most):
+    low, high = limits(epsilons, methods)
+    for margin in (epsilons[0] / low, high / epsilons[-1]):
+        assert least <= margin <= most
+        assert margin > 1.02 ** ((methods - 1) / 2)
 
 
 def test_every_run_is_a_line_of_the_csv_below_the_declaration(tmp_path):
