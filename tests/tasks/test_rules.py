@@ -43,12 +43,21 @@ def reserve_body(plan, **changes):
         ({"epsilon": "0"}, "does not imply its epsilon"),
         ({"delta": "-1"}, "does not imply its epsilon"),
         ({"delta": "1"}, "does not imply its epsilon"),
-        ({"currency": {"kind": "pure", "limit": "1000", "own_delta": "0"}}, "does not imply its epsilon"),
-        ({"currency": {"kind": "pure", "limit": "0", "own_delta": "0"}, "costs": {}}, "does not imply"),
+        (
+            {"currency": {"kind": "pure", "limit": "1000", "own_delta": "0"}},
+            "does not imply its epsilon",
+        ),
+        (
+            {"currency": {"kind": "pure", "limit": "0", "own_delta": "0"}, "costs": {}},
+            "does not imply",
+        ),
         ({"costs": {"one_way": "-99", "measure": "100"}}, "sets aside more"),
         ({"costs": {"measure": "2"}}, "sets aside more"),
         ({"neighbours": "replace-one"}, "protects otherwise"),
-        ({"epsilon": "3", "currency": {"kind": "pure", "limit": "3", "own_delta": "0"}}, "promises more"),
+        (
+            {"epsilon": "3", "currency": {"kind": "pure", "limit": "3", "own_delta": "0"}},
+            "promises more",
+        ),
     ],
 )
 def test_a_reservation_is_what_it_says(ledger, tmp_path, changes, rule):
