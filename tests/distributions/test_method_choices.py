@@ -13,7 +13,7 @@ from dp_core.domain import Domain
 from dp_core.ledger.session import Grant
 from dp_core.marginals import Marginal
 from dp_core.queries import Cells
-from dp_core.scores import RScore, SignedQueries
+from dp_core.scores import FScore, MutualInformation, RScore, SignedQueries
 from tests.statistical import epsilon_at_least
 
 EPSILON = Fraction(2)
@@ -114,6 +114,60 @@ def test_an_edge_of_a_network_is_chosen_at_the_epsilon_that_was_charged(
     )
     bound = epsilon_at_least(second, first)
     assert bound > EPSILON if halved else 0.5 < bound <= EPSILON
+
+
+PAIRS = Domain(("a", "b", "c", "d"), (2, 2, 2, 2))
+CANDIDATES = (("a", ("b",)), ("c", ("d",)))
+OTHER_SCORES = [
+    # Statistic, kind of noise, relation, tables before and after, scores before and after.
+    (
+        FScore(CANDIDATES),
+        "zcdp",
+        "add-remove",
+        ([[0, 0], [0, 12]], [[0, 2], [6, 4]]),
+        ([[1, 0], [0, 12]], [[1, 2], [6, 4]]),
+        ([-12, -8], [-11, -10]),
+    ),
+    (
+        FScore(CANDIDATES),
+        "pure",
+        "replace-one",
+        ([[0, 0], [0, 12]], [[0, 3], [6, 3]]),
+        ([[1, 0], [0, 11]], [[1, 2], [6, 3]]),
+        ([-12, -6], [-10, -8]),
+    ),
+    (
+        MutualInformation(CANDIDATES, rows=12, grid=1000, binary=True),
+        "zcdp",
+        "replace-one",
+        ([[0, 0], [0, 12]], [[6, 0], [0, 6]]),
+        ([[1, 0], [0, 11]], [[6, 0], [1, 5]]),
+        ([0, 1000], [414, 655]),
+    ),
+]
+
+
+@pytest.mark.parametrize("halved", HALVED)
+@pytest.mark.parametrize(
+    ("statistic", "kind", "neighbours", "before", "after", "scores"), OTHER_SCORES
+)
+def test_an_edge_is_chosen_at_that_epsilon_by_the_other_scores_too(
+    halved, statistic, kind, neighbours, before, after, scores, monkeypatch
+):
+    files = [
+        {clique: np.array(table) for clique, table in zip(statistic.cliques, tables, strict=True)}
+        for tables in (before, after)
+    ]
+    found = [statistic.compute(Tables(file).count(statistic.cliques)).tolist() for file in files]
+    assert found == list(scores)
+    if halved:
+        halve(monkeypatch, type(statistic))
+    times = 12_000 if halved else 4_000
+    first, second = (
+        chosen_first(kind, neighbours, statistic, file, PAIRS, times) for file in files
+    )
+    bound = epsilon_at_least(second, first)
+    assert bound > EPSILON if halved else 0.3 < bound <= EPSILON
 
 
 CELL = ("a",)
