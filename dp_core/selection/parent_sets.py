@@ -39,7 +39,7 @@ def maximal_sets(
 
     >>> rng = np.random.default_rng(0)
     >>> maximal_sets({"a": 2, "b": 3, "c": 4}, cells=8, degree=None, most=9, rng=rng)
-    (('a', 'b'), ('a', 'c'))
+    (('a', 'c'), ('a', 'b'))
     """
     limit = len(sizes) if degree is None else min(degree, len(sizes))
     order = sorted(sizes, key=lambda name: -sizes[name])

@@ -383,7 +383,9 @@ def test_parities_under_gaussian_noise_keep_the_curve_they_were_charged(halved, 
     threshold = len(MOVED) / 2 - epsilon * variance
     bound = delta_at_least(second.sum(axis=1) < threshold, first.sum(axis=1) < threshold, epsilon)
     claim = gaussian_claim("zcdp", cost, epsilon)
-    assert bound > claim if halved else 0 < bound <= claim
+    # With this many groups the bound is about .13 below what is true, which is .127; it is above
+    # -.1 but for a chance below 1e-6, and far below that with much more noise than was charged.
+    assert bound > claim if halved else -0.1 < bound <= claim
 
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
