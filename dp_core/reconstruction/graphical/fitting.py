@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,9 @@ class Target:
     penalty: NDArray[np.float64]
 
 
+_EVEN = (0.0, 0.01, 0.1, 0.5, 1.0)  # parts of an even table in the targets, one after the other
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
     """A fitted model.
@@ -67,6 +70,43 @@ class Fit:
 
 
 def fit_tree(
+    tree: JunctionTree,
+    targets: Sequence[Target],
+    *,
+    total: float,
+    zeros: StructuralZeros,
+    start: Potentials | None = None,
+    sweeps: int,
+    tolerance: float,
+) -> Fit:
+    """Return the fit of `_fit_once`, or where that is undefined the nearest that is not.
+
+    Targets can leave a clique nothing at all beside its impossible cells, and then its shares are
+    0/0. An even table is mixed into them, ever more of it, until there is something everywhere.
+    """
+    for part in _EVEN:
+        mixed = [
+            replace(each, values=(1 - part) * each.values + part * total / each.values.size)
+            if part
+            else each
+            for each in targets
+        ]
+        for first in (start, None) if start else (None,):
+            fit = _fit_once(
+                tree,
+                mixed,
+                total=total,
+                zeros=zeros,
+                start=first,
+                sweeps=sweeps,
+                tolerance=tolerance,
+            )
+            if all(np.isfinite(table.values).all() for table in fit.tables):
+                return fit
+    return fit
+
+
+def _fit_once(
     tree: JunctionTree,
     targets: Sequence[Target],
     *,

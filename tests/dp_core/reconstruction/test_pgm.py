@@ -317,3 +317,27 @@ def test_a_log_factor_solves_its_equation(mass, before, wanted, penalty):
         assert left == pytest.approx(wanted, rel=1e-6, abs=1e-6 * max(1.0, penalty * abs(x)))
     else:
         assert (left > wanted) == (x == -60)
+
+
+def test_targets_that_leave_possible_cells_nothing_still_give_a_model():
+    # All that was measured is where the rule forbids it: shares would be 0/0.
+    from dp_core.domain import Domain
+    from dp_core.reconstruction.graphical.fitting import Target, fit_tree
+    from dp_core.reconstruction.graphical.junction_tree import JunctionTree
+    from dp_core.structural_zeros import Rule, StructuralZeros
+
+    domain = Domain(("a", "b"), (2, 2))
+    rules = (Rule(("a", "b"), ((0,), (0, 1)), "no a 0"),)
+    target = Target(domain, np.array([[10.0, 10.0], [0.0, 0.0]]), np.full((2, 2), 1e-12))
+    fit = fit_tree(
+        JunctionTree.of(domain, [("a", "b")]),
+        [target],
+        total=20.0,
+        zeros=StructuralZeros(rules),
+        sweeps=20,
+        tolerance=1e-6,
+    )
+    (table,) = fit.tables
+    assert np.isfinite(table.values).all()
+    assert table.values.sum() == pytest.approx(20)
+    assert (table.values[0] == 0).all()
