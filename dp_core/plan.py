@@ -9,7 +9,13 @@ from fractions import Fraction
 from typing import Any
 
 from dp_core import registry
-from dp_core.accounting.currency import Currency, NoiseScale, choose_currency, threshold_currency
+from dp_core.accounting.currency import (
+    LEAST_DRAW,
+    Currency,
+    NoiseScale,
+    choose_currency,
+    threshold_currency,
+)
 from dp_core.accounting.sensitivity import count_l1, count_l2_squared
 from dp_core.canonical import digest
 from dp_core.domain import Clique
@@ -139,6 +145,7 @@ def make_plan(spec: ReleaseSpec) -> Plan:
     currency = _currency(spec, l1, l2_squared, times)
     costs = {stage: spec.shares[stage] * currency.limit for stage in PAYING_STAGES}
     plan = Plan(spec, currency, costs, (), None, 0, None)
+    _check_draws(spec, currency, costs["measure"] / times)
 
     tables: list[PlannedTable] = []
 
@@ -193,6 +200,26 @@ def _check_rows(spec: ReleaseSpec, tables: Sequence[PlannedTable]) -> None:
             f"The number of rows would be off by about {stddev:.2g}, and so would the size of the"
             " synthetic sets: raise privacy.epsilon, or state synthesize.rows."
         )
+
+
+def _check_draws(spec: ReleaseSpec, currency: Currency, cost: Fraction) -> None:
+    """Refuse draws that cannot be paid: they come after the number of rows, which is paid by then.
+
+    Args:
+        spec: Of the release.
+        currency: What it pays in.
+        cost: Budget of one replicate's measurements.
+    """
+    draws = spec.selector.draws(spec.schema.domain, spec.privacy.neighbours)
+    if not draws:
+        return
+    try:
+        currency.draws_event(cost, draws)
+    except ValueError:
+        raise BadInput(
+            f"Each of {draws:,} draws of the selection would get an epsilon below {LEAST_DRAW:g};"
+            " raise privacy.epsilon, or draw fewer records."
+        ) from None
 
 
 def _currency(spec: ReleaseSpec, l1: int, l2_squared: int, times: int) -> Currency:

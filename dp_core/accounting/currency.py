@@ -50,6 +50,12 @@ THEOREMS = {
 VIRTUAL_PARTS = 1024
 """Virtual records are counted in this part of one."""
 
+LEAST_DRAW = 1e-18
+"""Least epsilon of one draw by counts; far from 1e-20, below which its cost is not known."""
+
+_ENOUGH = 64
+"""Epsilon or rho of one draw that buys the fewest virtual records there are, one part of one."""
+
 OWN_DELTA = (
     "; the probabilities with which thresholds fail are summed beside it (Dwork et al. 2006)"
 )
@@ -168,14 +174,17 @@ class Currency:
             draws: Most draws that two neighbours make differently.
 
         Raises:
-            ValueError: if the currency has no cost for it.
+            ValueError: if the currency has no cost for it, or one draw gets less than `LEAST_DRAW`.
         """
         if cost <= 0:
             raise ValueError(f"A cost is positive, got {cost}.")
         if self.kind == "gaussian":
             raise ValueError("Draws do not add up on the Gaussian curve; use pure or zcdp.")
-        each = float(cost / draws)
+        # What is more than enough is left over: its exponential would overflow.
+        each = float(min(cost / draws, Fraction(_ENOUGH)))
         each = each if self.kind == "pure" else math.sqrt(2 * each)
+        if each < LEAST_DRAW:
+            raise ValueError(f"A draw needs an epsilon of {LEAST_DRAW:g} or more.")
         # Floating point only guesses; the event's own cost decides.
         parts = max(1, math.ceil(VIRTUAL_PARTS / math.expm1(each)))
         while self.cost(event := PerturbedDrawsEvent(Fraction(parts, VIRTUAL_PARTS), draws)) > cost:

@@ -120,6 +120,12 @@ class Selector(Protocol):
         The plan weighs by it what the release is to pay in; nothing else depends on it.
         """
 
+    def draws(self, domain: Domain, neighbours: Neighbours) -> int:
+        """Return how many draws by counts, of those that neighbours differ in, `select` pays for.
+
+        The plan refuses a measuring budget that cannot pay them; nothing else depends on it.
+        """
+
     def select(
         self,
         curator: Curator,
@@ -201,6 +207,10 @@ class AdaptiveSelector(ABC):
         """Return one for each column, where there are choices at all."""
         return len(domain) if self.chooses else 0
 
+    def draws(self, domain: Domain, neighbours: Neighbours) -> int:  # noqa: ARG002
+        """None; a method that draws records by counts says how many draws."""
+        return 0
+
     @abstractmethod
     def select(
         self,
@@ -262,6 +272,10 @@ class PlannedSelector(ABC):
         return None
 
     def choices(self, domain: Domain) -> int:  # noqa: ARG002
+        """None."""
+        return 0
+
+    def draws(self, domain: Domain, neighbours: Neighbours) -> int:  # noqa: ARG002
         """None."""
         return 0
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
+from dp_core.ledger.session import differing_draws, drawn_asks
 from dp_core.marginals import Released, ReleasedKind
 from dp_core.privacy import Neighbours, Stage
 from dp_core.selection.base import AdaptiveSelector, Selection
@@ -101,6 +102,11 @@ class Pegs(AdaptiveSelector):
         require_rows(neighbours, measured)
         if self.score == "mi":
             require_public_rows(neighbours, "Mutual information")
+
+    def draws(self, domain: Domain, neighbours: Neighbours) -> int:
+        """Return those of all records, whatever each column is drawn given."""
+        alone = [(name,) for name in domain.columns]
+        return differing_draws(drawn_asks(alone, self.records, self.sweeps), neighbours)
 
     def select(
         self,

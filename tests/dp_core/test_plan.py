@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_core.accounting.currency import largest_limit
+from dp_core.accounting.currency import Currency, largest_limit
 from dp_core.dataset import Dataset
 from dp_core.errors import BadInput
-from dp_core.marginals import SparseTable
+from dp_core.marginals import Records, SparseTable
 from dp_core.memory_counter import MemoryCounter
 from dp_core.plan import make_plan
 from dp_core.privacy import PAYING_STAGES
@@ -231,3 +231,35 @@ def test_the_planned_threshold_is_the_one_of_the_release(
     assert len(found) == tables * plan.replicates
     assert {table.threshold for table in found} == {planned}
     assert selector.tables(domain) == (tables, cells)
+
+
+PEGS = "synthesize: {{rows: 9, sets: 2, mode: split}}\nselect: {{records: {}, sweeps: 2}}\n"
+
+
+@pytest.mark.parametrize("privacy", ["{epsilon: 1e-16}", "{epsilon: 1e-17, delta: 1e-40}"])
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+def test_draws_that_cannot_be_paid_are_refused_before_anything_is(tmp_path, privacy, neighbours):
+    privacy = f"{privacy[:-1]}, neighbours: {neighbours}}}"
+    with pytest.raises(BadInput, match=r"Each of [0-9,]+ draws .* raise privacy\.epsilon"):
+        plan_of(tmp_path, PEGS.format(1000), method="pegs", privacy=privacy)
+
+
+@pytest.mark.parametrize("privacy", ["{epsilon: 1e-15}", "{epsilon: 1000}", "{epsilon: 900}"])
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+def test_draws_that_were_planned_can_be_carried_out(tmp_path, privacy, neighbours, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        Currency,
+        "draws_event",
+        lambda *given, of=Currency.draws_event: asked.append(given) or of(*given),
+    )
+    privacy = f"{privacy[:-1]}, neighbours: {neighbours}}}"
+    plan = plan_of(tmp_path, PEGS.format(1), method="pegs", privacy=privacy)
+    codes = np.random.default_rng(1).integers(0, [[2], [3], [4]], (3, 100))
+    outcome = carry_out(
+        plan, MemoryCounter(Dataset(plan.spec.schema.domain, codes.astype(np.uint16)))
+    )
+
+    assert sum(isinstance(item, Records) for item in outcome.released) == 2
+    # What the plan tried is what both replicates paid for.
+    assert asked == [asked[0]] * 3

@@ -1,16 +1,24 @@
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_core.accounting.currency import Currency, choose_currency, largest_limit
+from dp_core.accounting.currency import (
+    LEAST_DRAW,
+    VIRTUAL_PARTS,
+    Currency,
+    choose_currency,
+    largest_limit,
+)
 from dp_core.accounting.events import (
     GaussianEvent,
     LaplaceEvent,
     NoisyMaxEvent,
+    PerturbedDrawsEvent,
     event_from_json,
 )
 from dp_core.accounting.sensitivity import count_l1, count_l2_squared
@@ -114,3 +122,27 @@ def test_spent_budget_is_stated_as_epsilon_rounded_up():
         assert (
             0 < half < currency.epsilon(currency.limit, delta) <= epsilon * Fraction(1000001, 10**6)
         )
+
+
+@pytest.mark.parametrize("draws", [1, 7, 10**6])
+@pytest.mark.parametrize("kind", ["pure", "zcdp"])
+@pytest.mark.parametrize("each", [10**9, 900, 64, 8, 6, 1, Fraction(1, 10**6), Fraction(1, 10**17)])
+def test_draws_cost_at_most_what_was_given_and_nearly_that_down_to_one_virtual_part(
+    kind, each, draws
+):
+    """Without end: of what a draw costs beyond log(1025), at one part of a record, much is left."""
+    cost = draws * (Fraction(each) if kind == "pure" else Fraction(each) ** 2 / 2)
+    currency = Currency(kind, cost)
+    event = currency.draws_event(cost, draws)
+    assert event.draws == draws
+    assert currency.cost(event) <= cost
+    fewer = event.scale * Fraction(10**6 - 1, 10**6) - Fraction(1, VIRTUAL_PARTS)
+    assert (fewer <= 0) == (each > math.log(1 + VIRTUAL_PARTS))
+    assert fewer <= 0 or currency.cost(PerturbedDrawsEvent(fewer, draws)) > cost
+
+
+@pytest.mark.parametrize("each", [Fraction(LEAST_DRAW) / 2, Fraction(1, 10**250)])
+def test_draws_that_could_not_be_told_from_even_ones_are_refused(each):
+    for kind, cost in (("pure", each * 3), ("zcdp", each**2 / 2 * 3)):
+        with pytest.raises(ValueError, match="1e-18 or more"):
+            Currency(kind, cost).draws_event(cost, 3)
