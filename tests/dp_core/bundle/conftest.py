@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import shutil
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -265,6 +266,12 @@ def bundle(release: tuple[Published, tuple[Dataset, ...]], tmp_path_factory) -> 
     folder = tmp_path_factory.mktemp("bundle")
     published, data = release
     return write(folder / "out", published, data, folder / "scratch")
+
+
+@pytest.fixture
+def broken(bundle, tmp_path) -> Path:
+    """A copy to break: zcdp at delta 1e-9, and no delta set aside."""
+    return Path(shutil.copytree(bundle, tmp_path / "copy"))
 
 
 @pytest.fixture

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 
@@ -17,16 +15,10 @@ from dp_core.accounting.events import (
 from dp_core.bundle.verification import verify
 from dp_core.domain import Domain
 from dp_core.ledger.session import TABLE, drawn_asks, sparse_asks
-from tests.dp_core.bundle.test_verification import failed, relink, reseal, statement_of
+from tests.dp_core.bundle.forgery import failed, relink, reseal, statement_of
 
 EVENT = StabilityEvent(Fraction(1000), 1, 20_000)
 NANO = Fraction(1, 10**9)
-
-
-@pytest.fixture
-def broken(bundle, tmp_path) -> Path:
-    """A copy to break: zcdp at delta 1e-9, and no delta set aside."""
-    return Path(shutil.copytree(bundle, tmp_path / "copy"))
 
 
 def with_threshold(folder, *, own_delta=None, event=EVENT, asks=None, neighbours=None):

@@ -1,0 +1,43 @@
+"""Bundles changed by someone who makes every checksum fit again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from dp_core.bundle.statement import file_record, render
+from dp_core.bundle.verification import Verification
+from dp_core.canonical import digest
+from dp_core.ledger.receipts import START, make_receipt
+
+
+def failed(verification: Verification) -> dict[str, str]:
+    """Return the sentence of each check that failed."""
+    return {check.name: check.sentence for check in verification.failures}
+
+
+def reseal(folder: Path, document: dict) -> None:
+    """Write a statement that a forger made consistent: file hashes and its own hash fit."""
+    for name in document["files"]:
+        if (folder / name).is_file():
+            document["files"][name] = file_record(folder / name)
+    document.pop("sha256", None)
+    document["sha256"] = digest(document)
+    (folder / "release.json").write_bytes(render(document))
+
+
+def statement_of(folder: Path) -> dict:
+    """Return the statement as plain values."""
+    return json.loads((folder / "release.json").read_bytes())
+
+
+def relink(document: dict) -> None:
+    """Hash changed receipts again, as someone would who forges the ledger's entries."""
+    last, receipts = START, []
+    for values in document["ledger"]["receipts"]:
+        fields = {name: value for name, value in values.items() if name != "hash"}
+        receipt = make_receipt(**{**fields, "previous": last})
+        receipts.append(receipt.to_json())
+        last = receipt.hash
+    document["ledger"]["receipts"] = receipts
+    document["ledger"]["head"] = last

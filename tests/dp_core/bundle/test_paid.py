@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dp_core.bundle.verification import verify
+from dp_core.scores import InDif
+from tests.dp_core.bundle.forgery import failed, relink, reseal, statement_of
+
+
+def test_a_sensitivity_too_small_for_the_neighbours_shows(broken):
+    """The receipts themselves forged: replace-one with the sensitivities of add-remove."""
+    document = statement_of(broken)
+    document["guarantee"]["neighbours"] = "replace-one"
+    document["guarantee"]["in_words"] = document["guarantee"]["in_words"].replace(
+        "added or removed", "replaced"
+    )
+    document["sets"]["records"]["how"] = "public"
+    document["ledger"]["receipts"][0]["body"]["neighbours"] = "replace-one"
+    relink(document)
+    reseal(broken, document)
+    found = failed(verify(broken))
+
+    assert set(found) == {"charges"}
+    assert "smaller effect of one row" in found["charges"]
+
+
+def test_an_event_that_costs_more_than_its_charge_shows(make, tmp_path):
+    build, write = make
+    published, data = build(sensitivity=2)
+    folder = write(tmp_path / "out", published, data, tmp_path / "scratch")
+
+    assert "charges less than its event costs" in failed(verify(folder))["charges"]
+
+
+def test_a_choice_among_scores_is_checked_by_the_change_of_one_score(broken):
+    document = statement_of(broken)
+    asks = {"name": "indif", "length": 3}
+
+    def found(sensitivity: int) -> str:
+        body = document["ledger"]["receipts"][1]["body"]
+        event = {"mechanism": "noisy-max", "scale": "1000000", "noise": "gumbel"}
+        body.update(event={**event, "sensitivity": sensitivity}, asks=asks)
+        relink(document)
+        reseal(broken, document)
+        return failed(verify(broken)).get("charges", "")
+
+    change = InDif(()).largest_change(document["guarantee"]["neighbours"])
+    assert "assumes a smaller effect" in found(change - 1)
+    assert "assumes a smaller effect" not in found(change)
+
+
+@pytest.mark.parametrize("scores", [None, 3])
+def test_scores_charged_as_if_one_row_moved_one_of_them_show(broken, scores):
+    document = statement_of(broken)
+    body = document["ledger"]["receipts"][1]["body"]
+    body["stage"] = "select"
+    if scores:
+        body["asks"] = {"name": "indif", "length": scores}
+    relink(document)
+    reseal(broken, document)
+
+    assert ("a smaller effect" in failed(verify(broken))["charges"]) == (scores is not None)
+
+
+@pytest.mark.parametrize("asks", [{"name": "anything"}, {}, {"name": "indif"}, [], None])
+def test_what_has_no_proven_sensitivity_shows(broken, asks):
+    document = statement_of(broken)
+    document["ledger"]["receipts"][1]["body"]["asks"] = asks
+    relink(document)
+    reseal(broken, document)
+
+    assert "Receipt 2 is for a question whose" in failed(verify(broken))["charges"]
+
+
+def test_charges_beyond_the_reservation_show(broken):
+    document = statement_of(broken)
+    receipts = document["ledger"]["receipts"]
+    body = receipts[1]["body"]
+    body["cost"] = str(Fraction(body["cost"]) * 5)
+    relink(document)
+    reseal(broken, document)
+    found = failed(verify(broken))["charges"]
+
+    assert "Stage 'one_way' charged more" in found
+    assert "add up to more" in found
+
+
+def test_an_event_the_currency_cannot_pay_shows(broken):
+    document = statement_of(broken)
+    for receipt in document["ledger"]["receipts"]:
+        if receipt["kind"] == "reserve":
+            receipt["body"]["currency"]["kind"] = "pure"
+    document["ledger"]["currency"]["kind"] = "pure"
+    relink(document)
+    reseal(broken, document)
+
+    assert "cannot pay" in failed(verify(broken))["charges"]
+
+
+def test_a_stage_that_was_not_reserved_shows(broken):
+    document = statement_of(broken)
+    document["ledger"]["receipts"][1]["body"]["stage"] = "select"
+    relink(document)
+    reseal(broken, document)
+    found = failed(verify(broken))
+
+    assert "Stage 'select'" in found["charges"]
+    assert "another stage" in found["tables"]
+
+
+@pytest.mark.parametrize(
+    ("word", "value", "sentence"),
+    [("spent", "1/100", "another sum"), ("outcome", "abandoned", "finished and settled")],
+)
+def test_a_settlement_that_does_not_fit_the_charges_shows(broken, word, value, sentence):
+    document = statement_of(broken)
+    document["ledger"]["receipts"][-1]["body"][word] = value
+    relink(document)
+    reseal(broken, document)
+    found = failed(verify(broken))
+
+    assert set(found) == {"charges"}
+    assert sentence in found["charges"]
+
+
+def test_a_table_passed_off_as_one_of_other_columns_shows(broken):
+    document = statement_of(broken)
+    charge = document["ledger"]["receipts"][1]
+    assert charge["body"]["step"] == "sex"
+    charge["body"]["step"] = "age"
+    relink(document)
+    reseal(broken, document)
+
+    assert "of other columns than receipt" in failed(verify(broken))["tables"]
+
+
+def change_tables(folder: Path, column: str, change: object) -> None:
+    path = folder / "marginals.parquet"
+    rows = pq.read_table(path)
+    values = rows.column(column).to_numpy().copy()
+    values = change(values)  # type: ignore[operator]
+    index = rows.schema.get_field_index(column)
+    pq.write_table(rows.set_column(index, column, pa.array(values)), path)
+
+
+@pytest.mark.parametrize(
+    ("column", "change", "words"),
+    [
+        ("grant", lambda grants: np.where(grants == 3, 2, grants), "used twice"),
+        ("grant", lambda grants: np.where(grants == 3, 999, grants), "names no receipt"),
+        ("scale", lambda scales: np.nextafter(scales, 0), "other noise"),
+        ("replicate", lambda numbers: numbers + 3, "does not exist"),
+        ("round", lambda rounds: rounds + 1, "is of other columns"),
+        ("count", lambda counts: counts + (counts == counts.max()), "not those that were commit"),
+    ],
+)
+def test_tables_that_do_not_fit_their_receipts_show(broken, column, change, words):
+    document = statement_of(broken)
+    change_tables(broken, column, change)
+    reseal(broken, document)
+
+    assert words in failed(verify(broken))["tables"]
+
+
+@pytest.mark.parametrize("column", ["labels", "sizes", "columns"])
+def test_what_codes_stand_for_is_what_the_schema_says(broken, column):
+    # They are in no receipt: with other labels every count would mean something else.
+    document = statement_of(broken)
+    path = broken / "marginals.parquet"
+    rows = pq.read_table(path)
+    values = rows.column(column).to_pylist()
+    wrong = {"labels": values[1], "sizes": [40], "columns": ["nobody"]}
+    values[0] = wrong[column]
+    index = rows.schema.get_field_index(column)
+    pq.write_table(rows.set_column(index, column, pa.array(values, rows.field(column).type)), path)
+    reseal(broken, document)
+
+    assert "names columns, sizes or labels" in failed(verify(broken))["tables"]
+
+
+def test_a_table_that_was_paid_for_and_held_back_shows(broken):
+    document = statement_of(broken)
+    path = broken / "marginals.parquet"
+    rows = pq.read_table(path)
+    pq.write_table(rows.filter(pa.compute.not_equal(rows.column("grant"), 3)), path)
+    reseal(broken, document)
+
+    assert "Receipt 3 paid for a table that is not in" in failed(verify(broken))["tables"]
