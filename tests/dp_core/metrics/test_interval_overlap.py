@@ -38,7 +38,7 @@ def test_overlap_is_that_of_the_formula(first, second, expected):
     ],
 )
 def test_intervals_of_one_width_give_what_synthpop_prints(difference, printed):
-    """`compare.fit.synds` (of the R package synthpop) gives both intervals the confidential one's width."""
+    """`compare.fit.synds` (R package synthpop) gives both intervals the width of the real one."""
     half = 1.959963984540054
 
     found = interval_overlap((-half, half), (difference - half, difference + half))
