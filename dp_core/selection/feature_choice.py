@@ -6,12 +6,18 @@ mechanism for each place (SBHG+EM of Li, Karwa, Slavkovic & Steorts 2018, Remark
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dp_core.domain import Clique, Domain
+from dp_core.marginals import Released
+from dp_core.privacy import Neighbours, Stage
 from dp_core.scores import MutualInformation, RScore, Statistic
+from dp_core.selection.known_rows import number_of_rows, require_public_rows, require_rows
 
 if TYPE_CHECKING:
     from dp_core.curator import Curator
@@ -23,54 +29,93 @@ first of them that can be."""
 _GRID = 1 << 20  # mutual information is rounded to this part of a bit
 
 
-def chosen_features(
-    curator: Curator,
-    domain: Domain,
-    cost: Fraction,
-    *,
-    features: int,
-    score: Score,
-    rows: int,
-    replicate: int,
-) -> Mapping[str, Clique]:
-    """Return the columns to hold besides each, in the domain's order; costs exactly `cost`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureChoice:
+    """The options of a method that holds a few columns beside each one, and what they entail.
 
-    Args:
-        curator: The wall.
-        domain: At least two columns.
-        cost: Budget of all choices, paid by the stage `select`.
-        features: Columns to choose for each, fewer where there are fewer.
-        score: By what.
-        rows: Public number of rows, for mutual information.
-        replicate: Which of the independent measurements this is.
+    Attributes:
+        features: Columns held beside each one (R), fewer where there are fewer.
+        score: `mi`, mutual information, only where the number of rows is public (replace-one); `r`,
+            the distance from independence; `auto`, the first where it can be.
+        given: Instead of a choice: lists of a column and those to hold beside it, from public
+            knowledge; a column without a list is by itself. The selection needs no share then.
     """
-    times = min(features, len(domain) - 1)
-    each = cost / (len(domain) * times)
-    found: dict[str, Clique] = {}
-    for place, name in enumerate(domain.columns, start=1):
-        beside: Clique = ()
-        for number in range(1, times + 1):
-            left = [other for other in domain.columns if other != name and other not in beside]
-            # privacy: p times R choices, each of them a part 1/(p R) of the budget.
-            best = curator.choose(
-                "select",
-                f"column-{place}-{number}",
-                _statistic(curator, domain, name, left, score, rows),
-                each,
-                replicate=replicate,
-            )
-            beside = (*beside, left[best])
-        found[name] = beside
-    return found
+
+    features: int = 1
+    score: Score = "auto"
+    given: tuple[tuple[str, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.features < 1:
+            raise ValueError(f"features is a number of columns from 1, not {self.features}.")
+        _check_given(self.given)
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether columns are chosen, and not given."""
+        return not self.given
+
+    def needs(self, domain: Domain) -> tuple[Clique, ...]:
+        """Return what the choice asks about: all pairs, and the number of rows."""
+        return ((), *itertools.combinations(domain.columns, 2)) if self.adaptive else ()
+
+    def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
+        """Refuse to choose, and to keep or to draw, where the number of rows is not known."""
+        require_rows(neighbours, measured)
+        if self.score == "mi":
+            require_public_rows(neighbours, "Mutual information")
+
+    def most_cells(self, domain: Domain) -> int:
+        """Return the most cells that the table of a column with those beside it can have."""
+        if self.adaptive:
+            return math.prod(sorted(domain.sizes, reverse=True)[: self.features + 1])
+        return max(domain.size(clique) for clique in self.given_tables(domain))
+
+    def given_tables(self, domain: Domain) -> tuple[Clique, ...]:
+        """Return each column, in the domain's order, with those that are given to stand beside it.
+
+        A column without a list is alone.
+        """
+        listed = {clique[0]: clique[1:] for clique in self.given}
+        return tuple((name, *listed.get(name, ())) for name in domain.columns)
+
+    def tables_of_each(
+        self,
+        curator: Curator,
+        known: Sequence[Released],
+        *,
+        domain: Domain,
+        cost: Fraction,
+        replicate: int,
+    ) -> tuple[Clique, ...]:
+        """Return each column, in the domain's order, with those to hold beside it.
+
+        To choose them costs exactly `cost`. Arguments are those of `Selector.select`.
+        """
+        if not self.adaptive:
+            return self.given_tables(domain)
+        rows = round(number_of_rows(curator, domain, known))
+        times = min(self.features, len(domain) - 1)
+        each = cost / (len(domain) * times)
+        found: list[Clique] = []
+        for place, name in enumerate(domain.columns, start=1):
+            clique: Clique = (name,)
+            for number in range(1, times + 1):
+                left = [other for other in domain.columns if other not in clique]
+                # privacy: p times R choices, each of them a part 1/(p R) of the budget.
+                best = curator.choose(
+                    "select",
+                    f"column-{place}-{number}",
+                    _statistic(curator, domain, name, left, self.score, rows),
+                    each,
+                    replicate=replicate,
+                )
+                clique = (*clique, left[best])
+            found.append(clique)
+        return tuple(found)
 
 
-def given_features(given: Sequence[Sequence[str]], domain: Domain) -> Mapping[str, Clique]:
-    """Return the columns to hold besides each from stated lists; a column without one is alone."""
-    listed = {clique[0]: tuple(clique[1:]) for clique in given}
-    return {name: listed.get(name, ()) for name in domain.columns}
-
-
-def check_given(given: Sequence[Sequence[str]]) -> None:
+def _check_given(given: Sequence[Sequence[str]]) -> None:
     """Refuse lists that contradict one another.
 
     Raises:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
@@ -15,14 +13,9 @@ from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
 from dp_core.ledger.session import differing_draws, drawn_asks
 from dp_core.marginals import Released, ReleasedKind
-from dp_core.privacy import Neighbours, Stage
+from dp_core.privacy import Neighbours
 from dp_core.selection.base import AdaptiveSelector, Selection
-from dp_core.selection.feature_choice import Score, check_given, chosen_features, given_features
-from dp_core.selection.known_rows import (
-    number_of_rows,
-    require_public_rows,
-    require_rows,
-)
+from dp_core.selection.feature_choice import FeatureChoice
 from dp_core.structural_zeros import StructuralZeros
 
 if TYPE_CHECKING:
@@ -33,7 +26,7 @@ MOST_CELLS = 1 << 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pegs(AdaptiveSelector):
+class Pegs(FeatureChoice, AdaptiveSelector):
     """Draw a few records, each column given a few others; every single draw is paid for.
 
     Park & Ghosh (2013), as Li, Karwa, Slavkovic & Steorts (2018), section 3.2, describe it. Virtual
@@ -47,35 +40,24 @@ class Pegs(AdaptiveSelector):
         sweeps: How often each column of a record is drawn, B. From the second time on, a
             combination of the others that the record was at before is drawn from evenly; under
             replace-one two sweeps or more cost twice as much.
-        features: Columns that each one is drawn given, fewer where there are fewer.
-        score: As of `sbhg`.
-        given: As of `sbhg`.
     """
 
     records: int = 100
     sweeps: int = 1
-    features: int = 1
-    score: Score = "auto"
-    given: tuple[tuple[str, ...], ...] = ()
 
     chooses: ClassVar[bool] = True
     rounds: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        for name in ("records", "sweeps", "features"):
+        FeatureChoice.__post_init__(self)
+        for name in ("records", "sweeps"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is a number from 1, not {getattr(self, name)}.")
-        check_given(self.given)
 
     @property
     def gives(self) -> frozenset[ReleasedKind]:
         """Records."""
         return frozenset({"records"})
-
-    @property
-    def adaptive(self) -> bool:
-        """Whether columns are chosen, and not given."""
-        return not self.given
 
     def check(self, domain: Domain) -> None:
         """Refuse a single column, and tables that are too large to be counted whole."""
@@ -83,25 +65,15 @@ class Pegs(AdaptiveSelector):
             raise BadInput(
                 "pegs chooses among other columns, and there is one only; take independent."
             )
-        if self.given:
-            largest = max(domain.size(clique) for clique in self.given)
-        else:
-            largest = math.prod(sorted(domain.sizes)[-1 - self.features :])
-        if largest > MOST_CELLS:
+        if (largest := self.most_cells(domain)) > MOST_CELLS:
             raise BadInput(
                 f"A table of pegs could have {largest:,} cells, more than {MOST_CELLS:,}; take"
                 " fewer features, or sbhg, which counts observed cells only."
             )
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
-        if not self.adaptive:
-            return tuple((name, *rest) for name, rest in given_features(self.given, domain).items())
-        return ((), *itertools.combinations(domain.columns, 2))
-
-    def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
-        require_rows(neighbours, measured)
-        if self.score == "mi":
-            require_public_rows(neighbours, "Mutual information")
+        # The tables to draw from are known beforehand only where they are given.
+        return FeatureChoice.needs(self, domain) if self.adaptive else self.given_tables(domain)
 
     def draws(self, domain: Domain, neighbours: Neighbours) -> int:
         """Return those of all records, whatever each column is drawn given."""
@@ -120,19 +92,7 @@ class Pegs(AdaptiveSelector):
         rng: np.random.Generator,  # noqa: ARG002
         replicate: int = 0,
     ) -> Selection:
-        if self.adaptive:
-            beside = chosen_features(
-                curator,
-                domain,
-                cost,
-                features=self.features,
-                score=self.score,
-                rows=round(number_of_rows(curator, domain, known)),
-                replicate=replicate,
-            )
-        else:
-            beside = given_features(self.given, domain)
-        cliques = [(name, *others) for name, others in beside.items()]
+        cliques = self.tables_of_each(curator, known, domain=domain, cost=cost, replicate=replicate)
         drawn = curator.draw_records(
             "measure",
             "records",

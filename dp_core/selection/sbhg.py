@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from dp_core.domain import Clique, Domain
+from dp_core.domain import Domain
 from dp_core.errors import BadInput
 from dp_core.marginals import Released, ReleasedKind
-from dp_core.privacy import Neighbours, Stage
 from dp_core.selection.base import AdaptiveSelector, Selection
-from dp_core.selection.feature_choice import Score, check_given, chosen_features, given_features
-from dp_core.selection.known_rows import (
-    number_of_rows,
-    require_public_rows,
-    require_rows,
-)
+from dp_core.selection.feature_choice import FeatureChoice
+from dp_core.selection.known_rows import number_of_rows
 from dp_core.selection.thresholds import Threshold, delta_of, threshold_table
 from dp_core.structural_zeros import StructuralZeros
 
@@ -30,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sbhg(AdaptiveSelector):
+class Sbhg(FeatureChoice, AdaptiveSelector):
     """Choose a few columns for each (SBHG+EM), and keep the frequent cells of their tables.
 
     Li, Karwa, Slavkovic & Steorts (2018), Algorithm 2, lines 1-6: each of the p tables gets a p-th
@@ -38,19 +31,11 @@ class Sbhg(AdaptiveSelector):
     choices by the exponential mechanism, under the share of the selection.
 
     Attributes:
-        features: Columns that each one's table holds besides it (R), fewer where there are fewer.
-        score: `mi`, mutual information, only where the number of rows is public (replace-one); `r`,
-            the distance from independence; `auto`, the first where it can be.
-        given: Instead of a choice: lists of a column and those to hold besides it, from public
-            knowledge; a column without a list is by itself. The selection needs no share then.
         threshold: `least`, the least that holds for this noise; `text` or `algorithm`, the larger
             ones of the paper's section 2.2 and Algorithm 1.
         capacity: Most cells of each table that are kept; none for more than can be expected.
     """
 
-    features: int = 1
-    score: Score = "auto"
-    given: tuple[tuple[str, ...], ...] = ()
     threshold: Threshold = "least"
     capacity: int | None = None
 
@@ -59,45 +44,23 @@ class Sbhg(AdaptiveSelector):
     own_delta: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.features < 1:
-            raise ValueError(f"features is a number of columns from 1, not {self.features}.")
+        FeatureChoice.__post_init__(self)
         if self.capacity is not None and self.capacity < 1:
             raise ValueError(f"capacity is a number of cells from 1, not {self.capacity}.")
-        check_given(self.given)
 
     @property
     def gives(self) -> frozenset[ReleasedKind]:
         """The frequent cells of a table for each column, which it begins with."""
         return frozenset({"sparse"})
 
-    @property
-    def adaptive(self) -> bool:
-        """Whether columns are chosen, and not given."""
-        return not self.given
-
     def check(self, domain: Domain) -> None:
         """Refuse a single column, for which there is nothing to choose."""
         if self.adaptive and len(domain) < 2:
             raise BadInput("sbhg chooses among other columns, and there is one only; take sba.")
 
-    def needs(self, domain: Domain) -> tuple[Clique, ...]:
-        if not self.adaptive:
-            return ()
-        return ((), *itertools.combinations(domain.columns, 2))
-
     def tables(self, domain: Domain) -> tuple[int, int]:
         """Return that there is one table for each column, and the most cells one may have."""
-        if self.given:
-            beside = given_features(self.given, domain)
-            most = max(domain.size((name, *others)) for name, others in beside.items())
-        else:
-            most = math.prod(sorted(domain.sizes, reverse=True)[: self.features + 1])
-        return len(domain), most
-
-    def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
-        require_rows(neighbours, measured)
-        if self.score == "mi":
-            require_public_rows(neighbours, "Mutual information")
+        return len(domain), self.most_cells(domain)
 
     def select(
         self,
@@ -112,25 +75,14 @@ class Sbhg(AdaptiveSelector):
         replicate: int = 0,
     ) -> Selection:
         rows = number_of_rows(curator, domain, known)
-        if self.adaptive:
-            beside = chosen_features(
-                curator,
-                domain,
-                cost,
-                features=self.features,
-                score=self.score,
-                rows=round(rows),
-                replicate=replicate,
-            )
-        else:
-            beside = given_features(self.given, domain)
+        cliques = self.tables_of_each(curator, known, domain=domain, cost=cost, replicate=replicate)
         # privacy: p tables, each of them a p-th of the budget and of the delta set aside.
         share = Fraction(1, self.tables(domain)[0])
         delta = delta_of(curator, measure_cost, replicate) * share
         measured = tuple(
             threshold_table(
                 curator,
-                (name, *others),
+                clique,
                 measure_cost * share,
                 delta,
                 rows=rows,
@@ -138,10 +90,10 @@ class Sbhg(AdaptiveSelector):
                 capacity=self.capacity,
                 replicate=replicate,
             )
-            for name, others in beside.items()
+            for clique in cliques
         )
         note = {
-            "features": [[name, *others] for name, others in beside.items()],
+            "features": [list(clique) for clique in cliques],
             "threshold": max(table.threshold for table in measured),
             "kept_cells": [len(table.values) for table in measured],
         }
