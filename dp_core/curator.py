@@ -26,13 +26,14 @@ from dp_core.ledger.session import (
     drawn_asks,
     sparse_asks,
 )
-from dp_core.marginals import Answers, Counter, Measurement, SparseTable
+from dp_core.marginals import Answers, Counter, Measurement, SparseTable, Totals
 from dp_core.names import batch_name, step_name, table_step
 from dp_core.noise import gaussian, laplace, noisy_max, perturbed_draws, stability
 from dp_core.privacy import Neighbours, Noise, Stage
 from dp_core.queries import Queries
 from dp_core.scores import QueryCounts, Statistic, sensitivities
 from dp_core.sparse_counting import read_sparse_result, words
+from dp_core.sums import SUMS, Sum
 
 
 class Curator:
@@ -172,6 +173,72 @@ class Curator:
             replicate=replicate,
             grant=grant.number,
             round=round,
+        )
+
+    def total(
+        self,
+        stage: Stage,
+        step: str,
+        sum: Sum,
+        cost: Fraction,
+        *,
+        replicate: int = 0,
+        round: int = 0,
+    ) -> Totals:
+        """Return a vetted sum over records with noise on every entry: one event, one charge.
+
+        Only records are visited: the columns may have any number of codes.
+
+        Args:
+            stage: Stage that pays.
+            step: Name of the step, unique within its stage, replicate and round.
+            sum: What is computed.
+            cost: Budget of all entries together.
+            replicate: As of `measure`.
+            round: As of `measure`.
+
+        Raises:
+            TypeError: if the sum is not one whose sensitivity is proven.
+
+        Privacy:
+            One event of exactly `cost`, at the sum's own L1 and L2 sensitivities.
+        """
+        # privacy: a sensitivity is believed only where it is proven.
+        if type(sum) is not SUMS.get(sum.NAME):
+            raise TypeError(f"{type(sum).__name__} has no proven sensitivity.")
+        l1, l2_squared = sum.l1(self.neighbours), sum.l2_squared(self.neighbours)
+        planned = Step(
+            stage=stage,
+            name=step_name(step, replicate, round),
+            cost=cost,
+            event=self.currency.noise_event(cost, l1=l1, l2_squared=l2_squared),
+            shape=(sum.length,),
+            asks=sum.to_json(),
+        )
+
+        def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
+            exact = sum.total(*self._counter.observed(sum.clique))
+            # privacy: whole numbers, never a float.
+            assert exact.dtype == np.int64
+            return [_add_noise(exact, grants[0])]
+
+        batch = f"{batch_name(stage, replicate, round)}-{step}"
+        ((grant, values),) = self._session.perform(batch, [planned], draw)
+        return Totals(
+            of=sum,
+            values=values,
+            noise=_kind(grant),
+            scale=float(_noise_event(grant).scale),
+            stage=stage,
+            replicate=replicate,
+            grant=grant.number,
+            round=round,
+        )
+
+    def total_noise(self, sum: Sum, cost: Fraction) -> NoiseScale:
+        """Return the noise of each entry of a sum at that cost, in its unit. Public."""
+        return self.currency.noise(
+            cost, l1=sum.l1(self.neighbours), l2_squared=sum.l2_squared(self.neighbours)
         )
 
     def threshold(

@@ -13,6 +13,7 @@ from dp_core.dataset import Dataset
 from dp_core.domain import Clique, Domain
 from dp_core.privacy import Noise
 from dp_core.queries import Queries
+from dp_core.sums import Sum
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -150,6 +151,32 @@ class SparseTable:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Totals:
+    """A noisy sum over records: whole numbers that are no counts, paid for together.
+
+    Attributes:
+        of: What was summed, and in which unit.
+        values: Shape (`of.length`,), in the sum's own unit; whole numbers.
+        noise, scale, stage, replicate, grant, round: As of a `Measurement`; one event for all, its
+            scale in the sum's unit.
+    """
+
+    of: Sum
+    values: NDArray[np.int64]
+    noise: Noise
+    scale: float
+    stage: str
+    replicate: int
+    grant: int
+    round: int = 0
+
+    @property
+    def variance(self) -> float:
+        """Variance of each entry, its unit squared (of the continuous noise, an upper bound)."""
+        return noise_variance(self.noise, self.scale)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Records:
     """Public records that a method made itself, by choices or draws that were paid for.
 
@@ -162,16 +189,17 @@ class Records:
     replicate: int = 0
 
 
-Released: TypeAlias = Measurement | Answers | SparseTable | Records
+Released: TypeAlias = Measurement | Answers | SparseTable | Totals | Records
 """What is known about the data on the public side, all of it paid for."""
 
-ReleasedKind = Literal["tables", "answers", "sparse", "records"]
+ReleasedKind = Literal["tables", "answers", "sparse", "totals", "records"]
 """The words by which a method says what it gives or takes."""
 
 KIND_OF: Mapping[type, ReleasedKind] = {
     Measurement: "tables",
     Answers: "answers",
     SparseTable: "sparse",
+    Totals: "totals",
     Records: "records",
 }
 

@@ -46,6 +46,7 @@ _MARGINAL_FIELDS: Mapping[str, tuple[str, str]] = {
     "threshold": ("integer", "Least noisy count that was kept; 0 where there was no threshold."),
     "capacity": ("integer", "Cells there was room for where there is a threshold; otherwise 0."),
     "grant": ("integer", "Number of the ledger receipt that paid for the table."),
+    "of": ("string", "Of a total: what was summed over the records, as JSON; otherwise empty."),
 }
 
 
@@ -88,7 +89,7 @@ def codebook(published: Published, files: Mapping[str, Mapping[str, object]]) ->
                         "name": name,
                         "type": _MARGINAL_FIELDS[name][0],
                         "description": _MARGINAL_FIELDS[name][1],
-                        "constraints": {"required": True},
+                        "constraints": {"required": name != "of"},
                     }
                     for name in SCHEMA.names
                 ],

@@ -3,7 +3,7 @@
 | column    | type             | meaning                                                          |
 |-----------|------------------|------------------------------------------------------------------|
 | table     | int32            | running number of the measurement in this file, from 1           |
-| kind      | string           | table, sparse, cells or parities (below)                         |
+| kind      | string           | table, sparse, cells, parities or totals (below)                 |
 | stage     | string           | stage that paid: total, one_way, measure                         |
 | replicate | int16            | set it was measured for; 0: shared by all sets                   |
 | round     | int32            | round it was measured in; 0 where a method has none              |
@@ -11,24 +11,27 @@
 | sizes     | list of int32    | number of codes of each                                          |
 | cell      | list of uint16   | code of each column                                              |
 | labels    | list of string   | what the codes stand for                                         |
-| count     | int64            | noisy number of records; may be negative                         |
+| count     | int64            | noisy number of records, or noisy total; may be negative          |
 | noise     | string           | laplace or gaussian (both discrete)                              |
 | scale     | double           | its parameter in records: b of the Laplace, sigma of the Gaussian |
 | threshold | int64            | least noisy count that was kept; 0 where everything was          |
 | capacity  | int64            | cells there was room for where there is a threshold, otherwise 0 |
 | grant     | int64            | number of the ledger receipt that paid for it                    |
+| of        | string           | what a total is of, as JSON; empty otherwise                     |
 
 - `table`: every cell of it is there, in row-major order.
 - `sparse`: only the cells that passed the threshold, in ascending order; where none did, one row
   without a cell stands for the measurement.
 - `cells`: single cells of tables, each a measured number by itself.
 - `parities`: numbers of records with an even number of ones among two-valued columns, without cell.
+- `totals`: sums over all records, without cell, in the order and the unit that `of` tells.
 
 The file restores what was measured exactly.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -41,12 +44,14 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dp_core.bundle.parquet_file import write_parquet
+from dp_core.canonical import canonical_json
 from dp_core.domain import Domain
 from dp_core.errors import BadInput
-from dp_core.marginals import Answers, Measurement, Records, Released, SparseTable
+from dp_core.marginals import Answers, Measurement, Records, Released, SparseTable, Totals
 from dp_core.queries import Cells, Parities, Queries
 from dp_core.schema import Schema
 from dp_core.sparse_counting import pack
+from dp_core.sums import Sum, sum_from_json
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 SCHEMA = pa.schema(
@@ -66,17 +71,18 @@ SCHEMA = pa.schema(
         ("threshold", pa.int64()),
         ("capacity", pa.int64()),
         ("grant", pa.int64()),
+        ("of", _TEXT),
     ]
 )
 _PIECE = 1 << 17
 _STAGES = ("total", "one_way", "select", "measure", "checks")
 _NOISES = ("laplace", "gaussian")
-_KINDS = ("table", "sparse", "cells", "parities")
+_KINDS = ("table", "sparse", "cells", "parities", "totals")
 _MOST_CELLS = 2**31
 _FIXED = ("stage", "replicate", "round", "noise", "scale", "grant")
 
 
-Measured: TypeAlias = Measurement | Answers | SparseTable
+Measured: TypeAlias = Measurement | Answers | SparseTable | Totals
 """What was measured; records that a method made are no measurement."""
 
 
@@ -125,6 +131,9 @@ def _pieces(measured: Sequence[Measured], labels: _Labels) -> Iterator[pa.Table]
                 row = values[position : position + 1]
                 domain = labels.domain.project(clique)
                 yield _piece(number, item, labels, kind, domain, codes, row)
+        elif isinstance(item, Totals):
+            domain, none = labels.domain.project(item.of.clique), np.empty((1, 0), dtype=np.uint16)
+            yield _piece(number, item, labels, "totals", domain, none, values)
         elif isinstance(item, SparseTable):
             # A row without a cell stands for a table of which nothing was kept.
             cells = item.cells if values.size else np.empty((1, 0), dtype=np.uint16)
@@ -208,6 +217,8 @@ def _piece(
     def word(text: str, words: tuple[str, ...]) -> pa.Array:
         return texts(np.full(rows, words.index(text)), pa.array(words, pa.string()))
 
+    about = canonical_json(item.of.to_json()).decode() if isinstance(item, Totals) else ""
+
     def whole(value: int, dtype: type) -> pa.Array:
         return pa.array(np.full(rows, value, dtype=dtype))
 
@@ -228,6 +239,7 @@ def _piece(
             whole(threshold, np.int64),
             whole(capacity, np.int64),
             whole(item.grant, np.int64),
+            texts(np.zeros(rows), pa.array([about], pa.string())),
         ],
         schema=SCHEMA,
     )
@@ -340,7 +352,7 @@ def _restored(path: Path, pieces: list[pa.Table]) -> Measured:
         f"{path}: table {number} is not a complete noisy table; fetch the release again."
     )
     fixed = {}
-    for name in (*_FIXED, "kind", "threshold", "capacity"):
+    for name in (*_FIXED, "kind", "threshold", "capacity", "of"):
         values = table.column(name).unique()
         if len(values) != 1:
             raise wrong
@@ -352,6 +364,11 @@ def _restored(path: Path, pieces: list[pa.Table]) -> Measured:
     if fixed["kind"] in ("cells", "parities"):
         return Answers(queries=_queries(table, fixed["kind"], wrong), values=counts, **about)
     domain = _domain(table, wrong)
+    if fixed["kind"] == "totals":
+        of = _sum(fixed["of"], wrong)
+        if of.length != counts.size or of.clique != domain.columns:
+            raise wrong
+        return Totals(of=of, values=counts, **about)
     width, rows = len(domain), table.num_rows
     codes = _flat(table.column("cell")).to_numpy(zero_copy_only=False)
     if fixed["kind"] == "sparse":
@@ -406,6 +423,13 @@ def _queries(table: pa.Table, kind: str, wrong: BadInput) -> Queries:
     if [len(clique) for clique in cliques] != [len(cell) for cell in codes]:
         raise wrong
     return Cells(cliques, codes)
+
+
+def _sum(text: str, wrong: BadInput) -> Sum:
+    try:
+        return sum_from_json(json.loads(text))
+    except (KeyError, TypeError, ValueError):
+        raise wrong from None
 
 
 def _flat(lists: pa.ChunkedArray) -> Any:

@@ -34,10 +34,11 @@ from dp_core.ledger.session import (
     differing_draws,
     sparse_asks,
 )
-from dp_core.marginals import Answers, SparseTable
+from dp_core.marginals import Answers, SparseTable, Totals
 from dp_core.names import step_name, table_step
 from dp_core.scores import QueryCounts, required
 from dp_core.sparse_counting import sparse_result
+from dp_core.sums import SUMS
 
 
 def charges_cover(claims: Claims) -> str | tuple[str, ...]:
@@ -170,25 +171,26 @@ def tables_paid(measured: Sequence[Measured], claims: Claims) -> str | tuple[str
 
 
 def _name(item: Measured, number: int) -> str:
-    if isinstance(item, Answers):
+    if isinstance(item, Answers | Totals):
         return f"Measurement {number}"
     return f"The noisy table {' x '.join(item.clique) or '(number of rows)'}"
 
 
 def _is_measurement(charge: Charge) -> bool:
     """Return whether a charge is for noisy numbers of the file: no choice, and no draw."""
-    names = (TABLE["name"], SPARSE_TABLE, "query-counts")
+    names = (TABLE["name"], SPARSE_TABLE, "query-counts", *SUMS)
     return charge.asks.get("name") in names
 
 
 def _is_what_was_asked(item: Measured, charge: Charge) -> bool:
     """Return whether a measurement is of what its receipt says was computed from the data."""
-    if isinstance(item, Answers):
+    if isinstance(item, Answers | Totals):
         # Its name is the method's own; of which set and round it is stands before it.
         where = step_name("", item.replicate, item.round)
         name = charge.step.removeprefix(where)
         own = charge.step.startswith(where) and not name.startswith(("set ", "round "))
-        return own and QueryCounts(item.queries).to_json() == charge.asks
+        asked = QueryCounts(item.queries) if isinstance(item, Answers) else item.of
+        return own and asked.to_json() == charge.asks
     if table_step(item.clique, item.replicate, item.round) != charge.step:
         return False
     if isinstance(item, SparseTable):

@@ -7,7 +7,7 @@ from typing import Any
 
 from dp_core.bundle.statement import Published
 from dp_core.ledger.session import DRAWN_RECORDS
-from dp_core.marginals import Answers, Measurement, SparseTable
+from dp_core.marginals import Answers, Measurement, SparseTable, Totals
 
 
 def made_from(published: Published) -> tuple[str, ...]:
@@ -22,6 +22,9 @@ def made_from(published: Published) -> tuple[str, ...]:
     numbers = sum(item.values.size for item in published.released if isinstance(item, Answers))
     if numbers:
         found.append(_number(numbers, "single noisy number"))
+    sums = sum(item.values.size for item in published.released if isinstance(item, Totals))
+    if sums:
+        found.append(_number(sums, "noisy total"))
     sparse = [item for item in published.released if isinstance(item, SparseTable)]
     if sparse:
         kept = sum(item.values.size for item in sparse)

@@ -13,6 +13,7 @@ from dp_core.scores.mutual_information import MutualInformation
 from dp_core.scores.queries import QueryCounts, QueryDistance, SignedQueries
 from dp_core.scores.r_score import RScore
 from dp_core.scores.table_distance import TableDistance
+from dp_core.sums import SUMS, sum_from_json
 
 _BY_NAME: Mapping[str, type[Statistic]] = {
     "indif": InDif,
@@ -47,7 +48,7 @@ def sensitivities(statistic: Statistic, neighbours: Neighbours) -> tuple[int, in
 
 
 def required(document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
-    """Return the sensitivities of a statistic from its `to_json` alone, for whoever checks.
+    """Return the sensitivities of a statistic or sum from its `to_json` alone, for whoever checks.
 
     Args:
         document: The statistic as a receipt describes it; nothing in it is trusted but that it
@@ -60,6 +61,9 @@ def required(document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
     Raises:
         ValueError: or another error of its kind, if it describes no statistic of the list.
     """
+    if document["name"] in SUMS:
+        asked = sum_from_json(document)
+        return asked.l1(neighbours), asked.l1(neighbours), asked.l2_squared(neighbours)
     statistic = _BY_NAME.get(document["name"])
     if statistic is None:
         raise ValueError("No statistic of that name has a proven sensitivity.")

@@ -1,0 +1,26 @@
+"""The closed list of sums whose sensitivity is proven."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dp_core.sums.base import Sum
+
+SUMS: Mapping[str, type[Sum]] = {}
+"""Sums whose sensitivity is proven in this package, by the name in their description."""
+
+
+def sum_from_json(document: Mapping[str, Any]) -> Sum:
+    """Return the sum that a receipt or a file of noisy tables describes.
+
+    Args:
+        document: What `Sum.to_json` returned, or what somebody says it did.
+
+    Raises:
+        ValueError: or another error of its kind, if it describes no sum of the list.
+    """
+    kind = SUMS.get(document["name"])
+    if kind is None:
+        raise ValueError("No sum of that name has a proven sensitivity.")
+    return kind.from_json(document)
