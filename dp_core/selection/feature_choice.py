@@ -59,6 +59,10 @@ class FeatureChoice:
         """Return what the choice asks about: all pairs, and the number of rows."""
         return ((), *itertools.combinations(domain.columns, 2)) if self.adaptive else ()
 
+    def choices(self, domain: Domain) -> int:
+        """Return one for each column, unless all are given."""
+        return len(domain) if self.adaptive else 0
+
     def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
         """Refuse to choose, and to keep or to draw, where the number of rows is not known."""
         require_rows(neighbours, measured)

@@ -263,3 +263,16 @@ def test_draws_that_were_planned_can_be_carried_out(tmp_path, privacy, neighbour
     assert sum(isinstance(item, Records) for item in outcome.released) == 2
     # What the plan tried is what both replicates paid for.
     assert asked == [asked[0]] * 3
+
+
+@pytest.mark.parametrize("method", ["pegs", "sbhg"])
+@pytest.mark.parametrize("delta", ["1e-9", "0.1"])
+def test_where_features_are_given_nothing_is_paid_for_a_choice(tmp_path, method, delta):
+    plan = plan_of(
+        tmp_path,
+        "select: {given: [[a, b], [b, c]]}\n",
+        method=method,
+        privacy=f"{{epsilon: 1, delta: {delta}}}",
+    )
+    assert plan.costs["select"] == 0
+    assert sum(plan.costs.values()) == plan.currency.limit
