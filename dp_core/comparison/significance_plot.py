@@ -1,0 +1,160 @@
+"""Outcomes of sign and significance as stacked bars, like Figures 5 and 7 of the CIPHER paper."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dp_core.metrics.significance import MEANING, Outcome, shares
+
+_LOOK: Mapping[Outcome, tuple[str, str, str]] = {
+    Outcome.BEST: ("#0b559f", "", "white"),
+    Outcome.NEUTRAL: ("#d9d9d9", "", "black"),
+    Outcome.TYPE_2_SAME: ("#7fb8e0", "", "black"),
+    Outcome.TYPE_1_SAME: ("#f7d04a", "", "black"),
+    Outcome.TYPE_2_OPPOSITE: ("#7fb8e0", "////", "black"),
+    Outcome.TYPE_1_OPPOSITE: ("#f7d04a", "////", "black"),
+    Outcome.WORST: ("#a6320b", "", "white"),
+}
+"""Fill, hatching and colour of the text. Blue to yellow to dark red is told apart by those who do
+not see red from green; another sign is hatched, so that print without colours does as well."""
+_ACROSS = 4
+"""Most panels of a row."""
+_LABELLED = 0.07
+"""Smallest share that has room for its number."""
+_BACKED = {"facecolor": "#ffffffcc", "edgecolor": "none", "pad": 0.6}
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One stack.
+
+    Attributes:
+        label: Below it.
+        outcomes: Of every parameter and run it sums up.
+    """
+
+    label: str
+    outcomes: tuple[Outcome, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Bars side by side, such as a method's at each epsilon.
+
+    Attributes:
+        title: Above them.
+        bars: From left to right.
+    """
+
+    title: str
+    bars: tuple[Bar, ...]
+
+
+def draw_significance(
+    panels: Sequence[Panel], path: Path, *, title: str, notice: str, axis: str
+) -> None:
+    """Write a PNG of stacked bars.
+
+    Args:
+        panels: At least one; at most four stand in a row.
+        path: Of the picture; its folder is there.
+        title: What is shown, a line.
+        notice: Who may see it: the first line of the picture, and in its metadata.
+        axis: What the bars of a panel differ in.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
+    down = math.ceil(len(panels) / _ACROSS)
+    across = math.ceil(len(panels) / down)
+    most = max(len(panel.bars) for panel in panels)
+    tallest = max(len(_below(bar.label, most).splitlines()) for p in panels for bar in p.bars)
+    width = across * (1.1 + max(0.62 * most, 1.4)) + 3.3
+    height = 1.25 + down * (2.75 + 0.16 * tallest)
+    picture = Figure(figsize=(max(width, 6.4), height), layout="constrained")
+    FigureCanvasAgg(picture)
+    grid = picture.subplots(down, across, squeeze=False, sharey=True)
+    for place, axes in enumerate(grid.flat):
+        if place >= len(panels):
+            axes.set_axis_off()
+            continue
+        _draw(axes, panels[place], most)
+        if place % across == 0:
+            axes.set_ylabel("share of the coefficients, %")
+        if place + across >= len(panels):
+            axes.set_xlabel(axis)
+    handles = [
+        Patch(
+            facecolor=_LOOK[kind][0],
+            hatch=_LOOK[kind][1],
+            edgecolor="#444444",
+            linewidth=0.5,
+            label=f"{kind}\n{textwrap.fill(MEANING[kind], 30)}",
+        )
+        for kind in reversed(Outcome)
+    ]
+    picture.legend(
+        handles=handles,
+        loc="outside right center",
+        frameon=False,
+        fontsize=8,
+        labelspacing=0.9,
+        handlelength=1.6,
+        handleheight=1.6,
+    )
+    wide = round(13 * max(width, 6.4))
+    head = [*textwrap.wrap(notice, wide, max_lines=2), *textwrap.wrap(title, wide)]
+    picture.suptitle("\n".join(head), fontsize=9, x=0.01, ha="left", parse_math=False)
+    picture.savefig(path, dpi=130, metadata={"Description": notice})
+
+
+def _draw(axes: Any, panel: Panel, most: int) -> None:
+    for place, bar in enumerate(panel.bars):
+        bottom = 0.0
+        for kind, share in shares(bar.outcomes).items():
+            colour, hatch, ink = _LOOK[kind]
+            if not share:
+                continue
+            axes.bar(
+                place,
+                100 * share,
+                bottom=100 * bottom,
+                width=0.78,
+                color=colour,
+                hatch=hatch,
+                edgecolor="#444444",
+                linewidth=0.5,
+            )
+            if share >= _LABELLED:
+                axes.text(
+                    place,
+                    100 * (bottom + share / 2),
+                    f"{100 * share:.0f}",
+                    ha="center",
+                    va="center",
+                    color=ink,
+                    fontsize=8,
+                    bbox=_BACKED if hatch else None,
+                )
+            bottom += share
+    axes.set_xticks(
+        range(len(panel.bars)),
+        [_below(bar.label, most) for bar in panel.bars],
+        fontsize=8,
+        parse_math=False,
+    )
+    axes.set_xlim(-0.6, max(len(panel.bars), most) - 0.4)
+    axes.set_ylim(0, 100)
+    axes.set_title(panel.title, fontsize=10, loc="left", parse_math=False)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _below(label: str, bars: int) -> str:
+    """Return a label broken into lines that do not run into the next bar's."""
+    return textwrap.fill(label, 9 if bars > 2 else 18)
