@@ -28,7 +28,7 @@ from dp_core.reconstruction.consistency import (
     reconcile,
     whole_rows,
 )
-from dp_core.reconstruction.joint_model import DenseModel
+from dp_core.reconstruction.joint_model import DenseModel, JointTable
 from dp_core.structural_zeros import StructuralZeros
 
 _MOST_RIDGE = 1e-4
@@ -37,7 +37,7 @@ _Tables: TypeAlias = dict[Clique, NDArray[np.float64]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cipher:
+class Cipher(JointTable):
     """Build the table of every set of columns from those of one column less, up to all of them.
 
     A set that was measured keeps its table; one that a measured table holds is its margin, the
@@ -121,17 +121,6 @@ class Cipher:
         joint = self._joint(domain, given, zeros, rng)
         joint = self._corrected(joint, ~zeros.mask(domain)) * total
         return DenseModel(domain, (Table(domain, joint),), total, zeros)
-
-    def restore(
-        self,
-        domain: Domain,
-        tables: Sequence[Table],
-        *,
-        rows: int,
-        zeros: StructuralZeros,
-        released: Sequence[Released] = (),  # noqa: ARG002
-    ) -> DenseModel:
-        return DenseModel(domain, tuple(tables), rows, zeros)
 
     def _given(
         self,

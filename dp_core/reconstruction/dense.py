@@ -14,13 +14,13 @@ from dp_core.errors import BadInput
 from dp_core.marginals import Released, ReleasedKind, Table, tables_of
 from dp_core.reconstruction.base import TABLES
 from dp_core.reconstruction.consistency import consistent
-from dp_core.reconstruction.joint_model import DenseModel
+from dp_core.reconstruction.joint_model import DenseModel, JointTable
 from dp_core.reconstruction.raking import Margin, rake_among_zeros
 from dp_core.structural_zeros import StructuralZeros
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dense:
+class Dense(JointTable):
     """Fit the joint table: the noisy one where it was measured, else that of largest entropy.
 
     A measured joint table is made nonnegative and used as it is. From smaller tables iterative
@@ -64,17 +64,6 @@ class Dense:
         if whole is None:
             whole = Table(domain, self._proportional(domain, tables, rows, zeros))
         return DenseModel(domain, (whole,), rows, zeros)
-
-    def restore(
-        self,
-        domain: Domain,
-        tables: Sequence[Table],
-        *,
-        rows: int,
-        zeros: StructuralZeros,
-        released: Sequence[Released] = (),  # noqa: ARG002
-    ) -> DenseModel:
-        return DenseModel(domain, tuple(tables), rows, zeros)
 
     def _proportional(
         self, domain: Domain, tables: Sequence[Table], rows: int, zeros: StructuralZeros

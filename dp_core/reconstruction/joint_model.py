@@ -1,17 +1,20 @@
-"""A model that is one table of all columns."""
+"""A model that is one table of all columns, and what its reconstructions have in common."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.dataset import Dataset
-from dp_core.domain import Clique
+from dp_core.domain import Clique, Domain
+from dp_core.marginals import Released, Table
 from dp_core.reconstruction.base import FittedTables
 from dp_core.reconstruction.drawing import draw
 from dp_core.reconstruction.raking import margin
+from dp_core.structural_zeros import StructuralZeros
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,3 +33,20 @@ class DenseModel(FittedTables):
         draw(self.tables[0], codes, tuple(range(len(self.domain))), rng=rng)
         # Only where no cell at all is possible are there broken rows, and that is an error.
         return self.zeros.repair(Dataset(self.domain, codes), rng=rng)
+
+
+class JointTable:
+    """A reconstruction that fits a `DenseModel`: the table that was stored is the whole of it."""
+
+    __slots__ = ()
+
+    def restore(
+        self,
+        domain: Domain,
+        tables: Sequence[Table],
+        *,
+        rows: int,
+        zeros: StructuralZeros,
+        released: Sequence[Released] = (),  # noqa: ARG002
+    ) -> DenseModel:
+        return DenseModel(domain, tuple(tables), rows, zeros)

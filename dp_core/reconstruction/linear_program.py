@@ -22,7 +22,7 @@ from dp_core.reconstruction.dense_answers import (
     number_of_records,
     possible_cells,
 )
-from dp_core.reconstruction.joint_model import DenseModel
+from dp_core.reconstruction.joint_model import DenseModel, JointTable
 from dp_core.structural_zeros import StructuralZeros
 
 _MOST_ENTRIES = 2**21  # 300 answers about 4,096 cells take ten seconds; more take minutes
@@ -30,7 +30,7 @@ _NEARLY = 1e-9  # least standard deviation of an answer, as a part of all record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinearProgram:
+class LinearProgram(JointTable):
     """Fit the nonnegative joint table whose largest deviation from the answers is least.
 
     Deviations are counted in standard deviations of each answer's noise. The program has a solution
@@ -76,17 +76,6 @@ class LinearProgram:
         if evidence.questions.length:
             joint = _least_deviation(evidence, possible)
         return DenseModel(domain, (Table(domain, joint * number),), number, zeros)
-
-    def restore(
-        self,
-        domain: Domain,
-        tables: Sequence[Table],
-        *,
-        rows: int,
-        zeros: StructuralZeros,
-        released: Sequence[Released] = (),  # noqa: ARG002
-    ) -> DenseModel:
-        return DenseModel(domain, tuple(tables), rows, zeros)
 
 
 def _least_deviation(evidence: Evidence, possible: NDArray[np.bool_]) -> NDArray[np.float64]:

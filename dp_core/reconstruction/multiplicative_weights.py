@@ -20,13 +20,13 @@ from dp_core.reconstruction.dense_answers import (
     number_of_records,
     possible_cells,
 )
-from dp_core.reconstruction.joint_model import DenseModel
+from dp_core.reconstruction.joint_model import DenseModel, JointTable
 from dp_core.reconstruction.weighting import Follower, Weighting
 from dp_core.structural_zeros import StructuralZeros
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MultiplicativeWeights(Weighting):
+class MultiplicativeWeights(Weighting, JointTable):
     """Fit the joint table that the answers leave.
 
     Attributes:
@@ -69,17 +69,6 @@ class MultiplicativeWeights(Weighting):
             follower.add(ordered)
             joint = follower.joint
         return DenseModel(domain, (Table(domain, joint * number),), number, zeros)
-
-    def restore(
-        self,
-        domain: Domain,
-        tables: Sequence[Table],
-        *,
-        rows: int,
-        zeros: StructuralZeros,
-        released: Sequence[Released] = (),  # noqa: ARG002
-    ) -> DenseModel:
-        return DenseModel(domain, tuple(tables), rows, zeros)
 
 
 def _round(item: Released) -> int:
