@@ -2,11 +2,13 @@
 
 Usage:
     python benchmarks/papers/cipher.py simulated [--rows 200 500] [--runs 30]
+    python benchmarks/papers/cipher.py inference [--rows 200 500] [--runs 200] [--out sss.png]
     python benchmarks/papers/cipher.py bankruptcy --data path/to/bankruptcy.csv [--runs 60]
     python benchmarks/papers/cipher.py forms --data path/to/bankruptcy.csv [--runs 20]
 
-`simulated` is experiment 1, `bankruptcy` experiment 2 (Table 2 and Figure 7), `forms` compares the
-options of `reconstruct: cipher`. Noise is the library's exact Laplace noise; add-remove, the number
+`simulated` is experiment 1 (its first two analyses), `inference` its third (Figures 4 and 5),
+`bankruptcy` experiment 2 (Table 2 and Figure 7), `forms` compares the options of `reconstruct:
+cipher`. Noise is the library's exact Laplace noise; add-remove, the number
 of records being told to the reconstruction, as the paper assumes. Prints versions and tables.
 
 What the paper leaves open, and how it is filled in here:
@@ -43,11 +45,14 @@ from common import (
     table_of,
     versions,
 )
-from common_inference import SSS, combine, logistic, significant, sss
+from common_inference import combine, logistic, significant, sss
 from numpy.typing import NDArray
+from scipy import stats
 
+from dp_core.comparison.significance_plot import Bar, Panel, draw_significance
 from dp_core.dataset import Dataset
 from dp_core.domain import Domain
+from dp_core.metrics.significance import Outcome
 from dp_core.plan import Plan
 from dp_core.presets import PRESETS
 from dp_core.reconstruction.cipher import Cipher
@@ -86,6 +91,8 @@ TABLES = (
     (1, 3),
     (2, 4),
 )
+DOMAIN = Domain(("x1", "x2", "x3", "x4"), (2, 2, 3, 3))
+"""Of experiment 1."""
 TABLE_2 = {
     "e^-2": (67.8, 50.0, 41.1),
     "e^-1": (64.7, 51.3, 55.5),
@@ -187,30 +194,69 @@ def simulate(rows: int, seed: int) -> Dataset:
         noise = rng.gumbel(size=scores.shape)
         return np.asarray(np.argmax(scores + noise, axis=1))
 
-    zero = np.zeros(rows)
-    a = draw(np.column_stack([zero, zero + 0.3]))
-    b = draw(np.column_stack([zero, 0.9 * a - 0.4]))
-    c = draw(np.column_stack([zero, 0.3 - 0.8 * a + 0.5 * b, 0.6 * b - 0.3]))
-    d = draw(np.column_stack([zero, 0.7 * (c == 1) - 0.2, 0.9 * (c == 2) - 0.6 * a]))
-    return Dataset(
-        Domain(("x1", "x2", "x3", "x4"), (2, 2, 3, 3)), np.stack([a, b, c, d]).astype(np.uint16)
-    )
+    known: list[NDArray[np.int64]] = []
+    while len(known) < 4:
+        known.append(draw(scores(known, np.zeros(rows))))
+    return Dataset(DOMAIN, np.stack(known).astype(np.uint16))
 
 
-def regression(data: Dataset, target: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return coefficients and variances of the logistic regression of the target on the others."""
+def scores(known: Sequence[NDArray[np.int64]], zero: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the linear predictors of the next column's levels, given the ones before it."""
+    if not known:
+        return np.column_stack([zero, zero + 0.3])
+    a = known[0]
+    if len(known) == 1:
+        return np.column_stack([zero, 0.9 * a - 0.4])
+    b = known[1]
+    if len(known) == 2:
+        return np.column_stack([zero, 0.3 - 0.8 * a + 0.5 * b, 0.6 * b - 0.3])
+    c = known[2]
+    return np.column_stack([zero, 0.7 * (c == 1) - 0.2, 0.9 * (c == 2) - 0.6 * a])
+
+
+def truth() -> NDArray[np.float64]:
+    """Return the coefficients of the regression in the population that `simulate` draws from."""
+    cells = np.indices(DOMAIN.sizes).reshape(len(DOMAIN), -1)
+    zero, probability = np.zeros(cells.shape[1]), np.ones(cells.shape[1])
+    for axis in range(len(DOMAIN)):
+        odds = np.exp(scores(list(cells[:axis]), zero))
+        part = odds / odds.sum(axis=1, keepdims=True)
+        probability *= part[np.arange(part.shape[0]), cells[axis]]
+    x = predictors(Dataset(DOMAIN, cells.astype(np.uint16)), "x1")
+    return logistic(x, (cells[0] == 1).astype(np.float64), firth=False, counts=probability)[0]
+
+
+def predictors(data: Dataset, target: str) -> NDArray[np.float64]:
+    """Return the design of the regression of the target on the others."""
     others = [name for name in data.domain.columns if name != target]
     _, x = design(data, others)
     if target == "x1":
         # Ten parameters: the two columns of three levels with their interaction.
         x = np.column_stack([x, *(x[:, i] * x[:, j] for i, j in itertools.product((2, 3), (4, 5)))])
-    return logistic(x, (data.column(target) == 1).astype(np.float64))
+    return x
 
 
-def assess(data: Dataset, sets: Sequence[Dataset], target: str) -> Counter[str]:
+def regression(data: Dataset, target: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return coefficients and variances of the logistic regression of the target on the others."""
+    return logistic(predictors(data, target), (data.column(target) == 1).astype(np.float64))
+
+
+Combined = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
+"""Estimates, standard errors and degrees of freedom."""
+
+
+def analyse(sets: Sequence[Dataset], target: str) -> Combined:
+    """Return the regression on several sets, combined; of a single one, as it is."""
+    return combine(*map(list, zip(*(regression(each, target) for each in sets), strict=True)))
+
+
+def assess(data: Dataset, sets: Sequence[Dataset], target: str) -> Counter[Outcome]:
     """Return the SSS outcomes of all coefficients but the intercept."""
-    before = combine(*[[part] for part in regression(data, target)])
-    after = combine(*map(list, zip(*(regression(each, target) for each in sets), strict=True)))
+    return outcomes_of(analyse([data], target), analyse(sets, target))
+
+
+def outcomes_of(before: Combined, after: Combined) -> Counter[Outcome]:
+    """Return the SSS outcomes of all coefficients but the intercept."""
     keep = slice(1, None)
     return sss(
         before[0][keep],
@@ -248,8 +294,8 @@ def show(title: str, rows: Sequence[tuple[str, Sequence[str]]], head: Sequence[s
         print(f"| {label} | " + " | ".join(cells) + " |", flush=True)
 
 
-def simulated(rows: int, runs: int, only: str) -> None:
-    """Print experiment 1 for one number of records."""
+def experiment_1(only: str) -> list[Method]:
+    """Return the methods of experiment 1 whose label holds a text."""
     methods = [
         histogram(36, "FDH", Cipher(**PAPER)),  # type: ignore[arg-type]
         ways(2, 20, "CIPHER 2-way, as published", **PAPER),
@@ -258,7 +304,12 @@ def simulated(rows: int, runs: int, only: str) -> None:
         ways(3, 32, "CIPHER 3-way", **{}),
         *mwem(20, "MWEM 2-way", orders=(2,), queries="cells"),
     ]
-    methods = [method for method in methods if only in method.label]
+    return [method for method in methods if only in method.label]
+
+
+def simulated(rows: int, runs: int, only: str) -> None:
+    """Print experiment 1 for one number of records."""
+    methods = experiment_1(only)
     error: dict[str, list[str]] = {}
     largest: dict[str, list[str]] = {}
     outcomes: dict[str, list[str]] = {}
@@ -266,7 +317,7 @@ def simulated(rows: int, runs: int, only: str) -> None:
     for method in methods:
         for epsilon in EPSILONS.values():
             two, most, rmse = [], [], []
-            seen: Counter[str] = Counter()
+            seen: Counter[Outcome] = Counter()
             for run in range(runs):
                 data = simulate(rows, run)
                 sets = synthetic(method.plan(data.domain, epsilon, 5, run), data)
@@ -295,6 +346,82 @@ def simulated(rows: int, runs: int, only: str) -> None:
     show("Largest error of a cell of a pair", list(largest.items()), head)
     show("RMSE of the ten coefficients to those of the data", list(spread.items()), head)
     show("SSS: Best or Neutral / I- or Worst, %", list(outcomes.items()), head)
+
+
+@dataclass
+class Estimates:
+    """What a method's runs at one epsilon say about the ten coefficients, and their outcomes."""
+
+    truth: NDArray[np.float64]
+    errors: list[NDArray[np.float64]] = field(default_factory=list)
+    covered: list[NDArray[np.bool_]] = field(default_factory=list)
+    widths: list[NDArray[np.float64]] = field(default_factory=list)
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
+
+    def add(self, found: Combined, before: Combined) -> None:
+        """Take one run: the combined analysis of its sets, and that of its data."""
+        estimate, error, freedom = found
+        half = error * stats.t.ppf(0.975, freedom)
+        self.errors.append(estimate - self.truth)
+        self.covered.append(np.abs(estimate - self.truth) <= half)
+        self.widths.append(2 * half)
+        self.outcomes += outcomes_of(before, found)
+
+    def cells(self) -> dict[str, str]:
+        """Return what each table says."""
+        bias = np.abs(np.mean(self.errors, axis=0))
+        rmse = np.sqrt(np.mean(np.square(self.errors), axis=0))
+        cover = 100 * np.mean(self.covered, axis=0)
+        total = sum(self.outcomes.values())
+        return {
+            "Absolute bias: mean of the ten (largest)": f"{bias.mean():.2f} ({bias.max():.2f})",
+            "RMSE: mean of the ten (largest)": f"{rmse.mean():.2f} ({rmse.max():.2f})",
+            "Coverage of the 95 % intervals, %: mean of the ten (smallest)": (
+                f"{cover.mean():.0f} ({cover.min():.0f})"
+            ),
+            "Median width of the intervals": f"{np.median(self.widths):.1f}",
+            f"SSS, %: {' '.join(Outcome)}": " ".join(
+                f"{100 * self.outcomes[kind] / total:.0f}" for kind in Outcome
+            ),
+        }
+
+
+def inference(rows: int, runs: int, only: str, out: Path | None) -> None:
+    """Print the third analysis of experiment 1 for one number of records, and draw its outcomes."""
+    exact = truth()
+    files = [simulate(rows, run) for run in range(runs)]
+    before = [analyse([data], "x1") for data in files]
+    plain = Estimates(exact)
+    for one in before:
+        plain.add(one, one)
+    tables: dict[str, list[tuple[str, list[str]]]] = {}
+    for name, text in plain.cells().items():
+        tables.setdefault(name, []).append(("the data themselves", [text] * len(EPSILONS)))
+    panels = []
+    for method in experiment_1(only):
+        bars, cells = [], []
+        for label, epsilon in EPSILONS.items():
+            found = Estimates(exact)
+            for run, data in enumerate(files):
+                sets = synthetic(method.plan(data.domain, epsilon, 5, run), data)
+                found.add(analyse(sets, "x1"), before[run])
+            cells.append(found.cells())
+            bars.append(Bar(label, tuple(found.outcomes.elements())))
+        panels.append(Panel(method.label, tuple(bars)))
+        for name in tables:
+            tables[name].append((method.label, [each[name] for each in cells]))
+        print(f"({method.label} done)", flush=True)
+    print(f"\n### n = {rows}, m = 5, {runs} runs: regression of x1 on the others")
+    for name, lines in tables.items():
+        show(name, lines, list(EPSILONS))
+    if out is not None:
+        draw_significance(
+            panels,
+            out.with_stem(f"{out.stem}-{rows}"),
+            title=f"Sign and significance of nine coefficients, n = {rows}, m = 5, {runs} runs",
+            notice="CIPHER, experiment 1, third analysis: simulated data",
+            axis="epsilon",
+        )
 
 
 def accuracy(train: Dataset, test: Dataset, target: str) -> float:
@@ -328,7 +455,7 @@ def bankruptcy(path: Path, runs: int, sets: int, only: str) -> None:
         right, outcome = [], []
         for epsilon in EPSILONS.values():
             found = []
-            seen: Counter[str] = Counter()
+            seen: Counter[Outcome] = Counter()
             for run in range(runs):
                 made = synthetic(method.plan(data.domain, epsilon, sets, run), data)
                 picked = np.random.default_rng(run).choice(data.rows, 50, replace=False)
@@ -338,14 +465,14 @@ def bankruptcy(path: Path, runs: int, sets: int, only: str) -> None:
             error = statistics.stdev(found) / runs**0.5
             right.append(f"{100 * statistics.fmean(found):.1f} ({100 * error:.1f})")
             total = sum(seen.values())
-            outcome.append(" ".join(f"{100 * seen[name] / total:.0f}" for name in SSS))
+            outcome.append(" ".join(f"{100 * seen[name] / total:.0f}" for name in Outcome))
         rows.append((method.label, right))
         assessed.append((method.label, outcome))
     for index, label in enumerate(("CIPHER, paper", "MWEM, paper", "FDH, paper")):
         rows.append((label, [f"{TABLE_2[name][index]:.1f}" for name in EPSILONS]))
     print(f"\n### Bankruptcy, {data.rows} records, m = {sets}, {runs} runs")
     show("Accuracy of an SVM on 50 of the records, % (standard error)", rows, list(EPSILONS))
-    show(f"SSS, %: {' '.join(SSS)}", assessed, list(EPSILONS))
+    show(f"SSS, %: {' '.join(Outcome)}", assessed, list(EPSILONS))
 
 
 def forms(path: Path, runs: int) -> None:
@@ -400,19 +527,23 @@ def forms(path: Path, runs: int) -> None:
 def main() -> None:
     """Print the tables asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("experiment", choices=["simulated", "bankruptcy", "forms"])
+    parser.add_argument("experiment", choices=["simulated", "inference", "bankruptcy", "forms"])
     parser.add_argument("--data", type=Path)
     parser.add_argument("--rows", type=int, nargs="+", default=[200, 500])
     parser.add_argument("--runs", type=int, default=30)
     parser.add_argument("--sets", type=int, default=1, help="of the bankruptcy experiment")
+    parser.add_argument("--out", type=Path, help="PNG of the inference experiment")
     parser.add_argument("--only", default="", help="take methods whose label holds this")
     arguments = parser.parse_args()
-    if arguments.experiment != "simulated" and arguments.data is None:
+    if arguments.experiment in ("bankruptcy", "forms") and arguments.data is None:
         parser.error("--data is needed")
     print(versions())
     if arguments.experiment == "simulated":
         for rows in arguments.rows:
             simulated(rows, arguments.runs, arguments.only)
+    elif arguments.experiment == "inference":
+        for rows in arguments.rows:
+            inference(rows, arguments.runs, arguments.only, arguments.out)
     elif arguments.experiment == "bankruptcy":
         bankruptcy(arguments.data, arguments.runs, arguments.sets, arguments.only)
     else:

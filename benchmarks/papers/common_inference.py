@@ -9,12 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-SSS = ("Best", "Neutral", "II+", "I+", "II-", "I-", "Worst")
-"""Outcomes of Eugenio and Liu, Table 1: signs and statistical significance before and after."""
+from dp_core.metrics.significance import Outcome, outcome
 
 
 def logistic(
-    x: NDArray[np.float64], y: NDArray[np.float64], *, firth: bool = True
+    x: NDArray[np.float64],
+    y: NDArray[np.float64],
+    *,
+    firth: bool = True,
+    counts: NDArray[np.float64] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the coefficients of a logistic regression and their variances.
 
@@ -23,10 +26,13 @@ def logistic(
         y: 0 or 1, shape (rows,).
         firth: Whether the likelihood is penalised as by Firth (Biometrika 1993); it then has a
             maximum even where a predictor separates the classes.
+        counts: How often each row occurs, shape (rows,); None for once.
     """
     beta = np.zeros(x.shape[1])
-    cells, member = np.unique(np.column_stack([x, y]), axis=0, return_counts=True)
-    x, y = cells[:, :-1], cells[:, -1]
+    member = counts
+    if member is None:
+        cells, found = np.unique(np.column_stack([x, y]), axis=0, return_counts=True)
+        x, y, member = cells[:, :-1], cells[:, -1], found.astype(np.float64)
     inverse = np.eye(x.shape[1])
     for _ in range(60):
         p = 1 / (1 + np.exp(-np.clip(x @ beta, -30, 30)))
@@ -76,16 +82,9 @@ def sss(
     clear_before: NDArray[np.bool_],
     after: NDArray[np.float64],
     clear_after: NDArray[np.bool_],
-) -> Counter[str]:
-    """Return how many coefficients have each outcome of `SSS`."""
-    found: Counter[str] = Counter()
-    for b, cb, a, ca in zip(before, clear_before, after, clear_after, strict=True):
-        same = (b >= 0) == (a >= 0)
-        if cb == ca:
-            name = "Neutral" if not cb else "Best" if same else "Worst"
-        elif cb:
-            name = "II+" if same else "II-"
-        else:
-            name = "I+" if same else "I-"
-        found[name] += 1
-    return found
+) -> Counter[Outcome]:
+    """Return how many coefficients have each outcome of Table 1."""
+    return Counter(
+        outcome(b, a, significant_before=bool(cb), significant_after=bool(ca))
+        for b, cb, a, ca in zip(before, clear_before, after, clear_after, strict=True)
+    )
