@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.dataset import Dataset
 from dp_core.domain import Clique, Domain
-from dp_core.marginals import Released, ReleasedKind, Table
+from dp_core.marginals import Released, ReleasedKind, Table, tables_of
 from dp_core.structural_zeros import StructuralZeros
 
 
@@ -122,3 +123,59 @@ class Reconstructor(Protocol):
             zeros: As at the fit.
             released: What it was fitted to, for a model that is more than its tables.
         """
+
+
+AnyModel = TypeVar("AnyModel", bound=Model)
+
+
+class MadeAnew(ABC, Generic[AnyModel]):
+    """A reconstruction that fits nothing: to restore its model is to make it again.
+
+    It takes every domain, because it holds what was released and no table of its own.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def make(
+        self, domain: Domain, released: Sequence[Released], rows: int, zeros: StructuralZeros
+    ) -> AnyModel:
+        """Return the model of so many records."""
+
+    @abstractmethod
+    def number(self, domain: Domain, released: Sequence[Released]) -> int:
+        """Return the number of records where it is not public and no table tells it."""
+
+    def check(self, domain: Domain) -> None:
+        """Every domain fits."""
+
+    def fit(
+        self,
+        domain: Domain,
+        released: Sequence[Released],
+        *,
+        rows: int | None,
+        zeros: StructuralZeros,
+        rng: np.random.Generator,  # noqa: ARG002
+    ) -> AnyModel:
+        """Return the model; see `Reconstructor`."""
+        from dp_core.reconstruction.consistency import estimates, whole_rows
+
+        tables = tables_of(released)
+        if rows is None and not tables:
+            number = self.number(domain, released)
+        else:
+            number = whole_rows(estimates(domain, tables, zeros=zeros), rows)
+        return self.make(domain, released, number, zeros)
+
+    def restore(
+        self,
+        domain: Domain,
+        tables: Sequence[Table],  # noqa: ARG002
+        *,
+        rows: int,
+        zeros: StructuralZeros,
+        released: Sequence[Released] = (),
+    ) -> AnyModel:
+        """Return the model; see `Reconstructor`."""
+        return self.make(domain, released, rows, zeros)

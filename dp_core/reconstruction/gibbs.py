@@ -19,7 +19,7 @@ from dp_core.dataset import Dataset
 from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
 from dp_core.marginals import Released, ReleasedKind, SparseTable, Table
-from dp_core.reconstruction.base import FittedTables
+from dp_core.reconstruction.base import FittedTables, MadeAnew
 from dp_core.reconstruction.kept_cells import (
     kept_rows,
     no_start,
@@ -139,7 +139,7 @@ class GibbsModel(FittedTables):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gibbs:
+class Gibbs(MadeAnew[GibbsModel]):
     """Draw each record by a Gibbs sampler over the tables that passed the threshold (SBHG).
 
     Attributes:
@@ -154,35 +154,18 @@ class Gibbs:
         if self.sweeps < 1:
             raise ValueError(f"sweeps is a number from 1, not {self.sweeps}.")
 
-    def check(self, domain: Domain) -> None:
-        """Every domain fits."""
-
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:  # noqa: ARG002
         # Kept cells of each column's table, fewer than rows; the set, its copy, and what is drawn.
         return (24 * len(domain) + 64) * rows + (64 << 20)
 
-    def fit(
-        self,
-        domain: Domain,
-        released: Sequence[Released],
-        *,
-        rows: int | None,
-        zeros: StructuralZeros,
-        rng: np.random.Generator,  # noqa: ARG002
-    ) -> GibbsModel:
-        total = kept_rows(domain, released, rows, zeros)
-        return GibbsModel.build(domain, sparse_tables(released), total, zeros, self.sweeps)
-
-    def restore(
-        self,
-        domain: Domain,
-        tables: Sequence[Table],  # noqa: ARG002
-        *,
-        rows: int,
-        zeros: StructuralZeros,
-        released: Sequence[Released] = (),
+    def make(
+        self, domain: Domain, released: Sequence[Released], rows: int, zeros: StructuralZeros
     ) -> GibbsModel:
         return GibbsModel.build(domain, sparse_tables(released), rows, zeros, self.sweeps)
+
+    def number(self, domain: Domain, released: Sequence[Released]) -> int:  # noqa: ARG002
+        """Return the largest sum of kept counts."""
+        return kept_rows(released)
 
 
 def _cells_of(

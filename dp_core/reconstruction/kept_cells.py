@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from dp_core.dataset import Dataset
 from dp_core.domain import Clique, Domain
 from dp_core.errors import StageFailed
-from dp_core.marginals import Released, SparseTable, tables_of
-from dp_core.reconstruction.consistency import estimates, whole_rows
+from dp_core.marginals import Released, SparseTable
 from dp_core.structural_zeros import StructuralZeros
 
 _WHAT_TO_DO = (
@@ -35,21 +34,9 @@ def possible_cells(
     return table.cells[possible], table.values[possible]
 
 
-def kept_rows(
-    domain: Domain, released: Sequence[Released], rows: int | None, zeros: StructuralZeros
-) -> int:
-    """Return the number of records: public, or measured, or else the largest sum of kept counts.
-
-    Args:
-        domain: All columns.
-        released: What was measured.
-        rows: Number of records where it is public.
-        zeros: Impossible cells.
-    """
-    tables = tables_of(released)
-    if rows is not None or tables:
-        return whole_rows(estimates(domain, tables, zeros=zeros), rows)
-    return max(1, *(int(table.values.sum()) for table in sparse_tables(released)))
+def kept_rows(released: Sequence[Released]) -> int:
+    """Return the largest sum of kept counts of a table, at least 1."""
+    return max([1, *(int(table.values.sum()) for table in sparse_tables(released))])
 
 
 def sums(

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from dp_core.dataset import Dataset
 from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
-from dp_core.marginals import Records, Released, ReleasedKind, Table, tables_of
-from dp_core.reconstruction.base import FittedTables
-from dp_core.reconstruction.consistency import estimates, whole_rows
+from dp_core.marginals import Records, Released, ReleasedKind, Table
+from dp_core.reconstruction.base import FittedTables, MadeAnew
 from dp_core.structural_zeros import StructuralZeros
 
 
@@ -55,44 +54,23 @@ class RecordsModel(FittedTables):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordsAgain:
+class RecordsAgain(MadeAnew[RecordsModel]):
     """Draw from the records that the selection made, with replacement."""
 
     takes: ClassVar[frozenset[ReleasedKind]] = frozenset({"records"})
-
-    def check(self, domain: Domain) -> None:
-        """Every domain fits."""
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:  # noqa: ARG002
         # The set, its copy while impossible records are mended, and what is drawn for each row.
         return (4 * len(domain) + 16) * rows + (64 << 20)
 
-    def fit(
-        self,
-        domain: Domain,
-        released: Sequence[Released],
-        *,
-        rows: int | None,
-        zeros: StructuralZeros,
-        rng: np.random.Generator,  # noqa: ARG002
-    ) -> RecordsModel:
-        tables = tables_of(released)
-        data = records_of(domain, released)
-        total = data.rows
-        if rows is not None or tables:
-            total = whole_rows(estimates(domain, tables, zeros=zeros), rows)
-        return RecordsModel.build(data, total, zeros)
-
-    def restore(
-        self,
-        domain: Domain,
-        tables: Sequence[Table],  # noqa: ARG002
-        *,
-        rows: int,
-        zeros: StructuralZeros,
-        released: Sequence[Released] = (),
+    def make(
+        self, domain: Domain, released: Sequence[Released], rows: int, zeros: StructuralZeros
     ) -> RecordsModel:
         return RecordsModel.build(records_of(domain, released), rows, zeros)
+
+    def number(self, domain: Domain, released: Sequence[Released]) -> int:
+        """Return that of the records made."""
+        return records_of(domain, released).rows
 
 
 def records_of(domain: Domain, released: Sequence[Released]) -> Dataset:

@@ -13,7 +13,7 @@ from dp_core.dataset import Dataset
 from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
 from dp_core.marginals import Released, ReleasedKind, SparseTable, Table
-from dp_core.reconstruction.base import FittedTables
+from dp_core.reconstruction.base import FittedTables, MadeAnew
 from dp_core.reconstruction.kept_cells import kept_rows, nothing_left, possible_cells, sums
 from dp_core.structural_zeros import StructuralZeros
 
@@ -72,40 +72,23 @@ class SparseModel(FittedTables):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sparse:
+class Sparse(MadeAnew[SparseModel]):
     """Draw records from the cells that passed the threshold (SBA)."""
 
     takes: ClassVar[frozenset[ReleasedKind]] = frozenset({"sparse"})
-
-    def check(self, domain: Domain) -> None:
-        """Every domain fits."""
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:  # noqa: ARG002
         # Kept cells are fewer than rows: codes, weights and alias of each, and the set with a copy.
         return (8 * len(domain) + 64) * rows + (32 << 20)
 
-    def fit(
-        self,
-        domain: Domain,
-        released: Sequence[Released],
-        *,
-        rows: int | None,
-        zeros: StructuralZeros,
-        rng: np.random.Generator,  # noqa: ARG002
-    ) -> SparseModel:
-        table = _joint(domain, released)
-        return SparseModel.build(domain, table, kept_rows(domain, released, rows, zeros), zeros)
-
-    def restore(
-        self,
-        domain: Domain,
-        tables: Sequence[Table],  # noqa: ARG002
-        *,
-        rows: int,
-        zeros: StructuralZeros,
-        released: Sequence[Released] = (),
+    def make(
+        self, domain: Domain, released: Sequence[Released], rows: int, zeros: StructuralZeros
     ) -> SparseModel:
         return SparseModel.build(domain, _joint(domain, released), rows, zeros)
+
+    def number(self, domain: Domain, released: Sequence[Released]) -> int:  # noqa: ARG002
+        """Return the largest sum of kept counts."""
+        return kept_rows(released)
 
 
 def _joint(domain: Domain, released: Sequence[Released]) -> SparseTable:
