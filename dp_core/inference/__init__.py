@@ -1,0 +1,1 @@
+"""From m synthetic sets to one estimate with an honest interval."""

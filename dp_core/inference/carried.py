@@ -1,0 +1,90 @@
+"""Which relations of an analysis no measured table holds, so that the sets cannot carry them.
+
+A model of tables knows the relation between columns from a table that holds them together.
+Elsewhere it assumes one (mostly independence given the rest), and no combining rule repairs that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+from dp_core.domain import Clique
+
+
+def needed_groups(
+    outcome: Sequence[str], terms: Sequence[Sequence[str]]
+) -> tuple[tuple[str, ...], ...]:
+    """Return the groups of columns whose joint distribution an analysis rests on.
+
+    Pairs: the outcome with each predictor, predictors with each other. Of a term of several columns
+    (an interaction) all its columns together with the outcome.
+
+    Args:
+        outcome: Columns of the outcome.
+        terms: Columns of each term; a term without columns (the intercept) counts for nothing.
+
+    >>> needed_groups(["y"], [["a"], ["b"], ["a", "b"]])
+    (('y', 'a'), ('y', 'b'), ('a', 'b'), ('y', 'a', 'b'))
+    """
+    predictors = list(dict.fromkeys(name for term in terms for name in term))
+    columns = list(dict.fromkeys([*outcome, *predictors]))
+    if len(columns) == 1:
+        return ((columns[0],),)
+    groups = [tuple(pair) for pair in combinations(columns, 2)]
+    for term in terms:
+        whole = tuple(dict.fromkeys([*outcome, *term]))
+        if len(whole) > 2 and len(set(term)) > 1:
+            groups.append(whole)
+    return tuple(dict.fromkeys(groups))
+
+
+def not_carried(
+    groups: Sequence[tuple[str, ...]], cliques: Mapping[int, Sequence[Clique]]
+) -> tuple[tuple[str, ...], ...]:
+    """Return the groups that no measured table holds, in their order.
+
+    Args:
+        groups: Of columns.
+        cliques: Columns of every measured table, by the set it was measured for; 0: for all. Where
+            every set has its own tables, a group must be held for each of them.
+
+    >>> not_carried([("y", "a"), ("y", "b")], {0: [("a", "y", "c")]})
+    (('y', 'b'),)
+    """
+    shared = [set(clique) for clique in cliques.get(0, ())]
+    own = [[set(clique) for clique in found] for number, found in cliques.items() if number]
+
+    def held(group: tuple[str, ...]) -> bool:
+        columns = set(group)
+        if any(columns <= clique for clique in shared):
+            return True
+        return bool(own) and all(any(columns <= clique for clique in found) for found in own)
+
+    return tuple(group for group in groups if not held(group))
+
+
+def carried_sentence(missing: Sequence[tuple[str, ...]], most: int = 6) -> str:
+    """Return what the sets cannot carry, in one sentence; nothing where they carry all.
+
+    >>> carried_sentence([("income", "age"), ("income", "sex", "age")])[:64]
+    'No measured table holds income with age, or income, sex and age '
+    """
+    if not missing:
+        return ""
+    named = [_group(group) for group in missing[:most]]
+    if len(missing) > most:
+        named.append(f"{len(missing) - most} more")
+    listed = named[0] if len(named) == 1 else f"{', '.join(named[:-1])}, or {named[-1]}"
+    return (
+        f"No measured table holds {listed}: there the sets follow the model's assumption, not the"
+        " file, and no interval covers that error."
+    )
+
+
+def _group(group: Sequence[str]) -> str:
+    if len(group) == 1:
+        return group[0]
+    if len(group) == 2:
+        return f"{group[0]} with {group[1]}"
+    return f"{', '.join(group[:-1])} and {group[-1]} together"

@@ -1,0 +1,251 @@
+"""Combining rules: from the m estimates and their variances to one estimate and its variance.
+
+Which rule holds follows from how the sets were made (`dp_core.inference.rules`).
+
+| rule                 | variance T      | of sets                                                  |
+|----------------------|-----------------|----------------------------------------------------------|
+| split                | W + B/m         | with a measurement each: Reiter (2003); Liu (2016), 9-11  |
+| noise-aware          | W + (1 + 1/m) B | drawn given one noisy measurement: Rubin (1987)           |
+| posterior-predictive | (1 + 1/m) B - W | fully synthetic: Raghunathan, Reiter and Rubin (2003)     |
+| shared               | W + B/m         | from one measurement; the noise they share is in no part  |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, cast, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from dp_core.inference.intervals import (
+    Floats,
+    degrees_between,
+    degrees_joint,
+    interval,
+    small_sample,
+    t_test,
+)
+
+Rule = Literal["split", "shared", "noise-aware", "posterior-predictive"]
+RULES: tuple[Rule, ...] = get_args(Rule)
+
+
+@dataclass(frozen=True, slots=True)
+class Wald:
+    """A test of several coefficients at once.
+
+    Attributes:
+        statistic: F.
+        degrees_of_freedom: Of numerator and denominator; an infinite one makes it a chi-square
+            divided by the first.
+        p_value: Of a larger statistic.
+    """
+
+    statistic: float
+    degrees_of_freedom: tuple[int, float]
+    p_value: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Combined:
+    """The result of a rule; numbers are floats where single numbers were given, else arrays.
+
+    Attributes:
+        rule: By which it was combined.
+        sets: m.
+        estimate: Mean of the estimates, number or shape (p,).
+        variance: T of the rule, number or shape (p, p).
+        within: W, mean of the variances, same shape.
+        between: B, covariance of the estimates with divisor m - 1, same shape; 0 for one set.
+        degrees_of_freedom: Of every entry; infinite: normal.
+        complete_df: As it was given.
+    """
+
+    rule: Rule
+    sets: int
+    estimate: Any
+    variance: Any
+    within: Any
+    between: Any
+    degrees_of_freedom: Any
+    complete_df: float | None = None
+
+    @property
+    def honest(self) -> bool:
+        """Whether intervals cover as often as they say, where the model has no bias."""
+        return self.rule != "shared"
+
+    @property
+    def variances(self) -> Any:
+        """The variance of every entry."""
+        return _diagonal(self.variance)
+
+    @property
+    def standard_error(self) -> Any:
+        """Square root of the variance of every entry."""
+        found = np.sqrt(self.variances)
+        return float(found) if np.ndim(found) == 0 else found
+
+    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
+        """Return lower and upper end, of every entry."""
+        return interval(self.estimate, self.variances, self.degrees_of_freedom, level)
+
+    def test(self, null: ArrayLike = 0.0) -> tuple[Any, Any]:
+        """Return t and the two-sided p value, of every entry."""
+        return t_test(self.estimate, self.variances, self.degrees_of_freedom, null)
+
+    def wald(self, which: ArrayLike | None = None, null: ArrayLike = 0.0) -> Wald:
+        """Test several coefficients at once.
+
+        T itself is a poor guess where there are fewer sets than coefficients, so it is taken as
+        (1 + r) W: Li, Raghunathan and Rubin (1991, J. Amer. Statist. Assoc. 86) for sets that are
+        imputations, r = (1 + 1/m) tr(B W^-1)/k; Reiter (2005, J. Statist. Plann. Inference 131) for
+        partially synthetic sets, r = tr(B W^-1)/(m k). With `complete_df` the
+        denominator is shrunk as that of one coefficient is. Of one coefficient it is t squared.
+
+        Args:
+            which: Positions of the coefficients; None: all.
+            null: What they are under the hypothesis, a number or one for each.
+
+        Raises:
+            ValueError: for posterior-predictive sets, or if W cannot be inverted.
+        """
+        if self.rule == "posterior-predictive":
+            raise ValueError("No joint test is offered for posterior-predictive sets.")
+        estimate = np.atleast_1d(self.estimate)
+        chosen = np.arange(estimate.size) if which is None else np.atleast_1d(np.asarray(which))
+        count = chosen.size
+        if not count:
+            raise ValueError("A joint test needs at least one coefficient.")
+        away = estimate[chosen] - np.broadcast_to(np.asarray(null, dtype=np.float64), count)
+        if count == 1:
+            place = int(chosen[0])
+            statistic, p_value = t_test(
+                away[0], np.atleast_1d(self.variances)[place], self._degrees()[place]
+            )
+            return Wald(float(statistic) ** 2, (1, float(self._degrees()[place])), float(p_value))
+        square = np.ix_(chosen, chosen)
+        within, between = np.atleast_2d(self.within)[square], np.atleast_2d(self.between)[square]
+        try:
+            solved = np.linalg.solve(within, np.column_stack([away, between]))
+        except np.linalg.LinAlgError:
+            raise ValueError("The variances within the sets cannot be inverted.") from None
+        ratio = float(_inflation(self.rule, self.sets) * np.trace(solved[:, 1:]) / count)
+        statistic = float(away @ solved[:, 0]) / (count * (1 + ratio))
+        degrees = degrees_joint(count, ratio, self.sets)
+        if self.complete_df is not None:
+            degrees = float(small_sample(degrees, ratio / (1 + ratio), self.complete_df))
+        if np.isinf(degrees):
+            p = float(stats.chi2.sf(count * statistic, count))
+        else:
+            p = float(stats.f.sf(statistic, count, degrees))
+        return Wald(statistic, (count, degrees), p)
+
+    def _degrees(self) -> Floats:
+        return np.atleast_1d(np.asarray(self.degrees_of_freedom, dtype=np.float64))
+
+
+def combine(
+    estimates: ArrayLike, variances: ArrayLike, rule: Rule, *, complete_df: float | None = None
+) -> Combined:
+    """Combine the estimates from m sets.
+
+    Args:
+        estimates: One from each set, shape (m,), or (m, p) for p coefficients.
+        variances: Their estimated variances, shape (m,), or covariances, shape (m, p, p).
+        rule: How the sets were made says which; the statement of a release names it.
+        complete_df: Degrees of freedom of the analysis, had the file itself been analysed; used by
+            `noise-aware` (Barnard and Rubin 1999). None: many.
+
+    Raises:
+        ValueError: if the shapes do not fit, a number is not finite, a variance is negative, or
+            there is one set where the rule needs the differences between several.
+
+    >>> found = combine([1, 2, 3, 4, 5], [0.5] * 5, "split")
+    >>> found.estimate, found.between, found.variance, found.degrees_of_freedom
+    (3.0, 2.5, 1.0, 16.0)
+    """
+    if rule not in RULES:
+        raise ValueError(f"There is no rule {rule!r}; there are {', '.join(RULES)}.")
+    q = np.asarray(estimates, dtype=np.float64)
+    u = np.asarray(variances, dtype=np.float64)
+    _check(q, u)
+    sets, single = q.shape[0], q.ndim == 1
+    if sets < 2 and rule != "shared":
+        raise ValueError(f"The rule {rule} needs the differences between sets, and there is one.")
+    columns = q.reshape(sets, -1)
+    within = u.reshape(sets, columns.shape[1], columns.shape[1]).mean(axis=0)
+    away = columns - columns.mean(axis=0)
+    between = away.T @ away / max(sets - 1, 1)
+    inflated = _inflation(rule, sets) * between
+    if rule == "posterior-predictive":
+        variance, degrees = _predictive(within, inflated, sets)
+    else:
+        variance = within + inflated
+        w, b = np.diag(within), np.diag(inflated)
+        degrees = degrees_between(w, b, sets) if sets > 1 else np.full(w.shape, np.inf)
+        if rule == "noise-aware" and complete_df is not None:
+            total = w + b
+            part = np.divide(b, total, out=np.zeros_like(b), where=total > 0)
+            degrees = small_sample(degrees, part, complete_df)
+    mean = columns.mean(axis=0)
+    if single:
+        numbers = (mean, variance, within, between, degrees)
+        return Combined(rule, sets, *(float(each.item()) for each in numbers), complete_df)
+    return Combined(rule, sets, mean, variance, within, between, degrees, complete_df)
+
+
+def _inflation(rule: Rule, sets: int) -> float:
+    """Return the factor of B in the rule."""
+    return 1 / sets if rule in ("split", "shared") else 1 + 1 / sets
+
+
+def _predictive(within: Floats, inflated: Floats, sets: int) -> tuple[Floats, Floats]:
+    """Return (1 + 1/m) B - W and its degrees of freedom.
+
+    The difference can be negative or, as a matrix, have no meaning; then W is taken instead, as
+    Reiter (2002, J. Off. Statist. 18) does for sets of the file's size, with the normal
+    distribution.
+    """
+    variance = inflated - within
+    if np.linalg.eigvalsh(variance).min() <= 0:
+        return within, np.full(within.shape[0], np.inf)
+    ratio = np.diag(within) / np.diag(inflated)
+    return variance, (sets - 1) * (1 - ratio) ** 2
+
+
+def _diagonal(values: Any) -> Any:
+    return np.diag(values) if np.ndim(values) == 2 else values
+
+
+def _check(estimates: Floats, variances: Floats) -> None:
+    if estimates.ndim not in (1, 2) or not estimates.size:
+        raise ValueError("Estimates are one for each set, or one row of them for each set.")
+    wanted = estimates.shape if estimates.ndim == 1 else (*estimates.shape, estimates.shape[1])
+    if variances.shape != wanted:
+        raise ValueError(
+            f"Estimates of shape {estimates.shape} go with variances of shape {wanted}, not"
+            f" {variances.shape}."
+        )
+    if not (np.isfinite(estimates).all() and np.isfinite(variances).all()):
+        raise ValueError("An estimate or a variance is not a finite number.")
+    own = variances if variances.ndim == 1 else np.diagonal(variances, axis1=1, axis2=2)
+    if (own < 0).any():
+        raise ValueError("A variance is negative.")
+    if variances.ndim == 3:
+        size = np.sqrt(own[:, :, None] * own[:, None, :])
+        if (np.abs(variances - np.swapaxes(variances, 1, 2)) > 1e-8 * size).any():
+            raise ValueError("A matrix of covariances is not symmetric.")
+
+
+def known_rule(text: object) -> Rule:
+    """Return a rule by its name.
+
+    Raises:
+        ValueError: if there is none of that name.
+    """
+    if text not in RULES:
+        raise ValueError(f"There is no rule {text!r}; there are {', '.join(RULES)}.")
+    return cast("Rule", text)

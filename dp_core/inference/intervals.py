@@ -1,0 +1,118 @@
+"""Degrees of freedom, intervals and tests; every function works on each entry of an array."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+Floats = NDArray[np.float64]
+
+
+def interval(
+    estimate: ArrayLike, variance: ArrayLike, degrees_of_freedom: ArrayLike, level: float = 0.95
+) -> tuple[Any, Any]:
+    """Return lower and upper end of an interval by Student's t; a variance of 0 has width 0.
+
+    Args:
+        estimate: Shape (...).
+        variance: Of the estimate, same shape.
+        degrees_of_freedom: Same shape; infinite is the normal distribution.
+        level: Above 0 and below 1.
+
+    >>> low, high = interval(3.0, 1.0, 16.0)
+    >>> round(low, 6), round(high, 6)
+    (0.880095, 5.119905)
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"The level of an interval is between 0 and 1, not {level}.")
+    centre = np.asarray(estimate, dtype=np.float64)
+    half = stats.t.ppf((1 + level) / 2, degrees_of_freedom) * np.sqrt(variance)
+    return _plain(centre - half), _plain(centre + half)
+
+
+def t_test(
+    estimate: ArrayLike,
+    variance: ArrayLike,
+    degrees_of_freedom: ArrayLike,
+    null: ArrayLike = 0.0,
+) -> tuple[Any, Any]:
+    """Return Student's t and its two-sided p value.
+
+    Without any variance the statistic is infinite, or 0 where the estimate is the null itself.
+    """
+    away = np.asarray(estimate, dtype=np.float64) - np.asarray(null, dtype=np.float64)
+    error = np.sqrt(np.asarray(variance, dtype=np.float64))
+    away, error = np.broadcast_arrays(away, error)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        statistic = np.where(away == 0, 0.0, away / error)
+    p_value = 2 * stats.t.sf(np.abs(statistic), degrees_of_freedom)
+    return _plain(statistic), _plain(np.asarray(p_value))
+
+
+def degrees_between(within: ArrayLike, inflated: ArrayLike, sets: int) -> Floats:
+    """Return (m - 1)(1 + W/b)^2, infinite where b is 0.
+
+    Reiter (2003), with b = B/m; Rubin (1987), equation 3.1.6, with b = (1 + 1/m) B.
+
+    Args:
+        within: W, of each entry.
+        inflated: b: the part of the variance that comes from the sets' differences.
+        sets: m, at least 2.
+    """
+    w, b = np.broadcast_arrays(
+        np.asarray(within, dtype=np.float64), np.asarray(inflated, dtype=np.float64)
+    )
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        found = (sets - 1) * (1 + w / b) ** 2
+    return np.where(b > 0, found, np.inf)
+
+
+def small_sample(degrees_of_freedom: ArrayLike, part: ArrayLike, complete_df: float) -> Floats:
+    """Return degrees of freedom that are never above those of the complete data.
+
+    Barnard and Rubin (1999): 1/(1/v + 1/u), u = (c + 1)/(c + 3) c (1 - part).
+
+    Args:
+        degrees_of_freedom: v, for a large sample.
+        part: Part of the variance that the sets' differences make, from 0 to 1.
+        complete_df: c: of the analysis, had the file itself been analysed.
+    """
+    if not complete_df > 0:
+        raise ValueError(f"Complete degrees of freedom are positive, not {complete_df}.")
+    v = np.asarray(degrees_of_freedom, dtype=np.float64)
+    if np.isinf(complete_df):
+        return v
+    kept = 1 - np.asarray(part, dtype=np.float64)
+    observed = (complete_df + 1) / (complete_df + 3) * complete_df * kept
+    with np.errstate(divide="ignore"):
+        found = 1 / (1 / v + 1 / observed)
+    # Where W is 0 the complete analysis has no error, and its degrees of freedom say nothing.
+    return np.where(observed > 0, found, v)
+
+
+def degrees_joint(count: int, ratio: float, sets: int) -> float:
+    """Return the denominator's degrees of freedom of a test of several coefficients at once.
+
+    Li, Raghunathan and Rubin (1991, J. Amer. Statist. Assoc. 86); where k (m - 1) is at most 4, the
+    form of Rubin (1987, section 3.4). Reiter (2005, J. Statist. Plann. Inference 131) has the same
+    for partially synthetic data.
+
+    Args:
+        count: Number of coefficients, k.
+        ratio: Average relative increase of variance, r.
+        sets: m, at least 2.
+    """
+    if ratio <= 0:
+        return float("inf")
+    t = count * (sets - 1)
+    if t > 4:
+        return float(4 + (t - 4) * (1 + (1 - 2 / t) / ratio) ** 2)
+    return float(t * (1 + 1 / count) * (1 + 1 / ratio) ** 2 / 2)
+
+
+def _plain(values: NDArray[np.float64]) -> Any:
+    """Return a float for a single number, an array otherwise."""
+    return float(values) if np.ndim(values) == 0 else values

@@ -1,0 +1,108 @@
+"""Which combining rule goes with how the sets were made, and the rule in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from dp_core.inference.combine import Rule
+
+Mode = Literal["shared", "split", "noise-aware"]
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """A rule for people; letters as in every other place: q and u of one set, m sets.
+
+    Attributes:
+        variance: Formula of the variance T.
+        degrees_of_freedom: Formula.
+        in_words: What the sets are, and so which rule.
+        covers: What intervals by it take into account, and what not.
+        source: Paper.
+    """
+
+    variance: str
+    degrees_of_freedom: str
+    in_words: str
+    covers: str
+    source: str
+
+
+_SPLIT_DF = "(m - 1) (1 + m W/B)^2; normal where B = 0"
+_NO_BIAS = (
+    "A bias of the model is not covered: a relation that no measured table holds is in no set."
+)
+
+WORDING: dict[Rule, Wording] = {
+    "split": Wording(
+        variance="T = W + B/m",
+        degrees_of_freedom=_SPLIT_DF,
+        in_words="every set has its own noisy measurement, at 1/m of the budget",
+        covers=f"Sampling, synthesis and privacy noise. {_NO_BIAS}",
+        source="Reiter (2003); Liu (2016), equations 9-11",
+    ),
+    "noise-aware": Wording(
+        variance="T = W + (1 + 1/m) B",
+        degrees_of_freedom="(m - 1) (1 + W/((1 + 1/m) B))^2; normal where B = 0",
+        in_words=(
+            "the sets are draws given one noisy measurement at the full budget, so that their"
+            " spread carries its noise"
+        ),
+        covers=f"Sampling, synthesis and privacy noise. {_NO_BIAS}",
+        source="Rubin (1987)",
+    ),
+    "shared": Wording(
+        variance="T = W + B/m",
+        degrees_of_freedom=_SPLIT_DF,
+        in_words="all sets come from one noisy measurement and one model",
+        covers=(
+            "Sampling and synthesis only. The noise that the sets share does not show between them:"
+            " T is too small and intervals are too narrow. Add the noise's own variance where the"
+            " estimate can be traced to a noisy table (marginals.parquet gives it)."
+        ),
+        source="none; T misses the noise of the measurement",
+    ),
+    "posterior-predictive": Wording(
+        variance="T = (1 + 1/m) B - W",
+        degrees_of_freedom="(m - 1) (1 - W/((1 + 1/m) B))^2",
+        in_words="the sets are new samples from a posterior predictive distribution",
+        covers=f"Sampling and synthesis. {_NO_BIAS}",
+        source="Raghunathan, Reiter and Rubin (2003)",
+    ),
+}
+
+
+def rule_of(mode: str, sets: int) -> Rule:
+    """Return the rule for sets made in a mode; one set alone shows nothing of its noise.
+
+    >>> rule_of("split", 5), rule_of("noise-aware", 5), rule_of("split", 1)
+    ('split', 'noise-aware', 'shared')
+    """
+    if sets == 1:
+        return "shared"
+    if mode == "split":
+        return "split"
+    if mode == "noise-aware":
+        return "noise-aware"
+    if mode == "shared":
+        return "shared"
+    raise ValueError(f"There is no mode {mode!r}.")
+
+
+def inference_statement(mode: str, sets: int) -> dict[str, object]:
+    """Return what the statement of a release says about combining its sets."""
+    rule = rule_of(mode, sets)
+    words = WORDING[rule]
+    return {
+        "rule": rule,
+        "sets": sets,
+        "honest": rule != "shared",
+        "estimate": "q = mean of the m estimates",
+        "within": "W = mean of the m estimated variances",
+        "between": "B = sample variance of the m estimates",
+        "variance": words.variance,
+        "degrees_of_freedom": words.degrees_of_freedom,
+        "covers": words.covers,
+        "source": words.source,
+    }

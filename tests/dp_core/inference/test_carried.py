@@ -1,0 +1,51 @@
+"""What the measured tables can carry, by hand-made examples."""
+
+import pytest
+
+from dp_core.inference.carried import carried_sentence, needed_groups, not_carried
+
+
+def test_a_model_of_main_effects_needs_pairs():
+    groups = needed_groups(["y"], [[], ["a"], ["b"]])
+    assert groups == (("y", "a"), ("y", "b"), ("a", "b"))
+    assert needed_groups(["y"], [[]]) == (("y",),)
+
+
+def test_an_interaction_needs_all_its_columns_with_the_outcome():
+    assert needed_groups(["y"], [["a", "b", "c"]])[-1] == ("y", "a", "b", "c")
+    # A function of one column is no interaction, and the outcome of itself is no pair.
+    assert needed_groups(["y"], [["a", "a"]]) == (("y", "a"),)
+    assert needed_groups(["y"], [["y"]]) == (("y",),)
+
+
+def test_a_group_is_held_by_any_table_with_all_its_columns():
+    groups = needed_groups(["y"], [["a"], ["b"], ["a", "b"]])
+    assert not_carried(groups, {0: [("b", "c", "a", "y")]}) == ()
+    assert not_carried(groups, {0: [("y", "a"), ("b", "a")]}) == (("y", "b"), ("y", "a", "b"))
+    assert not_carried(groups, {}) == groups
+
+
+def test_sets_with_tables_of_their_own_need_them_all():
+    group = (("y", "a"),)
+    assert not_carried(group, {1: [("y", "a")], 2: [("a", "y", "b")]}) == ()
+    assert not_carried(group, {1: [("y", "a")], 2: [("b",)]}) == group
+    assert not_carried(group, {0: [("y", "a")], 1: [], 2: []}) == ()
+
+
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        ([], ""),
+        ([("y", "a")], "No measured table holds y with a: there"),
+        ([("y",)], "No measured table holds y: there"),
+        (
+            [("y", "a"), ("y", "b"), ("y", "a", "b")],
+            "holds y with a, y with b, or y, a and b together: there",
+        ),
+        ([("y", str(number)) for number in range(9)], "y with 5, or 3 more: there"),
+    ],
+)
+def test_what_is_missing_is_one_sentence(missing, said):
+    sentence = carried_sentence(missing)
+    assert said in sentence
+    assert sentence.count(". ") == 0
