@@ -2,12 +2,12 @@
 
 Which rule holds follows from how the sets were made (`dp_core.inference.rules`).
 
-| rule                 | variance T      | of sets                                                  |
-|----------------------|-----------------|----------------------------------------------------------|
-| split                | W + B/m         | with a measurement each: Reiter (2003); Liu (2016), 9-11  |
-| noise-aware          | W + (1 + 1/m) B | drawn given one noisy measurement: Rubin (1987)           |
-| posterior-predictive | (1 + 1/m) B - W | fully synthetic: Raghunathan, Reiter and Rubin (2003)     |
-| shared               | W + B/m         | from one measurement; the noise they share is in no part  |
+| rule                 | variance T      | of sets                                                |
+|----------------------|-----------------|--------------------------------------------------------|
+| split                | W + B/m         | with own measurements: Reiter (2003); Liu (2016), 9-11 |
+| noise-aware          | W + (1 + 1/m) B | drawn given one noisy measurement: Rubin (1987)        |
+| posterior-predictive | (1 + 1/m) B - W | fully synthetic: Raghunathan, Reiter and Rubin (2003)  |
+| shared               | W + B/m         | from one measurement; the noise they share is missing  |
 """
 
 from __future__ import annotations
@@ -193,7 +193,8 @@ def combine(
     mean = columns.mean(axis=0)
     if single:
         numbers = (mean, variance, within, between, degrees)
-        return Combined(rule, sets, *(float(each.item()) for each in numbers), complete_df)
+        q_, t_, w_, b_, v_ = (float(each.item()) for each in numbers)
+        return Combined(rule, sets, q_, t_, w_, b_, v_, complete_df)
     return Combined(rule, sets, mean, variance, within, between, degrees, complete_df)
 
 

@@ -39,21 +39,19 @@ def test_estimates_of_a_small_sample_by_hand():
     ],
 )
 def test_the_variance_of_a_variance_is_what_repeats_show(draw):
-    """4000 repeats: their variance is within 15 % (about six standard errors; fixed seed)."""
+    """2000 repeats: their variance is within 20 % (about six standard errors; fixed seed)."""
     rng = np.random.default_rng(1)
-    found = np.array([variance(draw(rng, 400)) for _ in range(4000)])
+    found = np.array([variance(draw(rng, 400)) for _ in range(2000)])
 
-    assert found[:, 1].mean() == pytest.approx(found[:, 0].var(), rel=0.15)
+    assert found[:, 1].mean() == pytest.approx(found[:, 0].var(), rel=0.2)
 
 
 def test_the_variance_of_a_correlation_is_what_repeats_show():
     rng = np.random.default_rng(2)
-    cov = [[1, 0.8], [0.8, 1]]
-    found = np.array(
-        [correlation(*rng.multivariate_normal([0, 0], cov, 200).T) for _ in range(4000)]
-    )
+    x, other = rng.normal(size=(2, 2000, 200))
+    found = np.array([correlation(*pair) for pair in zip(x, 0.8 * x + 0.6 * other, strict=True)])
 
-    assert found[:, 1].mean() == pytest.approx(found[:, 0].var(), rel=0.15)
+    assert found[:, 1].mean() == pytest.approx(found[:, 0].var(), rel=0.2)
     # The paper's 1 - r^2 would be nearly three times as large here.
     assert 2.3 * found[:, 0].var() < (1 - 0.64) / 198
 
