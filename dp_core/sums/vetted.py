@@ -6,8 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from dp_core.sums.base import Sum
+from dp_core.sums.moments import CellCounts, CellSums, Products
 
-SUMS: Mapping[str, type[Sum]] = {}
+SUMS: Mapping[str, type[Sum]] = {
+    CellCounts.NAME: CellCounts,
+    CellSums.NAME: CellSums,
+    Products.NAME: Products,
+}
 """Sums whose sensitivity is proven in this package, by the name in their description."""
 
 

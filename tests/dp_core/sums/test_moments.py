@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import builtins
+import itertools
+import json
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dp_core.accounting.currency import Currency
+from dp_core.curator import Curator
+from dp_core.dataset import Dataset
+from dp_core.domain import Domain
+from dp_core.ledger.session import MemorySession
+from dp_core.memory_counter import MemoryCounter
+from dp_core.sums import sum_from_json
+from dp_core.sums.moments import CellCounts, CellSums, Products
+from tests.statistical import FALSE_ALARM, discrete_gaussian, discrete_laplace, fits
+
+P, Q = 5, 4  # positions of x and y; both may be missing
+DOMAIN = Domain(("g", "h", "x", "y"), (2, 3, P + 1, Q + 1))
+BY = {"by": ("g", "h"), "sizes": (2, 3)}
+
+ALL = {
+    "counts": CellCounts(**BY, numbers=("x", "y"), positions=(P, Q)),
+    "counts, no numbers": CellCounts(**BY, numbers=(), positions=()),
+    "sums": CellSums(column="x", positions=P, **BY),
+    "sums, one cell": CellSums(column="y", positions=Q),
+    "squares, middle": Products(columns=("x", "x"), positions=(P, P)),
+    "products, middle": Products(columns=("x", "y"), positions=(P, Q)),
+    "squares, cells": Products(columns=("x", "x"), positions=(P, P), about="cells", **BY),
+    "products, cells": Products(columns=("x", "y"), positions=(P, Q), about="cells", **BY),
+    "squares, one cell": Products(columns=("y", "y"), positions=(Q, Q), about="cells"),
+    "products, one cell": Products(columns=("y", "x"), positions=(Q, P), about="cells"),
+}
+BOUNDS = {  # add-remove, replace-one; r = 4 and s = 3
+    "counts": (1, 2),
+    "counts, no numbers": (1, 2),
+    "sums": (4, 8),
+    "sums, one cell": (3, 6),
+    "squares, middle": (16, 32),
+    "products, middle": (12, 24),
+    "squares, cells": (64, 64),
+    "products, cells": (48, 96),
+    "squares, one cell": (36, 36),
+    "products, one cell": (48, 48),
+}
+
+
+def total(sum, rows):
+    """Return a sum of records, given as rows of codes."""
+    codes = np.array(rows, dtype=np.uint16).reshape(len(rows), 4).T
+    return sum.total(*MemoryCounter(Dataset(DOMAIN, codes)).observed(sum.clique))
+
+
+def by_hand(sum, rows):
+    """Return the same, record by record, in fractions."""
+    axis = {"g": 0, "h": 1, "x": 2, "y": 3}
+    size = {"x": P, "y": Q}
+
+    def number(row, name):
+        code = int(row[axis[name]])
+        return None if code >= size[name] else 2 * code - (size[name] - 1)
+
+    def cell(row):
+        where = 0
+        for name, levels in zip(sum.by, sum.sizes, strict=True):
+            where = where * levels + int(row[axis[name]])
+        return where
+
+    if isinstance(sum, CellCounts):
+        result = [0] * sum.length
+        for row in rows:
+            where = cell(row)
+            for name in sum.numbers:
+                where = 2 * where + (number(row, name) is None)
+            result[where] += 1
+        return result
+    if isinstance(sum, CellSums):
+        result = [0] * sum.length
+        for row in rows:
+            result[cell(row)] += number(row, sum.column) or 0
+        return result
+    pairs = {}
+    for row in rows:
+        pair = tuple(number(row, name) for name in sum.columns)
+        if None not in pair:
+            pairs.setdefault(cell(row) if sum.by else 0, []).append(pair)
+    if sum.about == "middle":
+        found = [c * d for pair in pairs.values() for c, d in pair]
+        if sum.squares:
+            found = [2 * square - (size[sum.columns[0]] - 1) ** 2 for square in found]
+        return [int(np.sum(found, dtype=int))]
+    result = 0
+    for inside in pairs.values():
+        x, y = (Fraction(int(np.sum(part)), len(inside)) for part in zip(*inside, strict=True))
+        result += math.floor(builtins.sum((c - x) * (d - y) for c, d in inside))
+    return [result]
+
+
+def random_rows(rng, rows):
+    return np.column_stack([rng.integers(0, size, rows) for size in DOMAIN.sizes])
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_sum_is_what_a_sum_record_by_record_gives(name):
+    rng = np.random.default_rng(3)
+    for rows in (0, 1, 2, 7, 60):
+        for _ in range(5):
+            data = random_rows(rng, rows)
+            found = total(ALL[name], data)
+            assert found.dtype == np.int64
+            assert found.tolist() == by_hand(ALL[name], data)
+
+
+def neighbouring(neighbours):
+    """Yield pairs of neighbouring files: random ones, and ones where a row is far from all."""
+    rng = np.random.default_rng(8)
+    corners = [*itertools.product((0, P - 1), (0, Q - 1)), (P, 0), (0, Q)]
+    shared = [random_rows(rng, rows) for rows in rng.integers(0, 12, 30)]
+    choices = [random_rows(rng, 4) for _ in shared]
+    for first, second in itertools.product(corners[:4], repeat=2):
+        shared.append(np.repeat([(0, 0, *first), (1, 0, *second)], 300, axis=0))
+        choices.append(np.array([(g, 0, *corner) for g in (0, 1) for corner in corners]))
+    for rows, rest in zip(shared, choices, strict=True):
+        for one, other in itertools.combinations(rest, 2):
+            more = np.vstack([rows, one])
+            yield more, np.vstack([rows, other]) if neighbours == "replace-one" else rows
+            if neighbours == "add-remove" and other is rest[-1]:
+                break
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("name", ALL)
+def test_neighbouring_files_are_no_farther_apart_than_the_bound_and_reach_it(name, neighbours):
+    sum = ALL[name]
+    l1, l2_squared = sum.l1(neighbours), sum.l2_squared(neighbours)
+    assert l1 == BOUNDS[name][neighbours == "replace-one"]
+    totals = {}
+
+    def of(rows):
+        key = rows.tobytes()
+        if key not in totals:
+            totals[key] = total(sum, rows)
+        return totals[key]
+
+    far, far_squared = 0, 0
+    for one, other in neighbouring(neighbours):
+        change = np.abs(of(one) - of(other))
+        far, far_squared = max(far, change.sum()), max(far_squared, (change**2).sum())
+    assert far <= l1
+    assert far_squared <= l2_squared
+    # A record that is far from the mean of many moves it a little.
+    slack = 2 if isinstance(sum, Products) and sum.about == "cells" else 0
+    assert far >= l1 - slack
+    assert far_squared >= (l2_squared if isinstance(sum, CellCounts) else (l1 - slack) ** 2)
+
+
+def test_a_range_of_one_position_has_a_sensitivity_of_at_least_one():
+    for sum in (CellSums(column="x", positions=1), Products(columns=("x", "x"), positions=(1, 1))):
+        assert sum.l1("add-remove") == sum.l2_squared("replace-one") == 1
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_sum_is_read_back_from_its_description(name):
+    sum = ALL[name]
+    assert sum_from_json(json.loads(json.dumps(sum.to_json()))) == sum
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("counts", {"sizes": [2]}),
+        ("counts", {"numbers": ["g", "x"]}),
+        ("counts", {"positions": [5, 0]}),
+        ("sums", {"positions": 4.0}),
+        ("sums", {"positions": True}),
+        ("sums", {"positions": 0}),
+        ("sums", {"positions": 2**17}),
+        ("sums", {"by": "gh"}),
+        ("sums", {"column": 3}),
+        ("squares, middle", {"positions": [5, 2]}),
+        ("squares, middle", {"about": "mean"}),
+        ("squares, middle", {"by": ["g"], "sizes": [2]}),
+        ("products, cells", {"columns": ["x", "y", "z"]}),
+    ],
+)
+def test_a_description_that_is_none_is_refused(name, change):
+    with pytest.raises((ValueError, TypeError)):
+        sum_from_json({**ALL[name].to_json(), **change})
+
+
+def test_sums_that_could_overflow_are_added_exactly_and_cut_at_the_end():
+    large = 2**16
+    sum = Products(columns=("x", "x"), positions=(large, large))
+    cells = np.array([[0], [large - 1]], dtype=np.uint16)
+    reach = (large - 1) ** 2
+    for count in (2**29, 2**31):
+        counts = np.array([count, count], dtype=np.int64)
+        assert sum.total(cells, counts)[0] == min(2 * count * reach, 2**62)
+    about = Products(columns=("x", "x"), positions=(large, large), about="cells")
+    counts = np.array([2**29, 2**29], dtype=np.int64)
+    assert about.total(cells, counts)[0] == 2**30 * reach
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("kind", ["pure", "zcdp"])
+def test_the_noise_of_a_sum_is_that_of_its_sensitivity_and_its_charge(kind, neighbours):
+    """Cells of one sum get independent noise of the same scale."""
+    cells = 8_000
+    domain = Domain(("g", "x"), (cells, 4))
+    sum = CellSums(column="x", positions=4, by=("g",), sizes=(cells,))
+    data = Dataset(domain, np.array([[0, 7], [3, 3]], dtype=np.uint16))
+    cost = Fraction(3, 4)
+    session = MemorySession(Currency(kind, cost), neighbours)
+    found = Curator(domain, MemoryCounter(data), session).total("measure", "sums", sum, cost)
+    noise = found.values.copy()
+    noise[[0, 7]] -= 3
+    l1 = {"add-remove": 3, "replace-one": 6}[neighbours]
+    reach = 60
+    if kind == "pure":
+        scale = l1 / float(cost)
+        mass, wrong = discrete_laplace(scale, reach), discrete_laplace(scale * 1.2, reach)
+    else:
+        scale = l1 / np.sqrt(2 * float(cost))
+        mass, wrong = discrete_gaussian(scale, reach), discrete_gaussian(scale * 1.2, reach)
+    assert found.scale == pytest.approx(scale)
+    assert fits(noise, mass) > FALSE_ALARM
+    assert fits(noise, wrong) < FALSE_ALARM
+    (grant,) = session.charges
+    assert grant.step.asks == sum.to_json()
+    assert session.currency.cost(grant.step.event) == pytest.approx(cost, rel=1e-12)
+    assert session.currency.cost(grant.step.event) <= cost
