@@ -125,6 +125,8 @@ def fixed_beforehand(document: Mapping[str, Any]) -> bool:
         Exception: a lookup, type or value error if it has not the shape of a plan.
     """
     paid = {stage for stage, cost in document["costs"].items() if cost != "0"}
+    if "select" not in document["spec"]:
+        return False  # a parametric method
     try:
         method = registry.find("selection", document["spec"]["select"]["method"])
     except BadInput:
@@ -240,10 +242,10 @@ def _currency(spec: ReleaseSpec, l1: int, l2_squared: int, times: int) -> Curren
         ]
     elif shares["measure"]:
         asked = spec.selector.asked(domain, spec.privacy.neighbours)
-        if asked is not None:
-            bounds = asked.l1(spec.privacy.neighbours), asked.l2_squared(spec.privacy.neighbours)
-            planned.append((shares["measure"] / times, *bounds, float(asked.length)))
-        else:
+        for ask in asked:
+            share = shares["measure"] * ask.share / times
+            planned.append((share, ask.l1, ask.l2_squared, ask.weight))
+        if not asked:
             # Which tables is not known yet: as many as there are columns is the usual outcome.
             planned.append((shares["measure"] * equal / times, l1, l2_squared, 1.0))
     statistic = spec.selector.statistic(domain)

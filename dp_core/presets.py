@@ -14,15 +14,18 @@ class Preset:
     """Default stages of a method; keys of the spec override them one by one.
 
     Attributes:
-        select: Name of the selection method.
-        reconstruct: Name of the reconstruction method.
+        select: Name of the selection method; empty for a parametric method.
+        reconstruct: Name of the reconstruction method; empty for a parametric method.
+        synthesize: Name of the parametric method; empty for the others.
         shares: Budget parts, summing to 1; stages not named get nothing.
         noise: Count noise it needs, or None for the smaller one.
-        options: Options by stage (`select`, `reconstruct`) that differ from the methods' own.
+        options: Options by stage (`select`, `reconstruct`, `synthesize`) that differ from the
+            methods' own.
     """
 
-    select: str
-    reconstruct: str
+    select: str = ""
+    reconstruct: str = ""
+    synthesize: str = ""
     shares: Mapping[Stage, Fraction]
     noise: Noise | None = None
     options: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
@@ -114,6 +117,21 @@ PRESETS: Mapping[str, Preset] = {
         select="sbhg",
         reconstruct="gibbs",
         shares={"total": Fraction(1, 50), "select": Fraction(1, 20), "measure": Fraction(93, 100)},
+        noise="laplace",
+    ),
+    "smoothed-histogram": Preset(
+        synthesize="smoothed_histogram",
+        shares={"total": Fraction(1, 50), "measure": Fraction(49, 50)},
+        noise="laplace",
+    ),
+    "multinomial-dirichlet": Preset(
+        synthesize="multinomial_dirichlet",
+        shares={"total": Fraction(1, 50), "measure": Fraction(49, 50)},
+        noise="laplace",
+    ),
+    "beta-binomial": Preset(
+        synthesize="beta_binomial",
+        shares={"total": Fraction(1, 50), "measure": Fraction(49, 50)},
         noise="laplace",
     ),
     "pegs": Preset(

@@ -16,6 +16,7 @@ from dp_core.curator import Curator
 from dp_core.dataset import Dataset
 from dp_core.ledger.session import MemorySession, Session
 from dp_core.marginals import Counter, Measurement, Records, Released
+from dp_core.noise_aware import redraw
 from dp_core.plan import Plan
 from dp_core.privacy import Stage
 from dp_core.reconstruction.base import Model
@@ -29,7 +30,7 @@ class Outcome:
     Attributes:
         released: Everything that was measured, in the order of its receipts.
         selections: One for each independent measurement, or one for all.
-        models: Fitted models by replicate; 0 is the shared one.
+        models: Fitted models by number of the set; 0 is the shared one.
         session: What was spent.
     """
 
@@ -64,15 +65,13 @@ def carry_out(plan: Plan, counter: Counter, *, session: Session | None = None) -
     )
     released = (*basics, *chosen)
     rows = curator.public_rows()
-    models = {
-        replicate: fit(plan, released, replicate, rows=rows) for replicate in replicates(plan)
-    }
+    models = {number: fit(plan, released, number, rows=rows) for number in model_numbers(plan)}
     return Outcome(released, selections, models, session)
 
 
 def sample(plan: Plan, models: Mapping[int, Model], number: int) -> Dataset:
     """Return synthetic set `number`, from 1; every record obeys the structural zeros."""
-    model = models[number] if plan.spec.mode == "split" else models[0]
+    model = models[0 if plan.spec.mode == "shared" else number]
     rng = generator(plan.spec.seed, "sample 0", number)
     drawn = model.sample(plan.spec.rows or model.rows, rng=rng)
     return plan.spec.schema.zeros.repair(drawn, rng=rng)
@@ -81,6 +80,24 @@ def sample(plan: Plan, models: Mapping[int, Model], number: int) -> Dataset:
 def replicates(plan: Plan) -> Sequence[int]:
     """Return 0 for the one shared measurement, or 1..m."""
     return range(1, plan.replicates + 1) if plan.spec.mode == "split" else (0,)
+
+
+def model_numbers(plan: Plan) -> Sequence[int]:
+    """Return 0 for the one model of all sets, or 1..m where every set has its own."""
+    return (0,) if plan.spec.mode == "shared" else range(1, plan.spec.sets + 1)
+
+
+def behind(plan: Plan, released: Sequence[Released], number: int) -> tuple[Released, ...]:
+    """Return what the model of a set is fitted to.
+
+    Args:
+        plan: Of the release.
+        released: Everything that was measured, of any replicate.
+        number: 0 or 1..m.
+    """
+    if plan.spec.mode == "noise-aware":
+        return redraw(released, rng=generator(plan.spec.seed, "redraw", number))
+    return tuple(item for item in released if item.replicate == number)
 
 
 def generator(seed: int, purpose: str, number: int) -> np.random.Generator:
@@ -148,22 +165,22 @@ def measure_selected(
     return found
 
 
-def fit(plan: Plan, released: Sequence[Released], replicate: int, *, rows: int | None) -> Model:
-    """Return the model of one replicate.
+def fit(plan: Plan, released: Sequence[Released], number: int, *, rows: int | None) -> Model:
+    """Return the model of all sets, or of one.
 
     Args:
         plan: Of the release.
         released: Everything that was measured, of any replicate.
-        replicate: 0 or 1..m.
+        number: 0 or 1..m; see `model_numbers`.
         rows: Number of records where it is public.
     """
     spec = plan.spec
     return spec.reconstructor.fit(
         spec.schema.domain,
-        [item for item in released if item.replicate == replicate],
+        behind(plan, released, number),
         rows=rows,
         zeros=spec.schema.zeros,
-        rng=generator(spec.seed, "fit", replicate),
+        rng=generator(spec.seed, "fit", number),
     )
 
 

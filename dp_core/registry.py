@@ -9,7 +9,7 @@ from typing import Any, Literal
 from dp_core.errors import BadInput, nearest
 from dp_core.presets import PRESETS
 
-Family = Literal["selection", "reconstruction"]
+Family = Literal["selection", "reconstruction", "parametric"]
 
 
 def available(family: Family) -> tuple[str, ...]:
@@ -34,10 +34,15 @@ def find(family: Family, name: str) -> Any:
         preset = PRESETS.get(name.casefold())
         # `AIM` is a method as well as a preset.
         if preset is not None and name.casefold() not in known:
-            own = preset.select if family == "selection" else preset.reconstruct
+            own = {
+                "selection": preset.select,
+                "reconstruction": preset.reconstruct,
+                "parametric": preset.synthesize,
+            }[family]
+            its = f"; its {family} method is {own!r}" if own else f", and has no {family} method"
             raise BadInput(
                 f"There is no {family} method {name!r}: that is a preset, to be named under"
-                f" `method`; its {family} method is {own!r}."
+                f" `method`{its}."
             )
         raise BadInput(f"There is no {family} method {name!r}.{nearest(name, known)}")
     return _method(family, name)

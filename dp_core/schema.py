@@ -112,6 +112,7 @@ class Schema:
         zeros: Combinations that cannot occur, in codes.
         document: The schema as it was read, for the statement and its hash.
         description: For the report.
+        coarse: The schema as it was written, where `columns` and `zeros` have numbers on a grid.
     """
 
     title: str
@@ -121,6 +122,7 @@ class Schema:
     zeros: StructuralZeros
     document: Mapping[str, object]
     description: str = ""
+    coarse: Schema | None = None
 
     @property
     def domain(self) -> Domain:

@@ -16,6 +16,10 @@ from dp_core.reconstruction.base import Reconstructor
 from dp_core.schema import Schema
 from dp_core.selection.base import Selector
 
+Mode = Literal["shared", "split", "noise-aware"]
+"""`shared`: m sets from one measurement and one model. `split`: m measurements, each at 1/m of the
+budget. `noise-aware`: one measurement, and m models whose spread carries its noise."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseSpec:
@@ -36,7 +40,7 @@ class ReleaseSpec:
         reconstructor: From noisy tables to a model.
         sets: Number of synthetic files, m.
         rows: Records per set; None is `same`: the public or the noisy number of rows.
-        mode: `shared`: m sets from one measurement; `split`: m measurements at 1/m of the budget.
+        mode: How the m sets are made.
         seed: Of post-processing.
         document: The resolved spec as plain JSON values, in a fixed order; its hash is the plan's.
     """
@@ -55,6 +59,6 @@ class ReleaseSpec:
     reconstructor: Reconstructor
     sets: int
     rows: int | None
-    mode: Literal["shared", "split"]
+    mode: Mode
     seed: int
     document: Mapping[str, object]

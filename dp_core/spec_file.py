@@ -12,18 +12,16 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
-from dp_core import registry
 from dp_core.errors import BadInput, nearest
-from dp_core.marginals import ReleasedKind
-from dp_core.method_options import plain_options, read_options
+from dp_core.method_options import plain_options
 from dp_core.names import check_name
+from dp_core.parametric.stages import Modelling
 from dp_core.presets import PRESETS, Preset
 from dp_core.privacy import PAYING_STAGES, Neighbours, Noise, Privacy, Stage
-from dp_core.reconstruction.base import Reconstructor
 from dp_core.schema import Schema
 from dp_core.schema_file import check_version, parse_schema, schema_hash
-from dp_core.selection.base import Selector
-from dp_core.spec import ReleaseSpec
+from dp_core.spec import Mode, ReleaseSpec
+from dp_core.spec_methods import check_mode, in_place, read_parametric, read_stages
 from dp_core.yaml_text import Node, load, one_of, shown
 
 VERSION = 1
@@ -57,13 +55,8 @@ _SECTION_KEYS = {
 }
 _NEIGHBOURS: tuple[Neighbours, ...] = ("add-remove", "replace-one")
 _NOISE: tuple[Noise | Literal["auto"], ...] = ("auto", "laplace", "gaussian")
-_MODES: tuple[Literal["shared", "split"], ...] = ("shared", "split")
-_GIVEN: Mapping[ReleasedKind, str] = {
-    "tables": "whole tables",
-    "answers": "single numbers, not whole tables",
-    "sparse": "tables of their frequent cells only",
-    "records": "records",
-}
+_MODES: tuple[Mode, ...] = ("shared", "split", "noise-aware")
+_PARAMETRIC_MODES: tuple[Mode, ...] = ("split", "shared")
 _EXAMPLES = {
     "privacy": "{epsilon: 1.0, delta: 1.0e-9}",
     "total": "{share: 0.02}",
@@ -99,28 +92,34 @@ def load_spec(path: Path) -> ReleaseSpec:
         ("total", ("share",)),
         ("one_way", ("share",)),
         ("measure", ("share", "noise")),
-        ("synthesize", _SECTION_KEYS["synthesize"]),
         ("checks", ("share",)),
     ):
         sections[stage].fields(known, example=_EXAMPLES[stage])
-    selector, selector_name = _read_stage(sections["select"], "select", preset, schema)
-    reconstructor, reconstructor_name = _read_stage(
-        sections["reconstruct"], "reconstruct", preset, schema
-    )
-    domain = schema.domain
-    _in_place(sections["select"], selector.check, domain)
-    _in_place(sections["reconstruct"], reconstructor.check, domain)
-    stated = sections["reconstruct"].entries() or not sections["select"].entries()
-    place = sections["reconstruct" if stated else "select"]
-    _in_place(place, check_pair, selector, selector_name, reconstructor, reconstructor_name)
+    synthesis = sections["synthesize"].entries()
+    rows_node, seed_node, sets_node = (synthesis.get(key) for key in ("rows", "seed", "sets"))
+    rows = None if rows_node is None else _read_rows(rows_node)
+    sets = 1 if sets_node is None else sets_node.integer(minimum=1, maximum=MAX_SETS)
+    if preset.synthesize:
+        schema, selector, reconstructor = read_parametric(
+            keys, sections, preset, schema, rows, _SECTION_KEYS["synthesize"]
+        )
+        selector_name = reconstructor_name = preset.synthesize
+        place = sections["synthesize"]
+    else:
+        selector, selector_name, reconstructor, reconstructor_name = read_stages(
+            sections, preset, schema, _SECTION_KEYS["synthesize"]
+        )
+        place = sections["select"]
     shares = _read_shares(root, sections, preset, privacy, selector, selector_name)
     measured = [stage for stage in ("total", "one_way") if shares[stage]]
-    _in_place(sections["select"], selector.check_basics, privacy.neighbours, measured)
+    in_place(place, selector.check_basics, privacy.neighbours, measured)
+    modes = _PARAMETRIC_MODES if preset.synthesize else _MODES
+    mode = one_of(synthesis.get("mode"), modes)
+    mode_place = synthesis.get("mode", sections["synthesize"])
+    in_place(mode_place, check_mode, mode, sets, selector, selector_name)
     noise = _read_noise(sections["measure"], preset, privacy)
     if selector.own_delta:
         _check_thresholds(keys["privacy"], sections["measure"], privacy, noise, selector_name)
-    synthesis = sections["synthesize"].entries()
-    rows_node, seed_node, sets_node = (synthesis.get(key) for key in ("rows", "seed", "sets"))
     spec = ReleaseSpec(
         release=release,
         data=data,
@@ -134,9 +133,9 @@ def load_spec(path: Path) -> ReleaseSpec:
         noise=noise,
         selector=selector,
         reconstructor=reconstructor,
-        sets=1 if sets_node is None else sets_node.integer(minimum=1, maximum=MAX_SETS),
-        rows=None if rows_node is None else _read_rows(rows_node),
-        mode=one_of(synthesis.get("mode"), _MODES),
+        sets=sets,
+        rows=rows,
+        mode=mode,
         seed=1 if seed_node is None else seed_node.integer(minimum=0, maximum=2**63 - 1),
         document={},
     )
@@ -260,21 +259,6 @@ def _read_method(node: Node | None) -> str:
     return name
 
 
-def _read_stage(
-    section: Node, stage: Literal["select", "reconstruct"], preset: Preset, schema: Schema
-) -> tuple[Any, str]:
-    """Return the method of a stage with its options, and its name."""
-    family: registry.Family = "selection" if stage == "select" else "reconstruction"
-    default = preset.select if stage == "select" else preset.reconstruct
-    entries = section.entries()
-    node = entries.get("method", section)
-    name = node.text(example=default) if "method" in entries else default
-    found = _in_place(node, registry.find, family, name)
-    own = preset.options.get(stage, {}) if name == default else {}
-    reserved = ("method", "share") if stage == "select" else ("method",)
-    return read_options(found, name, section, own, reserved, schema.domain), name
-
-
 def _read_shares(
     root: Node,
     sections: Mapping[str, Node],
@@ -362,37 +346,6 @@ def _read_rows(node: Node) -> int | None:
     return node.integer(minimum=1, maximum=MAX_ROWS)
 
 
-def check_pair(
-    selector: Selector, selector_name: str, reconstructor: Reconstructor, reconstructor_name: str
-) -> None:
-    """Refuse a selection whose results the reconstruction cannot use, and name ones that can.
-
-    Raises:
-        BadInput: if one gives what the other does not take.
-    """
-    left = selector.gives - reconstructor.takes
-    if not left:
-        return
-    fitting = [
-        name
-        for name in registry.available("reconstruction")
-        if selector.gives <= registry.find("reconstruction", name).takes
-    ]
-    advice = f" take reconstruct: {{method: {' or '.join(fitting)}}}." if fitting else ""
-    raise BadInput(
-        f"{selector_name} gives {' and '.join(_GIVEN[kind] for kind in sorted(left))}, which"
-        f" {reconstructor_name} cannot use;{advice or ' take another selection.'}"
-    )
-
-
-def _in_place(node: Node, check: Any, *arguments: object) -> Any:
-    """Call a method's own check, and put the place in the file in front of its message."""
-    try:
-        return check(*arguments)
-    except BadInput as error:
-        raise node.error(error.message) from None
-
-
 def _listing(shares: Mapping[Stage, Fraction]) -> str:
     return ", ".join(f"{stage} {share}" for stage, share in shares.items() if share)
 
@@ -402,6 +355,17 @@ def _document(spec: ReleaseSpec, selector: str, reconstructor: str) -> dict[str,
 
     def share(stage: Stage) -> dict[str, object]:
         return {"share": str(spec.shares[stage])}
+
+    before: dict[str, object] = {}
+    after: dict[str, object] = {}
+    parametric: dict[str, object] = {}
+    if isinstance(spec.reconstructor, Modelling):
+        method, positions = spec.reconstructor.method, spec.reconstructor.positions
+        parametric = {"method": selector, "positions": positions, **plain_options(method)}
+    else:
+        options = plain_options(spec.selector)
+        before = {"select": {"method": selector, **share("select"), **options}}
+        after = {"reconstruct": {"method": reconstructor, **plain_options(spec.reconstructor)}}
 
     return {
         "version": VERSION,
@@ -419,10 +383,11 @@ def _document(spec: ReleaseSpec, selector: str, reconstructor: str) -> dict[str,
         "method": spec.method,
         "total": share("total"),
         "one_way": share("one_way"),
-        "select": {"method": selector, **share("select"), **plain_options(spec.selector)},
+        **before,
         "measure": {**share("measure"), "noise": spec.noise},
-        "reconstruct": {"method": reconstructor, **plain_options(spec.reconstructor)},
+        **after,
         "synthesize": {
+            **parametric,
             "sets": spec.sets,
             "rows": "same" if spec.rows is None else spec.rows,
             "mode": spec.mode,

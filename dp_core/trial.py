@@ -14,8 +14,9 @@ from dp_core.plan import Plan, make_plan
 from dp_core.presets import PRESETS
 from dp_core.privacy import Neighbours, Noise, Privacy, Stage
 from dp_core.schema import Column, Level, Schema
-from dp_core.spec import ReleaseSpec
-from dp_core.spec_file import check_pair, resolve_shares
+from dp_core.spec import Mode, ReleaseSpec
+from dp_core.spec_file import resolve_shares
+from dp_core.spec_methods import check_mode, check_pair
 from dp_core.structural_zeros import StructuralZeros
 
 
@@ -32,7 +33,7 @@ def trial_plan(
     noise: Noise | Literal["auto"] | None = None,
     sets: int = 1,
     rows: int | None = None,
-    mode: Literal["shared", "split"] = "shared",
+    mode: Mode = "shared",
     seed: int = 1,
     zeros: StructuralZeros | None = None,
 ) -> Plan:
@@ -70,6 +71,7 @@ def trial_plan(
     unused |= set() if selector.adaptive else {"select"}
     usable = {stage: share for stage, share in preset.shares.items() if stage not in unused}
     resolved = resolve_shares(shares or {}, usable)
+    check_mode(mode, sets, selector, selector_name)
     selector.check_basics(neighbours, [stage for stage, share in resolved.items() if share])
     spec = ReleaseSpec(
         release="trial",

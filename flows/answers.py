@@ -193,6 +193,8 @@ def _what(plan: Plan, stage: str, threshold: Mapping[str, object] | None) -> str
         return f"single numbers that the selection asks for{times}"
     if "records" in gives:
         return f"records that the method makes itself{times}"
+    if "totals" in gives:
+        return f"sums and counts that the method needs{times}"
     return f"tables that the selection chooses{times}"
 
 

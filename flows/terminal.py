@@ -31,6 +31,8 @@ def show(what: str, answer: Mapping[str, Any]) -> None:
 def _method(plan: Mapping[str, Any]) -> str:
     """Return the preset, and the methods of its stages where the spec took others."""
     preset = PRESETS[plan["method"]]
+    if preset.synthesize:
+        return str(plan["method"])
     used = (plan["spec"]["select"]["method"], plan["spec"]["reconstruct"]["method"])
     if used == (preset.select, preset.reconstruct):
         return str(plan["method"])

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dp_core.marginals import tables_of
+from dp_core.grid import CoarseCounter, Coarsening
+from dp_core.marginals import Counter, Measurement, tables_of
 from tasks.reconstruct import read_released
 from tasks.run import Run
 from tasks.stage import stage
@@ -24,11 +25,20 @@ def check_quality(run: Run) -> Mapping[str, object]:
     from tasks.dask_counter import DaskCounter
 
     domain = run.spec.schema.domain
-    fits = check_fit(tables_of(read_released(run)), tally_sets(run), records=records(run))
-    counters = [
-        DaskCounter(synthetic_codes(run, number), domain) for number in range(1, run.spec.sets + 1)
+    fits = check_fit(_own_tables(run), tally_sets(run), records=records(run))
+    counters: list[Counter] = [
+        run.counter,
+        *(
+            DaskCounter(synthetic_codes(run, number), domain)
+            for number in range(1, run.spec.sets + 1)
+        ),
     ]
-    result = utility(run.counter, counters, domain)
+    if run.spec.schema.coarse is not None:
+        # Whoever reads the figures thinks in the schema's bins, not in positions of a grid.
+        coarsening = Coarsening(run.spec.schema)
+        counters = [CoarseCounter(counter, coarsening) for counter in counters]
+        domain = coarsening.domain
+    result = utility(counters[0], counters[1:], domain)
     write_utility(run.folder.internal, result, title=run.spec.schema.title)
     # Public by construction: noisy tables and synthetic sets only.
     return {
@@ -44,16 +54,27 @@ def tally_sets(run: Run) -> tuple[Tally, ...]:
     from dp_core.dataset import Dataset
     from dp_core.metrics.marginal_error import Tally
 
-    domain = run.spec.schema.domain
-    cliques = needed_counts(domain, tables_of(read_released(run)))
+    schema = run.spec.schema
+    coarsening = Coarsening(schema) if schema.coarse is not None else None
+    domain = schema.domain if coarsening is None else coarsening.domain
+    cliques = needed_counts(domain, _own_tables(run))
     tallies = []
     for number in range(1, run.spec.sets + 1):
         tally, store = Tally(domain, cliques), synthetic_codes(run, number)
         for chunk in range(store.chunks):
             codes = np.stack([column.astype(np.uint16) for column in store.read(chunk)])
-            tally.add(Dataset(domain, codes))
+            piece = Dataset(schema.domain, codes)
+            tally.add(piece if coarsening is None else coarsening.dataset(piece))
         tallies.append(tally)
     return tuple(tallies)
+
+
+def _own_tables(run: Run) -> tuple[Measurement, ...]:
+    """Return the noisy tables that are of the schema's own codes."""
+    schema = run.spec.schema
+    tables = tables_of(read_released(run))
+    domain = (schema.coarse or schema).domain
+    return tuple(table for table in tables if table.domain == domain.project(table.clique))
 
 
 def records(run: Run) -> int:

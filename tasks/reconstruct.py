@@ -11,7 +11,7 @@ import numpy as np
 
 from dp_core import procedure
 from dp_core.marginals import Records, Released, Table
-from dp_core.procedure import fit, replicates
+from dp_core.procedure import behind, fit, model_numbers, replicates
 from tasks.measure_marginals import MARGINALS, read_selections
 from tasks.run import Run
 from tasks.stage import stage
@@ -23,15 +23,16 @@ if TYPE_CHECKING:
 
 @stage("reconstruct")
 def reconstruct(run: Run) -> Mapping[str, object]:
-    """Fit one model to the shared measurement, or one to each."""
+    """Fit one model for all sets, or one for each."""
     rows = run.fact("basics", "rows")
     released = (*read_released(run), *_read_records(run))
     fitted = []
-    for replicate in replicates(run.plan):
-        model = fit(run.plan, released, replicate, rows=rows if isinstance(rows, int) else None)
-        _write_tables(model_file(run, replicate), model.tables)
-        fitted.append({"replicate": replicate, "rows": model.rows})
-        run.progress("reconstruct", len(fitted) / run.plan.replicates)
+    numbers = model_numbers(run.plan)
+    for number in numbers:
+        model = fit(run.plan, released, number, rows=rows if isinstance(rows, int) else None)
+        _write_tables(model_file(run, number), model.tables)
+        fitted.append({"number": number, "rows": model.rows})
+        run.progress("reconstruct", len(fitted) / len(numbers))
     return {"models": fitted}
 
 
@@ -52,18 +53,18 @@ def _read_records(run: Run) -> tuple[Records, ...]:
 
 
 def restored_models(run: Run) -> dict[int, Model]:
-    """Return the fitted models by replicate; 0 is the shared one."""
+    """Return the fitted models by number of the set; 0 is the shared one."""
     domain, zeros = run.spec.schema.domain, run.spec.schema.zeros
     facts = run.fact("reconstruct", "models")
     assert isinstance(facts, list)
     released = (*read_released(run), *_read_records(run))
     return {
-        fact["replicate"]: run.spec.reconstructor.restore(
+        fact["number"]: run.spec.reconstructor.restore(
             domain,
-            _read_tables(run, model_file(run, fact["replicate"])),
+            _read_tables(run, model_file(run, fact["number"])),
             rows=fact["rows"],
             zeros=zeros,
-            released=[item for item in released if item.replicate == fact["replicate"]],
+            released=behind(run.plan, released, fact["number"]),
         )
         for fact in facts
     }
@@ -74,9 +75,9 @@ def generator(run: Run, purpose: str, number: int) -> np.random.Generator:
     return procedure.generator(run.spec.seed, purpose, number)
 
 
-def model_file(run: Run, replicate: int) -> Path:
-    """Return the path of a fitted model; replicate 0 is the shared one."""
-    return run.folder.public / "models" / f"{replicate}.npz"
+def model_file(run: Run, number: int) -> Path:
+    """Return the path of a fitted model; 0 is the shared one."""
+    return run.folder.public / "models" / f"{number}.npz"
 
 
 def _write_tables(path: Path, tables: tuple[Table, ...]) -> None:

@@ -32,7 +32,7 @@ def synthesize(run: Run) -> Mapping[str, object]:
 
     def draw(number: int) -> int:
         nonlocal finished
-        model = models[number] if run.spec.mode == "split" else models[0]
+        model = models[0 if run.spec.mode == "shared" else number]
         rows = run.spec.rows or model.rows
         _write_set(run, number, model, rows)
         finished += 1

@@ -13,6 +13,7 @@ from dp_core.accounting.statement import Guarantee
 from dp_core.bundle.statement import STATEMENT, statement_message
 from dp_core.errors import BadInput
 from dp_core.exact import exact_fraction
+from dp_core.grid import on_grid
 from dp_core.ledger.places import Total
 from dp_core.ledger.receipts import Receipt
 from dp_core.privacy import Neighbours
@@ -162,7 +163,7 @@ def read_claims(document: Mapping[str, Any]) -> Claims:
         sets=_whole(document["sets"]["m"]),
         rows=tuple(_whole(rows) for rows in document["sets"]["rows"]),
         records=_records(document["sets"]["records"]),
-        schema=parse_schema(method["schema"]),
+        schema=_schema(method),
         totals=tuple(
             Total.from_json(total)
             for total in cast("Sequence[Any]", settled.body["totals"] if settled else ())
@@ -191,6 +192,13 @@ def read_charge(row: Receipt) -> Charge:
         event=event_from_json(event),
         asks=cast("Mapping[str, Any]", row.body["asks"]),
     )
+
+
+def _schema(method: Mapping[str, Any]) -> Schema:
+    """Return the schema by which codes are to be read; numbers may stand on a grid."""
+    schema = parse_schema(method["schema"])
+    positions = method["plan"]["spec"]["synthesize"].get("positions")
+    return schema if positions is None else on_grid(schema, _whole(positions))
 
 
 def _records(values: Mapping[str, Any]) -> int | None:

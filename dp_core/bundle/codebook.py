@@ -57,7 +57,7 @@ def codebook(published: Published, files: Mapping[str, Mapping[str, object]]) ->
         published: The release.
         files: SHA-256 and size (`file_record`) of the synthetic sets and of the noisy tables.
     """
-    fields = [field(column) for column in published.schema.columns]
+    fields = [field(column) for column in (published.schema.coarse or published.schema).columns]
     resources = [
         {
             "name": f"set-{number}",

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -18,10 +18,24 @@ from dp_core.structural_zeros import StructuralZeros
 
 if TYPE_CHECKING:
     from dp_core.curator import Curator
-    from dp_core.queries import Queries
     from dp_core.scores import Statistic
 
 TABLES: frozenset[ReleasedKind] = frozenset({"tables"})
+
+
+class Asked(NamedTuple):
+    """One event by which a method will measure, for the choice of what the release pays in.
+
+    Attributes:
+        share: Part of the measuring budget.
+        l1, l2_squared: Sensitivities.
+        weight: How much its noise counts: as that of so many cells.
+    """
+
+    share: Fraction
+    l1: int
+    l2_squared: int
+    weight: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +77,18 @@ class Selector(Protocol):
     """A frozen dataclass whose fields are the method's options in the spec.
 
     Attributes:
-        chooses: Whether it uses the curator's `choose`; that decides what the release can pay in.
         rounds: Whether it measures while it selects. Then `select` is called once for each
             independent measurement, and spends both budgets itself, exactly.
         own_delta: Whether its mechanism fails with a probability of its own (a threshold), for
             which the release sets its delta aside.
     """
 
-    chooses: ClassVar[bool]
     rounds: ClassVar[bool]
     own_delta: ClassVar[bool]
+
+    @property
+    def chooses(self) -> bool:
+        """Whether it uses the curator's `choose`; that decides what the release can pay in."""
 
     @property
     def gives(self) -> frozenset[ReleasedKind]:
@@ -108,8 +124,8 @@ class Selector(Protocol):
         None where the method does not look, or there is nothing to choose from.
         """
 
-    def asked(self, domain: Domain, neighbours: Neighbours) -> Queries | None:
-        """Return the queries that `select` measures in one event, where they are known beforehand.
+    def asked(self, domain: Domain, neighbours: Neighbours) -> Sequence[Asked]:
+        """Return the events by which `select` measures, where they are known beforehand.
 
         The plan weighs by them what the release is to pay in; nothing else depends on it.
         """
@@ -199,9 +215,9 @@ class AdaptiveSelector(ABC):
         """Return None: no vector of scores is released."""
         return None
 
-    def asked(self, domain: Domain, neighbours: Neighbours) -> Queries | None:  # noqa: ARG002
-        """Return None: it is not known beforehand."""
-        return None
+    def asked(self, domain: Domain, neighbours: Neighbours) -> Sequence[Asked]:  # noqa: ARG002
+        """Return nothing: it is not known beforehand."""
+        return ()
 
     def choices(self, domain: Domain) -> int:
         """Return one for each column, where there are choices at all."""
@@ -267,9 +283,9 @@ class PlannedSelector(ABC):
         """Return None: no score is released."""
         return None
 
-    def asked(self, domain: Domain, neighbours: Neighbours) -> Queries | None:  # noqa: ARG002
-        """Return None: tables are measured."""
-        return None
+    def asked(self, domain: Domain, neighbours: Neighbours) -> Sequence[Asked]:  # noqa: ARG002
+        """Return nothing: tables are measured."""
+        return ()
 
     def choices(self, domain: Domain) -> int:  # noqa: ARG002
         """None."""

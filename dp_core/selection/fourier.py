@@ -19,7 +19,7 @@ from dp_core.domain import Clique, Domain
 from dp_core.marginals import Released, ReleasedKind
 from dp_core.privacy import Neighbours
 from dp_core.queries import Parities
-from dp_core.selection.base import AdaptiveSelector, Selection
+from dp_core.selection.base import AdaptiveSelector, Asked, Selection
 from dp_core.selection.query_sets import check_binary, check_number, parities
 from dp_core.structural_zeros import StructuralZeros
 
@@ -58,7 +58,13 @@ class Fourier(AdaptiveSelector):
         check_binary(domain, "select: fourier", "`method: privsyn`, or `method: mwem` with cells")
         check_number(domain, self._orders, of_cells=False, option="select: fourier")
 
-    def asked(self, domain: Domain, neighbours: Neighbours) -> Parities:
+    def asked(self, domain: Domain, neighbours: Neighbours) -> Sequence[Asked]:
+        queries = self.queries(domain, neighbours)
+        l1, l2_squared = queries.l1(neighbours), queries.l2_squared(neighbours)
+        return [Asked(Fraction(1), l1, l2_squared, float(queries.length))]
+
+    def queries(self, domain: Domain, neighbours: Neighbours) -> Parities:
+        """Return the parities that are asked for."""
         queries = parities(domain, self._orders)
         if neighbours == "add-remove" or not queries.cliques:
             # The number of records is asked for with the rest, unless it is public.
@@ -80,7 +86,7 @@ class Fourier(AdaptiveSelector):
         rng: np.random.Generator,  # noqa: ARG002
         replicate: int = 0,
     ) -> Selection:
-        queries = self.asked(domain, curator.neighbours)
+        queries = self.queries(domain, curator.neighbours)
         answers = curator.answer(
             "measure", "parities", queries, cost + measure_cost, replicate=replicate, round=1
         )

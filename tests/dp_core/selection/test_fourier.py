@@ -66,7 +66,7 @@ def test_gaussian_noise_has_the_root_of_it(kind):
 def test_the_plan_is_told_what_is_asked_in_that_one_event(neighbours):
     answers, _ = measure(8, 2, neighbours=neighbours)
     domain = Domain(tuple(f"x{axis}" for axis in range(8)), (2,) * 8)
-    assert Fourier().asked(domain, neighbours) == answers.queries
+    assert Fourier().queries(domain, neighbours) == answers.queries
 
 
 def test_nothing_is_chosen_and_nothing_is_known_to_the_plan():

@@ -1,0 +1,175 @@
+"""The methods that a spec names, with their options: in stages, or a parametric one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from dp_core import registry
+from dp_core.errors import BadInput
+from dp_core.grid import POSITIONS, on_grid, variables
+from dp_core.marginals import ReleasedKind
+from dp_core.method_options import read_options
+from dp_core.parametric.stages import Measuring, Modelling
+from dp_core.presets import Preset
+from dp_core.reconstruction.base import Reconstructor
+from dp_core.schema import Schema
+from dp_core.selection.base import Selector
+from dp_core.spec import Mode
+from dp_core.yaml_text import Node
+
+_EXAMPLE = "{sets: 5, rows: same, mode: shared, seed: 7}"
+_GIVEN: Mapping[ReleasedKind, str] = {
+    "tables": "whole tables",
+    "answers": "single numbers, not whole tables",
+    "sparse": "tables of their frequent cells only",
+    "totals": "sums of numbers",
+    "records": "records",
+}
+
+
+def read_stages(
+    sections: Mapping[str, Node], preset: Preset, schema: Schema, synthesis: Sequence[str]
+) -> tuple[Selector, str, Reconstructor, str]:
+    """Return how tables are chosen and how they become a model, and the names of both.
+
+    Args:
+        sections: Of the spec, by stage.
+        preset: Of the release.
+        schema: Of the file.
+        synthesis: Keys of the section `synthesize`.
+    """
+    if "method" in sections["synthesize"].entries():
+        raise (
+            sections["synthesize"]
+            .entries()["method"]
+            .error(
+                "is for parametric methods, and the release's own `method` is none; name it there."
+            )
+        )
+    sections["synthesize"].fields(synthesis, example=_EXAMPLE)
+    selector, selector_name = _read_stage(sections["select"], "select", preset, schema)
+    reconstructor, reconstructor_name = _read_stage(
+        sections["reconstruct"], "reconstruct", preset, schema
+    )
+    domain = schema.domain
+    in_place(sections["select"], selector.check, domain)
+    in_place(sections["reconstruct"], reconstructor.check, domain)
+    stated = sections["reconstruct"].entries() or not sections["select"].entries()
+    place = sections["reconstruct" if stated else "select"]
+    in_place(place, check_pair, selector, selector_name, reconstructor, reconstructor_name)
+    return selector, selector_name, reconstructor, reconstructor_name
+
+
+def read_parametric(
+    keys: Mapping[str, Node],
+    sections: Mapping[str, Node],
+    preset: Preset,
+    schema: Schema,
+    rows: int | None,
+    synthesis: Sequence[str],
+) -> tuple[Schema, Selector, Reconstructor]:
+    """Return the schema on its grid, and the two halves of the parametric method.
+
+    Args:
+        keys: Of the spec, as written.
+        sections: As of `read_stages`, and so the next two.
+        preset: Of the release.
+        schema: Of the file.
+        rows: Records of a set, where the spec states them.
+        synthesis: Keys of the section `synthesize` that are not the method's.
+    """
+    for stage in ("select", "reconstruct"):
+        if stage in keys:
+            raise keys[stage].error(
+                f"{preset.synthesize} is a parametric method, which neither selects tables nor"
+                " reconstructs; its options stand under synthesize."
+            )
+    section = sections["synthesize"]
+    entries = section.entries()
+    if "method" in entries and entries["method"].text() != preset.synthesize:
+        raise entries["method"].error(
+            f"is not the release's `method`, {preset.synthesize}; name it there, and leave this"
+            " out."
+        )
+    found = registry.find("parametric", preset.synthesize)
+    reserved = ("method", "positions", *synthesis)
+    own = preset.options.get("synthesize", {})
+    method = read_options(found, preset.synthesize, section, own, reserved, schema.domain)
+    positions = entries.get("positions")
+    number = POSITIONS if positions is None else positions.integer()
+    schema = in_place(positions or section, on_grid, schema, number)
+    columns = variables(schema)
+    return (
+        schema,
+        Measuring(method=method, variables=columns, records=rows),
+        Modelling(method=method, variables=columns, positions=number),
+    )
+
+
+def _read_stage(
+    section: Node, stage: Literal["select", "reconstruct"], preset: Preset, schema: Schema
+) -> tuple[Any, str]:
+    """Return the method of a stage with its options, and its name."""
+    family: registry.Family = "selection" if stage == "select" else "reconstruction"
+    default = preset.select if stage == "select" else preset.reconstruct
+    entries = section.entries()
+    node = entries.get("method", section)
+    name = node.text(example=default) if "method" in entries else default
+    found = in_place(node, registry.find, family, name)
+    own = preset.options.get(stage, {}) if name == default else {}
+    reserved = ("method", "share") if stage == "select" else ("method",)
+    return read_options(found, name, section, own, reserved, schema.domain), name
+
+
+def check_pair(
+    selector: Selector, selector_name: str, reconstructor: Reconstructor, reconstructor_name: str
+) -> None:
+    """Refuse a selection whose results the reconstruction cannot use, and name ones that can.
+
+    Raises:
+        BadInput: if one gives what the other does not take.
+    """
+    left = selector.gives - reconstructor.takes
+    if not left:
+        return
+    fitting = [
+        name
+        for name in registry.available("reconstruction")
+        if selector.gives <= registry.find("reconstruction", name).takes
+    ]
+    advice = f" take reconstruct: {{method: {' or '.join(fitting)}}}." if fitting else ""
+    raise BadInput(
+        f"{selector_name} gives {' and '.join(_GIVEN[kind] for kind in sorted(left))}, which"
+        f" {reconstructor_name} cannot use;{advice or ' take another selection.'}"
+    )
+
+
+def check_mode(mode: Mode, sets: int, selector: Selector, selector_name: str) -> None:
+    """Refuse sets that shall carry the noise where they cannot.
+
+    Raises:
+        BadInput: if there is one set only, or noise that cannot be drawn again.
+    """
+    if mode != "noise-aware":
+        return
+    if sets < 2:
+        raise BadInput(
+            "noise-aware sets carry the noise in how they differ, and there is one only; ask for"
+            " more sets, which cost no privacy, such as sets: 20."
+        )
+    left = selector.gives - {"tables", "answers"}
+    if left:
+        raise BadInput(
+            f"noise-aware sets are drawn from noisy tables, and {selector_name} gives"
+            f" {' and '.join(_GIVEN[kind] for kind in sorted(left))}; take split, or another"
+            " method."
+        )
+
+
+def in_place(node: Node, check: Any, *arguments: object) -> Any:
+    """Call a method's own check, and put the place in the file in front of its message."""
+    try:
+        return check(*arguments)
+    except BadInput as error:
+        raise node.error(error.message) from None
