@@ -49,10 +49,10 @@ from common_inference import combine, logistic, significant, sss
 from numpy.typing import NDArray
 from scipy import stats
 
-from dp_core.comparison.significance_plot import Bar, Panel, draw_significance
+from dp_core.comparison.significance_plot import Bar, Panel, significance_png
 from dp_core.dataset import Dataset
 from dp_core.domain import Domain
-from dp_core.metrics.significance import Outcome
+from dp_core.metrics.significance import Outcome, shares
 from dp_core.plan import Plan
 from dp_core.presets import PRESETS
 from dp_core.reconstruction.cipher import Cipher
@@ -406,7 +406,7 @@ def inference(rows: int, runs: int, only: str, out: Path | None) -> None:
                 sets = synthetic(method.plan(data.domain, epsilon, 5, run), data)
                 found.add(analyse(sets, "x1"), before[run])
             cells.append(found.cells())
-            bars.append(Bar(label, tuple(found.outcomes.elements())))
+            bars.append(Bar(label, shares(found.outcomes.elements())))
         panels.append(Panel(method.label, tuple(bars)))
         for name in tables:
             tables[name].append((method.label, [each[name] for each in cells]))
@@ -415,13 +415,13 @@ def inference(rows: int, runs: int, only: str, out: Path | None) -> None:
     for name, lines in tables.items():
         show(name, lines, list(EPSILONS))
     if out is not None:
-        draw_significance(
+        drawn = significance_png(
             panels,
-            out.with_stem(f"{out.stem}-{rows}"),
             title=f"Sign and significance of nine coefficients, n = {rows}, m = 5, {runs} runs",
             notice="CIPHER, experiment 1, third analysis: simulated data",
             axis="epsilon",
         )
+        out.with_stem(f"{out.stem}-{rows}").write_bytes(drawn)
 
 
 def accuracy(train: Dataset, test: Dataset, target: str) -> float:

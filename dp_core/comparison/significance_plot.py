@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from dp_core.metrics.significance import MEANING, Outcome, shares
+from dp_core.metrics.significance import MEANING, Outcome
 
 _LOOK: Mapping[Outcome, tuple[str, str, str]] = {
     Outcome.BEST: ("#0b559f", "", "white"),
@@ -35,11 +35,11 @@ class Bar:
 
     Attributes:
         label: Below it.
-        outcomes: Of every parameter and run it sums up.
+        shares: Of each outcome; they sum to 1.
     """
 
     label: str
-    outcomes: tuple[Outcome, ...]
+    shares: Mapping[Outcome, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +55,11 @@ class Panel:
     bars: tuple[Bar, ...]
 
 
-def draw_significance(
-    panels: Sequence[Panel], path: Path, *, title: str, notice: str, axis: str
-) -> None:
-    """Write a PNG of stacked bars.
+def significance_png(panels: Sequence[Panel], *, title: str, notice: str, axis: str) -> bytes:
+    """Return a PNG of stacked bars.
 
     Args:
         panels: At least one; at most four stand in a row.
-        path: Of the picture; its folder is there.
         title: What is shown, a line.
         notice: Who may see it: the first line of the picture, and in its metadata.
         axis: What the bars of a panel differ in.
@@ -111,13 +108,16 @@ def draw_significance(
     wide = round(13 * max(width, 6.4))
     head = [*textwrap.wrap(notice, wide, max_lines=2), *textwrap.wrap(title, wide)]
     picture.suptitle("\n".join(head), fontsize=9, x=0.01, ha="left", parse_math=False)
-    picture.savefig(path, dpi=130, metadata={"Description": notice})
+    written = io.BytesIO()
+    picture.savefig(written, format="png", dpi=130, metadata={"Description": notice})
+    return written.getvalue()
 
 
 def _draw(axes: Any, panel: Panel, most: int) -> None:
     for place, bar in enumerate(panel.bars):
         bottom = 0.0
-        for kind, share in shares(bar.outcomes).items():
+        for kind in Outcome:
+            share = bar.shares.get(kind, 0.0)
             colour, hatch, ink = _LOOK[kind]
             if not share:
                 continue
