@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,12 +10,12 @@ from pathlib import Path
 
 from dp_core.accounting.statement import Guarantee
 from dp_core.bundle.checks import TableFit, check_fit
-from dp_core.bundle.pictures import Picture, estimate_column, picture
+from dp_core.bundle.example_code import example_code, size_factor
+from dp_core.bundle.pictures import Picture, picture
 from dp_core.bundle.provenance import headline, listed, made_from
 from dp_core.bundle.statement import (
     NOT_COVERED,
     Published,
-    combining_rule,
     in_words,
     over_all,
     plain,
@@ -24,10 +23,9 @@ from dp_core.bundle.statement import (
     timestamp,
 )
 from dp_core.canonical import digest
-from dp_core.marginals import Measurement, SparseTable, tables_of
+from dp_core.inference.rules import WORDING, rule_of
+from dp_core.marginals import SparseTable, tables_of
 from dp_core.metrics.marginal_error import Tally
-from dp_core.metrics.noise_size import half_width
-from dp_core.schema import Column
 
 REPORT = "report.html"
 """Name of the report in the bundle."""
@@ -59,16 +57,6 @@ class Line:
     outside: str
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
-    """Example code for the analysis of the sets, complete and ready to run."""
-
-    python: str
-    python_table: str
-    r: str
-    r_table: str
-
-
 def report(published: Published, tallies: Sequence[Tally]) -> str:
     """Return the report as one HTML page without scripts and outside requests.
 
@@ -93,9 +81,10 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
     lines = table_lines(fits, records=published.records)
     pictures: list[Picture] = [
         picture(column, tables, tallies, records=published.records)
-        for column in published.schema.columns
+        for column in (published.schema.coarse or published.schema).columns
     ]
     rows = sum(published.set_rows) / published.sets
+    rule = rule_of(published.mode, published.sets)
     template = environment.get_template("report.html.jinja")
     return template.render(
         published=published,
@@ -118,15 +107,15 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         summary=summary_sentence(fits),
         pictures=pictures,
         code=example_code(published),
-        combine=combining_rule(published.mode, published.sets),
-        shared=published.mode == "shared" or published.sets == 1,
+        rule=rule,
+        combine=WORDING[rule],
+        size_factor=size_factor(published),
         spending=_spending(published),
         made_from=listed(made_from(published)),
         headline=headline(published),
         thresholds=any(isinstance(item, SparseTable) for item in published.released),
         rows=rows,
         uneven=len(set(published.set_rows)) > 1,
-        rows_differ=abs(rows / max(published.records, 1.0) - 1) > 0.05,
         plan_hash=digest(plain(published.plan)),
         schema_hash=digest(plain(published.schema.document)),
         software=dict(sorted((published.software or software_versions()).items())),
@@ -192,139 +181,6 @@ def summary_sentence(fits: Sequence[TableFit]) -> str:
             " own."
         )
     return text
-
-
-def example_code(published: Published) -> Code:
-    """Return code for this release's own columns, in Python and in R."""
-    column, number, table = _example(published)
-    return Code(
-        python="\n".join(_python(column, published)),
-        python_table="\n".join(_python_table(number, table)) if table else "",
-        r="\n".join(_r(column, published)),
-        r_table="\n".join(_r_table(number, table)) if table else "",
-    )
-
-
-def _example(published: Published) -> tuple[Column, int, Measurement | None]:
-    """Return a column for the example, one with levels if there is one, and a table, if any.
-
-    With the table comes its number in `marginals.parquet`.
-    """
-    columns = published.schema.columns
-    column = next((column for column in columns if column.levels), columns[0])
-    best = min(
-        (
-            (number, item)
-            for number, item in enumerate(published.released, start=1)
-            if isinstance(item, Measurement) and item.clique
-        ),
-        key=lambda pair: (column.name not in pair[1].clique, len(pair[1].clique), pair[1].scale),
-        default=(0, None),
-    )
-    return column, *best
-
-
-def _example_level(column: Column, published: Published) -> str:
-    """Return the label of the level that is most frequent by the noisy tables."""
-    found = estimate_column(column.name, tables_of(published.released))
-    code = int(found.counts[: len(column.levels)].argmax()) if found else 0
-    return column.levels[code].label
-
-
-def _python(column: Column, published: Published) -> list[str]:
-    if column.levels:
-        analysis = [
-            f"    share = (data[{column.name!r}] == {_example_level(column, published)!r}).mean()",
-            "    return share, share * (1 - share) / len(data)",
-        ]
-    else:
-        analysis = [f"    values = data[{column.name!r}].dropna()"]
-        if column.kind == "date":
-            analysis.append(
-                "    values = (pd.to_datetime(values) - pd.Timestamp('1970-01-01')).dt.days"
-            )
-        analysis.append("    return values.mean(), values.var() / len(values)")
-    sets = f"range(1, {published.sets + 1})"
-    return [
-        "import pandas as pd",
-        "from scipy import stats",
-        "",
-        "def estimate(data):  # your analysis of one set: an estimate and its variance",
-        *analysis,
-        "",
-        f"sets = [pd.read_parquet(f'synthetic/set-{{k}}.parquet') for k in {sets}]",
-        "m = len(sets)",
-        "q, w = zip(*(estimate(data) for data in sets))",
-        "Q = sum(q) / m",
-        "W = sum(w) / m",
-        "B = sum((x - Q) ** 2 for x in q) / (m - 1) if m > 1 else 0.0",
-        "V = W + B / m",
-        "df = (m - 1) * (1 + m * W / B) ** 2 if B > 0 else float('inf')",
-        "half = stats.t.ppf(0.975, df) * V ** 0.5",
-        "print(f'{Q:.4f}, 95 % interval {Q - half:.4f} to {Q + half:.4f}')",
-    ]
-
-
-def _r(column: Column, published: Published) -> list[str]:
-    name = _r_text(column.name)
-    if column.levels:
-        level = _r_text(_example_level(column, published))
-        analysis = [
-            f"  share <- mean(data[[{name}]] %in% {level})",
-            "  c(share, share * (1 - share) / nrow(data))",
-        ]
-    else:
-        analysis = [
-            f"  values <- as.numeric(na.omit(data[[{name}]]))",
-            "  c(mean(values), var(values) / length(values))",
-        ]
-    return [
-        "library(arrow)",
-        "",
-        "estimate <- function(data) {  # your analysis of one set: an estimate and its variance",
-        *analysis,
-        "}",
-        "",
-        f"m <- {published.sets}",
-        'results <- sapply(sprintf("synthetic/set-%d.parquet", 1:m),',
-        "                  function(path) estimate(as.data.frame(read_parquet(path))))",
-        "Q <- mean(results[1, ])",
-        "W <- mean(results[2, ])",
-        "B <- if (m > 1) var(results[1, ]) else 0",
-        "V <- W + B / m",
-        "df <- if (B > 0) (m - 1) * (1 + m * W / B)^2 else Inf",
-        "Q + c(-1, 0, 1) * qt(0.975, df) * sqrt(V)",
-    ]
-
-
-def _python_table(number: int, table: Measurement) -> list[str]:
-    return [
-        "import pandas as pd",
-        "",
-        "tables = pd.read_parquet('marginals.parquet')",
-        "print(tables.groupby('table')['columns'].first().map(list))  # which there are",
-        f"table = tables[tables['table'] == {number}].copy()",
-        f"table['plus_minus'] = {half_width(table.noise, table.scale)}"
-        "  # its noise is within this 95 times in 100",
-        "print(table[['labels', 'count', 'plus_minus']])",
-    ]
-
-
-def _r_table(number: int, table: Measurement) -> list[str]:
-    return [
-        "library(arrow)",
-        "",
-        'tables <- as.data.frame(read_parquet("marginals.parquet"))',
-        "tapply(sapply(tables$columns, toString), tables$table, unique)  # which there are",
-        f"table <- tables[tables$table == {number}, ]",
-        f"table$plus_minus <- {half_width(table.noise, table.scale)}"
-        "  # its noise is within this 95 times in 100",
-        'table[, c("labels", "count", "plus_minus")]',
-    ]
-
-
-def _r_text(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
 
 
 def decimal(value: object) -> str:

@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 from dp_core.accounting.currency import Currency
 from dp_core.accounting.statement import Guarantee, implied
 from dp_core.canonical import canonical_json, digest
+from dp_core.inference.rules import inference_statement
 from dp_core.ledger.places import Place, Total
 from dp_core.ledger.receipts import START, Receipt
 from dp_core.marginals import Released
@@ -208,8 +209,8 @@ def statement(
                 "value": round(published.records, 3),
                 "how": "public" if published.records_public else "estimated from noisy tables",
             },
-            "combine": combining_rule(published.mode, published.sets),
         },
+        "inference": inference_statement(published.mode, published.sets),
         "files": {path: dict(files[path]) for path in sorted(files)},
     }
     signed = sign(statement_message(document))
@@ -286,33 +287,6 @@ def in_words(guarantee: Guarantee, neighbours: str, unit: str) -> str:
     if guarantee.delta:
         sentence += f", apart from a probability of {float(guarantee.delta):.3g}"
     return sentence + "."
-
-
-def combining_rule(mode: str, sets: int) -> dict[str, object]:
-    """Return how estimates from the m sets are combined, and what the result leaves out.
-
-    Liu (2016), equations 9-11, hold for independently noised sets.
-    """
-    rule: dict[str, object] = {
-        "estimate": "q = mean of the m estimates",
-        "within": "W = mean of the m estimated variances",
-        "between": "B = sample variance of the m estimates",
-        "variance": "V = W + B/m",
-        "degrees_of_freedom": "(m - 1) (1 + m W/B)^2; normal where B = 0",
-    }
-    if mode == "split" and sets > 1:
-        rule["covers"] = (
-            "sampling, synthesis and privacy noise: every set has its own measurement. The model's"
-            " bias is not covered."
-        )
-    else:
-        rule["covers"] = (
-            "sampling and synthesis only. All sets come from one noisy measurement, so the noise"
-            " that they share does not show between them: V is too small and intervals are too"
-            " narrow. Add the noise's own variance where the estimate can be traced to a noisy"
-            " table (marginals.parquet gives it)."
-        )
-    return rule
 
 
 def software_versions() -> dict[str, str]:

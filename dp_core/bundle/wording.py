@@ -14,7 +14,6 @@ from dp_core.bundle.claims import Claims
 from dp_core.bundle.statement import (
     NOT_COVERED,
     STATEMENT,
-    combining_rule,
     exact,
     guarantee_json,
     in_words,
@@ -22,6 +21,7 @@ from dp_core.bundle.statement import (
     total_json,
 )
 from dp_core.canonical import canonical_json
+from dp_core.inference.rules import inference_statement
 
 _SECTIONS: Mapping[str, frozenset[str]] = {
     "release": frozenset({"name", "title", "created", "revises"}),
@@ -33,9 +33,9 @@ _SECTIONS: Mapping[str, frozenset[str]] = {
     ),
     "method": frozenset({"name", "plan", "plan_sha256", "schema", "schema_sha256", "selection"}),
     "ledger": frozenset({"id", "account", "currency", "receipts", "head", "place", "totals"}),
-    "sets": frozenset({"m", "rows", "mode", "seed", "records", "combine"}),
+    "sets": frozenset({"m", "rows", "mode", "seed", "records"}),
 }
-_WHOLE = frozenset({*_SECTIONS, "format", "software", "files", "signature", "sha256"})
+_WHOLE = frozenset({*_SECTIONS, "format", "inference", "software", "files", "signature", "sha256"})
 
 
 def differences(document: Mapping[str, Any], claims: Claims) -> str | tuple[str, ...]:
@@ -52,6 +52,9 @@ def differences(document: Mapping[str, Any], claims: Claims) -> str | tuple[str,
         f"{STATEMENT} states {name!r:.40}, which no statement has."
         for name in sorted(set(document) - _WHOLE)
     ]
+    made = inference_statement(claims.plan["spec"]["synthesize"]["mode"], claims.sets)
+    if canonical_json(document["inference"]) != canonical_json(made):
+        wrong.append(f"{STATEMENT} states 'inference' otherwise than plan and receipts.")
     for section, names in _SECTIONS.items():
         wrong += [
             f"{STATEMENT} states '{section}.{name:.40}', which no statement has."
@@ -96,7 +99,6 @@ def _made_again(
     yield ("sets", "m"), synthesize["sets"]
     yield ("sets", "mode"), synthesize["mode"]
     yield ("sets", "seed"), synthesize["seed"]
-    yield ("sets", "combine"), combining_rule(synthesize["mode"], claims.sets)
     records: dict[str, object] = dict(document["sets"]["records"])
     public = claims.neighbours == "replace-one"
     records["how"] = "public" if public else "estimated from noisy tables"

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from dp_core.inference.combine import Rule
-
-Mode = Literal["shared", "split", "noise-aware"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,7 +143,8 @@ WORDED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "the schema": (swap_the_schema, "'method.schema_sha256'"),
     "the mode": (lambda d: d["sets"].update(mode="split"), "'sets.mode'"),
     "the seed": (lambda d: d["sets"].update(seed=123), "'sets.seed'"),
-    "how sets are combined": (lambda d: d["sets"].update(combine={}), "'sets.combine'"),
+    "how sets are combined": (lambda d: d["inference"].update(rule="split"), "'inference'"),
+    "that sets need no combining": (lambda d: d.pop("inference"), "missing 'inference'"),
     "the method": (lambda d: d["method"].update(name="mst"), "'method.name'"),
     "how records are known": (
         lambda d: d["sets"]["records"].update(value=99999, how="public"),

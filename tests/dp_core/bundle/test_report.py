@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from dp_core.bundle.checks import tally_sets
+from dp_core.bundle.example_code import example_code
 from dp_core.bundle.pictures import estimate_column, picture
-from dp_core.bundle.report import example_code, report, within_words
+from dp_core.bundle.report import report, within_words
 from dp_core.domain import Domain
 from dp_core.marginals import Measurement
 
@@ -121,7 +122,7 @@ def test_a_split_release_is_not_warned_about_shared_noise(make):
 
     assert "These intervals are too narrow" not in text
     assert "Every set has its own noisy measurement" in text
-    assert "Multiply W by 0.299" in text  # 300 rows for about 1003 records
+    assert "W is multiplied by 0.299" in text  # 300 rows for about 1003 records
 
 
 def test_the_same_release_gives_the_same_page(release):
@@ -171,7 +172,10 @@ def test_the_code_on_the_page_is_the_code_that_runs(bundle, release):
         html.unescape(block)
         for block in re.findall(r"<pre[^>]*><code>(.*?)</code></pre>", text, re.S)
     ]
-    assert shown == [code.python, code.python_table, code.r, code.r_table]
+    assert shown == [
+        *(code.python_regression, code.r_regression),
+        *(code.python, code.r, code.python_table, code.r_table),
+    ]
 
 
 def test_noise_is_told_in_plain_words():

@@ -146,9 +146,11 @@ def test_shared_sets_are_said_to_miss_the_common_noise(make):
     build, _ = make
     shared, split = (statement(build(mode=mode)[0], {}) for mode in ("shared", "split"))
 
-    assert "too small" in shared["sets"]["combine"]["covers"]
-    assert "too small" not in split["sets"]["combine"]["covers"]
-    assert "too small" in statement(build(mode="split", sets=1)[0], {})["sets"]["combine"]["covers"]
+    assert (shared["inference"]["rule"], shared["inference"]["sets"]) == ("shared", 2)
+    assert "too small" in shared["inference"]["covers"]
+    assert split["inference"]["rule"] == "split"
+    assert "too small" not in split["inference"]["covers"]
+    assert "too small" in statement(build(mode="split", sets=1)[0], {})["inference"]["covers"]
 
 
 def test_plain_values_are_exact_text():
