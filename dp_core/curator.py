@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +25,12 @@ from dp_core.ledger.session import (
     Step,
     differing_draws,
     drawn_asks,
+    drawn_cells_asks,
     sparse_asks,
 )
 from dp_core.marginals import Answers, Counter, Measurement, SparseTable, Totals
 from dp_core.names import batch_name, step_name, table_step
-from dp_core.noise import gaussian, laplace, noisy_max, perturbed_draws, stability
+from dp_core.noise import drawn_cells, gaussian, laplace, noisy_max, perturbed_draws, stability
 from dp_core.privacy import Neighbours, Noise, Stage
 from dp_core.queries import Queries
 from dp_core.scores import QueryCounts, Statistic, sensitivities
@@ -351,6 +353,76 @@ class Curator:
         ((_, drawn),) = self._session.perform(batch, [planned], draw)
         return Dataset(self._domain, np.ascontiguousarray(drawn.T.astype(np.uint16)))
 
+    def draw_cells(
+        self,
+        stage: Stage,
+        step: str,
+        clique: Clique,
+        cost: Fraction,
+        *,
+        records: int,
+        kind: Literal["independent", "urn"],
+        edges: Sequence[Sequence[int] | None] | None = None,
+        replicate: int = 0,
+    ) -> Dataset:
+        """Return records drawn from the cells of a table, to each of which virtual ones are added.
+
+        Only records are visited: the table may have any number of cells.
+
+        Args:
+            stage: Stage that pays.
+            step: Name of the step, unique within its stage and replicate.
+            clique: Columns of the table.
+            cost: Budget of all records together.
+            records: How many; public.
+            kind: `independent`: each record by the table's counts and the virtual records. `urn`:
+                one multinomial sample from proportions that are drawn from their posterior.
+            edges: For each column the first code of every bin, from 0, and the number of codes;
+                None for a column whose codes are cells by themselves. Public.
+            replicate: As of `measure`.
+
+        Returns:
+            Codes of the clique's columns; those of a column with bins are numbers of bins.
+
+        Privacy:
+            One event of at most `cost`; see `PerturbedDrawsEvent`, `PolyaUrnEvent` and
+            `drawn_from_cells`.
+        """
+        domain = self._domain.project(clique)
+        bins = tuple(edges) if edges is not None else (None,) * len(clique)
+        binned = Domain(
+            domain.columns,
+            tuple(
+                size if each is None else _number_of_bins(each, size)
+                for size, each in zip(domain.sizes, bins, strict=True)
+            ),
+        )
+        event = (
+            self.currency.draws_event(cost, records)
+            if kind == "independent"
+            else self.currency.urn_event(cost, records)
+        )
+        planned = Step(
+            stage=stage,
+            name=step_name(step, replicate, 0),
+            cost=cost,
+            event=event,
+            shape=(records, len(clique)),
+            asks=drawn_cells_asks(clique, bins, records),
+        )
+
+        def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
+            cells, counts = self._counter.observed(clique)
+            codes = cells.astype(np.int64)
+            for column, each in enumerate(bins):
+                if each is not None:
+                    codes[:, column] = np.searchsorted(each, codes[:, column], side="right") - 1
+            return [drawn_cells.draw(codes, counts, binned.sizes, grants[0])]
+
+        batch = f"{batch_name(stage, replicate, 0)}-{step}"
+        ((_, drawn),) = self._session.perform(batch, [planned], draw)
+        return Dataset(binned, np.ascontiguousarray(drawn.T.astype(np.uint16)))
+
     def perturb(
         self, stage: Stage, step: str, statistic: Statistic, cost: Fraction, *, replicate: int = 0
     ) -> NDArray[np.int64]:
@@ -473,6 +545,13 @@ def choice_event(currency: Currency, cost: Fraction, sensitivity: int) -> NoisyM
     while scale**2 < squared:
         scale = Fraction(float(np.nextafter(float(scale), np.inf)))
     return NoisyMaxEvent(scale, sensitivity, gumbel)
+
+
+def _number_of_bins(edges: Sequence[int], size: int) -> int:
+    """Return how many bins edges make of all codes of a column."""
+    if len(edges) < 2 or edges[0] != 0 or edges[-1] != size or any(np.diff(edges) <= 0):
+        raise ValueError(f"Bins are of codes from 0 to {size}, ascending, not {edges!r:.60}.")
+    return len(edges) - 1
 
 
 def _add_noise(exact: NDArray[np.int64], grant: Grant) -> NDArray[np.int64]:

@@ -31,6 +31,7 @@ from dp_core.accounting.events import (
     GaussianEvent,
     LaplaceEvent,
     PerturbedDrawsEvent,
+    PolyaUrnEvent,
     StabilityEvent,
 )
 from dp_core.accounting.thresholds import threshold_for
@@ -49,6 +50,9 @@ THEOREMS = {
 
 VIRTUAL_PARTS = 1024
 """Virtual records are counted in this part of one."""
+
+URN_PARTS = 1 << 20
+"""So are those of an urn, of which all draws together need fewer."""
 
 LEAST_DRAW = 1e-18
 """Least epsilon of one draw by counts; far from 1e-20, below which its cost is not known."""
@@ -188,6 +192,32 @@ class Currency:
         # Floating point only guesses; the event's own cost decides.
         parts = max(1, math.ceil(VIRTUAL_PARTS / math.expm1(each)))
         while self.cost(event := PerturbedDrawsEvent(Fraction(parts, VIRTUAL_PARTS), draws)) > cost:
+            parts += max(1, parts >> 40)
+        return event
+
+    def urn_event(self, cost: Fraction, records: int) -> PolyaUrnEvent:
+        """Return the draws from one urn that `cost` buys; never more than that.
+
+        Args:
+            cost: Part of `limit`, positive.
+            records: Number of draws.
+
+        Raises:
+            ValueError: if the currency has no cost for it, or `cost` is an epsilon below
+                `LEAST_DRAW`.
+        """
+        if cost <= 0:
+            raise ValueError(f"A cost is positive, got {cost}.")
+        if self.kind == "gaussian":
+            raise ValueError("Draws do not add up on the Gaussian curve; use pure or zcdp.")
+        # What is more than enough is left over: its exponential would overflow.
+        whole = float(min(cost, Fraction(_ENOUGH**2)))
+        whole = min(whole if self.kind == "pure" else math.sqrt(2 * whole), _ENOUGH)
+        if whole < LEAST_DRAW:
+            raise ValueError(f"An urn needs an epsilon of {LEAST_DRAW:g} or more.")
+        # Floating point only guesses; the event's own cost decides.
+        parts = max(1, math.ceil(URN_PARTS * records / math.expm1(whole)))
+        while self.cost(event := PolyaUrnEvent(Fraction(parts, URN_PARTS), records)) > cost:
             parts += max(1, parts >> 40)
         return event
 

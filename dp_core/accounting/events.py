@@ -254,6 +254,58 @@ class PerturbedDrawsEvent:
         return {"mechanism": "perturbed-draws", "scale": str(self.scale), "draws": self.draws}
 
 
+@dataclass(frozen=True, slots=True)
+class PolyaUrnEvent:
+    """Records drawn from an urn that begins with all records, and virtual ones in every cell.
+
+    A draw takes a cell with probability in proportion to its records, a = `scale` virtual ones, and
+    the times it was drawn before. That is one multinomial sample from proportions which were drawn
+    from Dirichlet(n + a) and stay hidden (Blackwell & MacQueen 1973): the Multinomial-Dirichlet
+    synthesizer of Abowd & Vilhuber (2008).
+
+    Attributes:
+        scale: Virtual records added to each cell, exact.
+        records: Records drawn from one urn, at most.
+
+    Privacy:
+        Of K cells let i hold n_i records, N in all, and be drawn c_i times in k draws. A sequence
+        of draws has probability prod_i (n_i + a)^(c_i) / (N + K a)^(k), with the rising factorial
+        x^(c) = x (x + 1) ... (x + c - 1), for which (x + 1)^(c) / x^(c) = (x + c)/x.
+
+        *One record more, in cell i*, multiplies it by (n_i + a + c_i)/(n_i + a), between 1 and
+        1 + k/a, and by (N + K a)/(N + K a + k), between 1/(1 + k/(K a)) and 1: by 1 + k/a at most,
+        and by 1/(1 + k/a) at least, because K >= 1.
+
+        *A record that moves from cell i to cell j* leaves N, multiplies by (n_j + a + c_j)/(n_j +
+        a), from 1 to 1 + k/a, and divides by (n_i - 1 + a + c_i)/(n_i - 1 + a), from 1 to 1 + k/a:
+        the product is between 1/(1 + k/a) and 1 + k/a.
+
+        So k records are log(1 + k/a)-private under both relations, and no less in general: all k
+        from a cell of one record, on a file where that record is elsewhere. The proportions
+        themselves, if they were shown, would have no bound.
+    """
+
+    scale: Fraction
+    records: int
+
+    def __post_init__(self) -> None:
+        _positive(self.scale, self.records)
+
+    def epsilon(self) -> Fraction:
+        """log(1 + records/scale), rounded up."""
+        return log_one_plus_inverse(self.scale / self.records)
+
+    def rho(self) -> Fraction:
+        """Half of epsilon squared (Bun & Steinke 2016, Proposition 1.4)."""
+        return self.epsilon() ** 2 / 2
+
+    def own_delta(self) -> Fraction:
+        return Fraction(0)
+
+    def to_json(self) -> dict[str, object]:
+        return {"mechanism": "polya-urn", "scale": str(self.scale), "records": self.records}
+
+
 def event_from_json(values: Mapping[str, object]) -> Event:
     """Return the event that `to_json` wrote.
 
@@ -275,6 +327,8 @@ def event_from_json(values: Mapping[str, object]) -> Event:
                 event = StabilityEvent(scale, l1, threshold)
             case "perturbed-draws":
                 event = PerturbedDrawsEvent(scale, _whole(values["draws"]))
+            case "polya-urn":
+                event = PolyaUrnEvent(scale, _whole(values["records"]))
             case other:
                 raise ValueError(f"Unknown mechanism {other!r}.")
     except (KeyError, ZeroDivisionError, TypeError) as error:

@@ -19,6 +19,7 @@ from dp_core.accounting.events import (
     LaplaceEvent,
     NoisyMaxEvent,
     PerturbedDrawsEvent,
+    PolyaUrnEvent,
     StabilityEvent,
 )
 from dp_core.accounting.sensitivity import count_l1, count_l2_squared
@@ -28,10 +29,12 @@ from dp_core.bundle.marginals_file import Measured
 from dp_core.exact import exact_fraction
 from dp_core.ledger.receipts import result_hash
 from dp_core.ledger.session import (
+    DRAWN_CELLS,
     DRAWN_RECORDS,
     SPARSE_TABLE,
     TABLE,
     differing_draws,
+    drawn_from_cells,
     sparse_asks,
 )
 from dp_core.marginals import Answers, SparseTable, Totals
@@ -111,6 +114,8 @@ def _sensitive_enough(charge: Charge, claims: Claims) -> bool | None:
             change, l1, l2_squared = 1, count_l1(neighbours), count_l2_squared(neighbours)
         elif name == DRAWN_RECORDS:
             change = l1 = l2_squared = differing_draws(charge.asks, neighbours)
+        elif name == DRAWN_CELLS:
+            change = l1 = l2_squared = drawn_from_cells(charge.asks)
         else:
             change, l1, l2_squared = required(charge.asks, neighbours)
     except GARBAGE:
@@ -121,8 +126,10 @@ def _sensitive_enough(charge: Charge, claims: Claims) -> bool | None:
         case StabilityEvent(l1_sensitivity=stated):
             return name == SPARSE_TABLE and stated >= l1
         case PerturbedDrawsEvent(draws=stated):
-            return name == DRAWN_RECORDS and stated >= change
-        case _ if name in (SPARSE_TABLE, DRAWN_RECORDS):
+            return name in (DRAWN_RECORDS, DRAWN_CELLS) and stated >= change
+        case PolyaUrnEvent(records=stated):
+            return name == DRAWN_CELLS and stated >= change
+        case _ if name in (SPARSE_TABLE, DRAWN_RECORDS, DRAWN_CELLS):
             return False
         case LaplaceEvent(l1_sensitivity=stated):
             return stated >= l1

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dp_core.bundle.statement import Published
-from dp_core.ledger.session import DRAWN_RECORDS
+from dp_core.ledger.session import DRAWN_CELLS, DRAWN_RECORDS
 from dp_core.marginals import Answers, Measurement, SparseTable, Totals
 
 
@@ -38,6 +38,8 @@ def made_from(published: Published) -> tuple[str, ...]:
         found.append(_number(choices, "private choice"))
     if any(name == DRAWN_RECORDS for _, name in asked):
         found.append("records drawn by counts with noise")
+    if any(name == DRAWN_CELLS for _, name in asked):
+        found.append("records drawn by counts with virtual records added to every cell")
     scores = sum(name == "indif" and mechanism != "noisy-max" for mechanism, name in asked)
     if scores:
         found.append("noisy scores of dependence")

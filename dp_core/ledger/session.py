@@ -75,6 +75,41 @@ def differing_draws(asks: Mapping[str, Any], neighbours: Neighbours) -> int:
     return int(records * columns * min(sweeps, 1 if neighbours == "add-remove" else 2))
 
 
+DRAWN_CELLS = "drawn-cells"
+"""Name of what the step of records that are drawn from a whole table asks."""
+
+
+def drawn_cells_asks(
+    columns: Sequence[str], edges: Sequence[Sequence[int] | None], records: int
+) -> dict[str, object]:
+    """Return what the step of records drawn from the cells of a whole table asks.
+
+    Args:
+        columns: Of the table.
+        edges: For each of them the first code of every bin and the number of codes, public; None
+            where every code is a level of its own.
+        records: Number of records.
+    """
+    bins = [None if each is None else list(each) for each in edges]
+    return {"name": DRAWN_CELLS, "columns": list(columns), "edges": bins, "records": records}
+
+
+def drawn_from_cells(asks: Mapping[str, Any]) -> int:
+    """Return how many records are drawn from the table that `asks` describes.
+
+    Raises:
+        ValueError: or another error of its kind, if it is no such thing.
+
+    Privacy:
+        Every record of the file is in one cell, so under both relations neighbours may make all of
+        these draws differently, and nothing else differently.
+    """
+    records = asks["records"]
+    if type(records) is not int or records < 1:
+        raise ValueError("Drawn records are a whole number.")
+    return records
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One event about to happen.

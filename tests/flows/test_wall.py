@@ -56,10 +56,15 @@ def frozen(monkeypatch):
         rng = np.random.default_rng(grant.number)
         return rng.integers(0, 2, size=grant.step.shape, dtype=np.int64)
 
+    def of_cells(_cells, _counts, sizes, grant):
+        rng = np.random.default_rng(grant.number)
+        return rng.integers(0, sizes, size=grant.step.shape, dtype=np.int64)
+
     monkeypatch.setattr(curator, "_add_noise", noisy)
     monkeypatch.setattr(curator.noisy_max, "choose", chosen)
     monkeypatch.setattr(curator.stability, "release", kept)
     monkeypatch.setattr(curator.perturbed_draws, "draw", drawn)
+    monkeypatch.setattr(curator.drawn_cells, "draw", of_cells)
     monkeypatch.setattr(rows_module, "now", lambda: "2026-11-20T12:00:00+00:00")
     monkeypatch.setattr(uuid, "uuid4", lambda: uuid.UUID(int=1))
     make_entry, entry_link = rows_module.make_entry, entries.entry_link
