@@ -33,7 +33,7 @@ class Model(Protocol):
 
     @property
     def streams(self) -> bool:
-        """Whether rows are independent draws, so that a large set may be drawn in pieces."""
+        """Whether a large set may be drawn in pieces, each of which has the tables by itself."""
 
     def project(self, clique: Clique) -> NDArray[np.float64]:
         """Return the model's expected counts over a clique, records, axes in the clique's order.

@@ -25,7 +25,7 @@ from dp_core.reconstruction.consistency import (
     norm_sub,
     whole_rows,
 )
-from dp_core.reconstruction.kernels.conditional import ConditionalTable
+from dp_core.reconstruction.drawing import records
 from dp_core.reconstruction.raking import MOST_CELLS, margin
 from dp_core.reconstruction.shrinkage import shrunk
 from dp_core.structural_zeros import StructuralZeros
@@ -55,11 +55,11 @@ class BayesNetworkModel(FittedTables):
 
     Attributes:
         factors: Steps of the drawing; each column is drawn in exactly one.
-        conditionals: Of each step, ready to be drawn from.
+        conditionals: Of each step, what its table says of the columns it draws given the others.
     """
 
     factors: tuple[Factor, ...]
-    conditionals: tuple[ConditionalTable, ...]
+    conditionals: tuple[Table, ...]
 
     @classmethod
     def build(
@@ -81,18 +81,7 @@ class BayesNetworkModel(FittedTables):
         return margin(min(holders, key=lambda holder: holder.values.size), clique)
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        codes = np.empty((len(self.domain), rows), dtype=np.uint16)
-        cells = np.empty(rows, dtype=np.int64)
-        for step, table in zip(self.factors, self.conditionals, strict=True):
-            states = np.zeros(rows, dtype=np.int64)
-            for axis in self.domain.axes(step.given):
-                states *= self.domain.sizes[axis]
-                states += codes[axis]
-            table.draw(states, cells, rng=rng)
-            for axis in reversed(self.domain.axes(step.drawn)):
-                codes[axis] = cells % self.domain.sizes[axis]
-                cells //= self.domain.sizes[axis]
-        return self.zeros.repair(Dataset(self.domain, codes), rng=rng)
+        return self.zeros.repair(records(self.domain, self.conditionals, rows, rng=rng), rng=rng)
 
 
 def network(cliques: Sequence[Clique]) -> tuple[Factor, ...]:
@@ -140,8 +129,8 @@ def network(cliques: Sequence[Clique]) -> tuple[Factor, ...]:
         done.update(drawn)
 
 
-def conditional(table: Table, step: Factor, zeros: StructuralZeros) -> ConditionalTable:
-    """Return what a table says of the columns a step draws, for each state of those given.
+def conditional(table: Table, step: Factor, zeros: StructuralZeros) -> Table:
+    """Return what a table says of the columns a step draws, for each state of those given first.
 
     A state of which the table holds nothing takes what the table says whatever the state; where
     that is impossible in it, everything possible alike.
@@ -159,7 +148,8 @@ def conditional(table: Table, step: Factor, zeros: StructuralZeros) -> Condition
         weights[still] = possible[np.isin(empty, still)]
         # No record reaches a state in which nothing is possible; the rules mend it if one does.
         weights[empty[weights[empty].sum(axis=1) <= 0]] = 1.0
-    return ConditionalTable.build(weights)
+    of = table.domain.project(order)
+    return Table(of, weights.reshape(of.sizes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

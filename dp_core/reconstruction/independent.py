@@ -15,7 +15,7 @@ from dp_core.domain import Clique, Domain
 from dp_core.marginals import Released, ReleasedKind, Table, tables_of
 from dp_core.reconstruction.base import TABLES, FittedTables
 from dp_core.reconstruction.consistency import column_tables
-from dp_core.reconstruction.drawing import draw
+from dp_core.reconstruction.drawing import records
 from dp_core.reconstruction.raking import MOST_CELLS, margin, possible_joint
 from dp_core.structural_zeros import StructuralZeros
 
@@ -67,11 +67,8 @@ class IndependentModel(FittedTables):
         return np.asarray(product.transpose([columns.index(name) for name in clique]))
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        codes = np.empty((len(self.domain), rows), dtype=np.uint16)
-        for block in self.blocks:
-            draw(block, codes, self.domain.axes(block.clique), rng=rng)
         # Blocks too large to be held are mended; elsewhere nothing is left to mend.
-        return self.zeros.repair(Dataset(self.domain, codes), rng=rng)
+        return self.zeros.repair(records(self.domain, self.blocks, rows, rng=rng), rng=rng)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from dp_core.dataset import Dataset
 from dp_core.domain import Clique, Domain
 from dp_core.marginals import Released, Table
 from dp_core.reconstruction.base import FittedTables
-from dp_core.reconstruction.drawing import draw
+from dp_core.reconstruction.drawing import records
 from dp_core.reconstruction.raking import margin
 from dp_core.structural_zeros import StructuralZeros
 
@@ -29,10 +29,8 @@ class DenseModel(FittedTables):
         return margin(self.tables[0], clique)
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        codes = np.empty((len(self.domain), rows), dtype=np.uint16)
-        draw(self.tables[0], codes, tuple(range(len(self.domain))), rng=rng)
         # Only where no cell at all is possible are there broken rows, and that is an error.
-        return self.zeros.repair(Dataset(self.domain, codes), rng=rng)
+        return self.zeros.repair(records(self.domain, self.tables, rows, rng=rng), rng=rng)
 
 
 class JointTable:

@@ -20,10 +20,10 @@ from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
 from dp_core.marginals import Released, ReleasedKind, Table, tables_of
 from dp_core.reconstruction.base import TABLES, FittedTables
+from dp_core.reconstruction.drawing import records
 from dp_core.reconstruction.graphical.answers import Answers
 from dp_core.reconstruction.graphical.fitting import fit_tree
 from dp_core.reconstruction.graphical.junction_tree import JunctionTree, within
-from dp_core.reconstruction.graphical.records import records
 from dp_core.reconstruction.graphical.targets import targets
 from dp_core.reconstruction.raking import MOST_CELLS
 from dp_core.structural_zeros import StructuralZeros
@@ -49,7 +49,7 @@ class GraphicalModel(FittedTables):
         return Answers(self.tree, self.tables).table(clique)
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        return self.zeros.repair(records(self.tree, self.tables, rows, rng=rng), rng=rng)
+        return self.zeros.repair(records(self.domain, self.tables, rows, rng=rng), rng=rng)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from dp_core.domain import Domain
 from dp_core.errors import BadInput
 from dp_core.marginals import Measurement, Table
-from dp_core.reconstruction.drawing import draw
 from dp_core.reconstruction.graphical.answers import Answers
 from dp_core.reconstruction.graphical.fitting import fit_tree
 from dp_core.reconstruction.graphical.junction_tree import (
@@ -20,9 +19,7 @@ from dp_core.reconstruction.graphical.junction_tree import (
     tree_cells,
     within,
 )
-from dp_core.reconstruction.graphical.records import records
 from dp_core.reconstruction.graphical.targets import targets
-from dp_core.reconstruction.kernels.belief import solve
 from dp_core.reconstruction.pgm import Pgm
 from dp_core.structural_zeros import Rule, StructuralZeros
 
@@ -219,47 +216,6 @@ def test_tables_that_were_paid_for_are_left_out_rather_than_the_release_lost(cap
     )
 
 
-@pytest.mark.parametrize("rows", [200, 20_000])
-def test_dealt_records_are_nearer_to_the_model_than_drawn_ones(rows):
-    joint = product_of(FACTORS, seed=5)
-    model = fit(measured(joint, FACTORS))
-    dealt = model.sample(rows, rng=np.random.default_rng(1))
-    codes = np.empty((len(DOMAIN), rows), dtype=np.uint16)
-    draw(Table(DOMAIN, joint), codes, tuple(range(len(DOMAIN))), rng=np.random.default_rng(1))
-    pairs = list(itertools.combinations(DOMAIN.columns, 2))
-    errors = []
-    for data in (dealt.codes, codes):
-        error = 0.0
-        for pair in pairs:
-            table = np.zeros(DOMAIN.project(pair).sizes)
-            np.add.at(table, tuple(data[axis] for axis in DOMAIN.axes(pair)), 1)
-            error += np.abs(table / rows - model.project(pair) / model.rows).sum()
-        errors.append(error)
-    assert errors[0] < 0.5 * errors[1]
-
-
-def test_cells_without_mass_get_no_record_and_rare_ones_hardly_any():
-    domain = Domain(("a", "b"), (50, 3))
-    values = np.ones(domain.sizes)
-    values[:, 1] = 1e-6
-    values[7, 2] = 0
-    tree = JunctionTree.of(domain, [("a", "b")])
-    data = records(tree, [Table(domain, values)], 4000, rng=np.random.default_rng(0))
-    assert not ((data.codes[0] == 7) & (data.codes[1] == 2)).any()
-    assert (data.codes[1] == 1).sum() <= 1
-    assert abs((data.codes[1] == 0).sum() - 4000 * 50 / 99) < 5
-
-
-def test_a_column_is_spread_evenly_over_columns_it_does_not_depend_on():
-    domain = Domain(("a", "b", "c"), (2, 2, 2))
-    tree = JunctionTree.of(domain, [("a",), ("b",), ("c",)])
-    tables = [Table(domain.project(clique), np.array([0.3, 0.7])) for clique in tree.cliques]
-    data = records(tree, tables, 1000, rng=np.random.default_rng(0))
-    for one, two in itertools.combinations(data.codes, 2):
-        # Independent draws would be off by about 15 records.
-        assert abs(np.count_nonzero((one == 0) & (two == 0)) - 90) <= 4
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sets(st.sampled_from(DOMAIN.columns), min_size=1, max_size=4), max_size=6))
 def test_a_junction_tree_holds_the_cliques_and_has_the_running_intersection(sets):
@@ -300,44 +256,3 @@ def test_answers_come_from_any_tree_alike():
         answers = Answers(tree, tables)
         for clique in itertools.combinations(DOMAIN.columns, 3):
             np.testing.assert_allclose(answers.table(clique), margin_of(joint, clique), rtol=1e-9)
-
-
-@settings(max_examples=300, deadline=None)
-@given(
-    st.floats(1e-6, 1e6),
-    st.floats(-20, 20),
-    st.floats(-1e4, 1e6),
-    st.floats(1e-3, 1e4),
-)
-def test_a_log_factor_solves_its_equation(mass, before, wanted, penalty):
-    x = solve(mass, before, wanted, penalty)
-    assert -60 <= x <= 60
-    left = mass * np.exp(x - before) + penalty * x
-    if -60 < x < 60:
-        assert left == pytest.approx(wanted, rel=1e-6, abs=1e-6 * max(1.0, penalty * abs(x)))
-    else:
-        assert (left > wanted) == (x == -60)
-
-
-def test_targets_that_leave_possible_cells_nothing_still_give_a_model():
-    # All that was measured is where the rule forbids it: shares would be 0/0.
-    from dp_core.domain import Domain
-    from dp_core.reconstruction.graphical.fitting import Target, fit_tree
-    from dp_core.reconstruction.graphical.junction_tree import JunctionTree
-    from dp_core.structural_zeros import Rule, StructuralZeros
-
-    domain = Domain(("a", "b"), (2, 2))
-    rules = (Rule(("a", "b"), ((0,), (0, 1)), "no a 0"),)
-    target = Target(domain, np.array([[10.0, 10.0], [0.0, 0.0]]), np.full((2, 2), 1e-12))
-    fit = fit_tree(
-        JunctionTree.of(domain, [("a", "b")]),
-        [target],
-        total=20.0,
-        zeros=StructuralZeros(rules),
-        sweeps=20,
-        tolerance=1e-6,
-    )
-    (table,) = fit.tables
-    assert np.isfinite(table.values).all()
-    assert table.values.sum() == pytest.approx(20)
-    assert (table.values[0] == 0).all()

@@ -1,0 +1,152 @@
+"""Records are dealt: they have a model's tables more closely than independent draws would."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from dp_core import registry
+from dp_core.domain import Domain
+from dp_core.marginals import Measurement, Table
+from dp_core.reconstruction.drawing import records
+from dp_core.structural_zeros import Rule, StructuralZeros
+
+DOMAIN = Domain(("a", "b", "c", "d"), (2, 3, 4, 3))
+METHODS = [
+    name
+    for name in registry.available("reconstruction")
+    if "tables" in registry.find("reconstruction", name).takes
+]
+
+
+def joint(seed=0, domain=DOMAIN):
+    return np.random.default_rng(seed).gamma(0.7, size=domain.sizes)
+
+
+def deal(tables, rows, domain=DOMAIN, seed=1):
+    return records(domain, tables, rows, rng=np.random.default_rng(seed))
+
+
+def counts(data, clique):
+    found = np.zeros(data.domain.project(clique).sizes)
+    np.add.at(found, tuple(data.column(name).astype(np.int64) for name in clique), 1)
+    return found
+
+
+def summed(table, clique, domain=DOMAIN):
+    return table.sum(axis=tuple(i for i, name in enumerate(domain.columns) if name not in clique))
+
+
+@pytest.mark.parametrize("ways", [1, 2, 3])
+@pytest.mark.parametrize("rows", [200, 20_000])
+def test_dealt_records_of_a_joint_table_are_nearer_to_it_than_drawn_ones(rows, ways):
+    wanted = joint() / joint().sum()
+    drawn = np.random.default_rng(2).multinomial(rows, wanted.ravel()).reshape(wanted.shape)
+    data = deal([Table(DOMAIN, joint())], rows)
+    errors = np.zeros(2)
+    for clique in itertools.combinations(DOMAIN.columns, ways):
+        expected = summed(wanted, clique) * rows
+        errors[0] += np.abs(counts(data, clique) - expected).sum()
+        errors[1] += np.abs(summed(drawn, clique) - expected).sum()
+    assert errors[0] < (0.3 if ways < 3 or rows > 1000 else 0.6) * errors[1]
+
+
+def test_the_first_column_is_within_one_record():
+    data = deal([Table(DOMAIN, joint())], 1000)
+    wanted = summed(joint(), ("a",)) / joint().sum() * 1000
+    assert np.abs(counts(data, ("a",)) - wanted).max() <= 1
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_no_reconstruction_adds_the_error_of_a_sample_to_the_tables_it_was_fitted_to(name):
+    domain = Domain(("a", "b", "c"), (2, 3, 4))
+    table = np.random.default_rng(3).integers(200, 800, domain.sizes)
+    given = [
+        Measurement(
+            domain.project(clique), summed(table, clique, domain), "gaussian", 1e-3, "measure", 0, 1
+        )
+        for clique in (("a", "b"), ("b", "c"))
+    ]
+    method = registry.find("reconstruction", name)()
+    model = method.fit(
+        domain, given, rows=None, zeros=StructuralZeros(), rng=np.random.default_rng(0)
+    )
+    cliques = [("a",), ("b",), ("c",)]
+    if name != "independent":
+        cliques += [("a", "b"), ("b", "c")]
+    rows = 5000
+    seen, sampled = 0.0, 0.0
+    for seed in range(4):
+        data = model.sample(rows, rng=np.random.default_rng(seed))
+        for clique in cliques:
+            share = model.project(clique) / model.rows
+            seen += np.square(counts(data, clique) - share * rows).sum()
+            sampled += rows * (share * (1 - share)).sum()
+    # Independent draws give 1, with a standard error of about .1.
+    assert seen < 0.1 * sampled
+
+
+def test_cells_without_mass_get_no_record_and_rare_ones_hardly_any():
+    domain = Domain(("a", "b"), (50, 3))
+    values = np.ones(domain.sizes)
+    values[:, 1] = 1e-6
+    values[7, 2] = 0
+    data = deal([Table(domain, values)], 4000, domain)
+    assert not ((data.codes[0] == 7) & (data.codes[1] == 2)).any()
+    assert (data.codes[1] == 1).sum() <= 1
+    assert abs((data.codes[1] == 0).sum() - 4000 * 50 / 99) < 5
+
+
+def test_a_column_is_spread_evenly_over_columns_it_does_not_depend_on():
+    domain = Domain(("a", "b", "c"), (2, 2, 2))
+    tables = [Table(domain.project((name,)), np.array([0.3, 0.7])) for name in domain.columns]
+    data = deal(tables, 1000, domain)
+    for one, two in itertools.combinations(data.codes, 2):
+        # Independent draws would be off by about 15 records.
+        assert abs(np.count_nonzero((one == 0) & (two == 0)) - 90) <= 4
+
+
+def test_what_a_table_says_of_columns_drawn_before_is_a_condition_only():
+    first = Table(DOMAIN.project(("a", "b")), np.array([[1.0, 1, 1], [1, 1, 1]]))
+    equal = np.eye(3, 4) * [[9.0], [90.0], [900.0]]
+    second = Table(DOMAIN.project(("b", "c")), equal)
+    third = Table(DOMAIN.project(("d",)), np.zeros(3))  # nothing is known: even
+    data = deal([first, second, third], 3000)
+    np.testing.assert_allclose(counts(data, ("a", "b")), 500, atol=2)
+    np.testing.assert_array_equal(data.column("b"), data.column("c"))
+    np.testing.assert_allclose(counts(data, ("d",)), 1000, atol=2)
+
+
+def test_a_column_of_many_values_has_its_table():
+    domain = Domain(("a", "b"), (2, 5000))
+    values = np.random.default_rng(0).gamma(0.3, size=5000)
+    values[-1] = 0
+    tables = [Table(domain.project(("b",)), values), Table(domain.project(("a",)), np.ones(2))]
+    data = deal(tables, 20_000, domain)
+    seen = np.bincount(data.column("b"), minlength=5000)
+    assert np.abs(seen - values / values.sum() * 20_000).max() <= 1
+    assert seen[-1] == 0
+    # Shuffled: its values do not follow the order of the records.
+    assert abs(np.corrcoef(np.arange(20_000), data.column("b"))[0, 1]) < 0.05
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2])
+def test_few_records_are_drawn_as_well(rows):
+    assert deal([Table(DOMAIN, joint())], rows).codes.shape == (4, rows)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_pieces_have_the_rules_as_the_whole_has(name):
+    zeros = StructuralZeros((Rule(("a", "b"), ((1,), (0, 2)), "rule"),))
+    table = np.random.default_rng(3).integers(20, 80, (2, 3, 4, 3))
+    given = [
+        Measurement(DOMAIN.project(clique), summed(table, clique), "gaussian", 3.0, "measure", 0, 1)
+        for clique in (("a", "b"), ("b", "c"), ("d",))
+    ]
+    method = registry.find("reconstruction", name)()
+    model = method.fit(DOMAIN, given, rows=None, zeros=zeros, rng=np.random.default_rng(0))
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        assert not zeros.violations(model.sample(25, rng=rng)).any()
