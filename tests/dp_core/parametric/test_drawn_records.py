@@ -1,0 +1,273 @@
+"""Methods whose drawn records are the release."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dp_core.accounting.currency import Currency
+from dp_core.accounting.events import PerturbedDrawsEvent, PolyaUrnEvent
+from dp_core.curator import Curator
+from dp_core.dataset import Dataset
+from dp_core.domain import Domain
+from dp_core.errors import BadInput
+from dp_core.ledger.session import MemorySession
+from dp_core.marginals import Measurement, Records
+from dp_core.memory_counter import MemoryCounter
+from dp_core.parametric.beta_binomial import BetaBinomial
+from dp_core.parametric.drawn_records import edges_of, number_of_cells
+from dp_core.parametric.multinomial_dirichlet import MultinomialDirichlet
+from dp_core.parametric.smoothed_histogram import SmoothedHistogram
+from dp_core.parametric.variables import Variable, Variables
+from dp_core.structural_zeros import Rule, StructuralZeros
+from tests.statistical import FALSE_ALARM
+
+MIXED = Variables(
+    (
+        Variable(name="sex", size=2),
+        Variable(
+            name="age", size=101, positions=100, high=100, bins=(0, 20, 65, 100), missing=True
+        ),
+        Variable(name="hours", size=50, positions=50, high=50),
+    )
+)
+BINARY = Variables(tuple(Variable(name=name, size=2) for name in ("a", "b", "c")))
+FROM_TABLE = (SmoothedHistogram, MultinomialDirichlet)
+EVENTS = {
+    SmoothedHistogram: PerturbedDrawsEvent,
+    MultinomialDirichlet: PolyaUrnEvent,
+    BetaBinomial: PerturbedDrawsEvent,
+}
+
+
+def people(rows, seed=3):
+    rng = np.random.default_rng(seed)
+    sex = rng.random(rows) < 0.3
+    age = np.where(rng.random(rows) < 0.1, 100, rng.integers(0, 60, rows) + 20 * sex)
+    codes = [sex, age, rng.integers(0, 10, rows)]
+    return Dataset(MIXED.domain, np.stack(codes).astype(np.uint16))
+
+
+def survey(rows, seed=3):
+    rng = np.random.default_rng(seed)
+    codes = rng.random((3, rows)) < np.array([[0.1], [0.5], [0.8]])
+    return Dataset(BINARY.domain, codes.astype(np.uint16))
+
+
+def released(method, variables, data, epsilon, *, replicate=1, neighbours="add-remove", rows=None):
+    session = MemorySession(Currency("pure", Fraction(epsilon)), neighbours)
+    found = method.measure(
+        Curator(variables.domain, MemoryCounter(data), session),
+        variables,
+        cost=Fraction(epsilon),
+        rows=rows or data.rows,
+        zeros=StructuralZeros(),
+        rng=np.random.default_rng(1),
+        replicate=replicate,
+    )
+    return found, session
+
+
+def model_of(method, variables, data, epsilon, *, zeros=None, **options):
+    found, _ = released(method, variables, data, epsilon, **options)
+    return method.fit(variables, found, rows=None, zeros=zeros or StructuralZeros()), found[0]
+
+
+def table(data, variables):
+    """Return counts by bins, in the order of cells."""
+    cells = np.zeros(data.rows, dtype=np.int64)
+    for codes, edges, variable in zip(
+        data.codes, edges_of(variables, None), variables, strict=True
+    ):
+        binned = codes if edges is None else np.searchsorted(edges, codes, side="right") - 1
+        cells = cells * (variable.size if edges is None else len(edges) - 1) + binned
+    return np.bincount(cells, minlength=number_of_cells(variables, None))
+
+
+def test_bins_are_those_of_the_schema_or_equal_ones_and_missing_is_one_of_its_own():
+    ten = tuple(range(0, 51, 5))
+    assert edges_of(MIXED, None) == (None, (0, 20, 65, 100, 101), ten)
+    assert edges_of(MIXED, 3) == (None, (0, 33, 66, 100, 101), (0, 16, 33, 50))
+    assert edges_of(MIXED, 1000)[2] == tuple(range(51))
+    assert number_of_cells(MIXED, None) == 2 * 4 * 10
+    assert number_of_cells(MIXED, 3) == 2 * 4 * 3
+    assert edges_of(BINARY, 7) == (None, None, None)
+
+
+@pytest.mark.parametrize("method", FROM_TABLE)
+def test_a_release_with_epsilon_to_spare_is_nearly_a_sample_of_the_file(method):
+    data = people(4000)
+    model, _ = model_of(method(), MIXED, data, 4000 * 20)
+    sets = [model.sample(4000, rng=np.random.default_rng(seed)) for seed in (1, 2)]
+    for found in sets:
+        # Resampling 4,000 records over at most 16 cells that hold one: about .03.
+        assert np.abs(table(found, MIXED) - table(data, MIXED)).sum() / 8000 < 0.1
+        # Positions are even within their bins: hours of the file are below 10 of 50.
+        assert found.codes[2].max() < 10
+        assert len(np.unique(found.codes[1])) > 90
+    assert (sets[0].codes != sets[1].codes).any()
+
+
+@pytest.mark.parametrize("method", FROM_TABLE)
+def test_a_set_of_its_own_release_is_its_records_and_of_a_shared_one_drawn_from_them(method):
+    data = people(300)
+    own, records = model_of(method(), MIXED, data, 1, replicate=2)
+    assert records.replicate == 2
+    drawn = table(records.dataset, MIXED)
+    for seed in (1, 2):
+        found = own.sample(300, rng=np.random.default_rng(seed))
+        np.testing.assert_array_equal(table(found, MIXED), drawn)
+    np.testing.assert_array_equal(
+        table(own.sample(900, rng=np.random.default_rng(1)), MIXED), 3 * drawn
+    )
+    assert (table(own.sample(100, rng=np.random.default_rng(1)), MIXED) <= drawn).all()
+    shared, records = model_of(method(), MIXED, data, 1, replicate=0)
+    found = [table(shared.sample(300, rng=np.random.default_rng(seed)), MIXED) for seed in (1, 2)]
+    assert (found[0] != found[1]).any()
+    assert (found[0][table(records.dataset, MIXED) == 0] == 0).all()
+
+
+def test_missing_stays_missing_and_positions_are_even_within_their_bins():
+    rows = 30_000
+    codes = np.array([[0] * rows, [100] * 10_000 + [20] * 20_000, [49] * rows], dtype=np.uint16)
+    records = Records(Dataset(MIXED.domain, codes), 1)
+    model = SmoothedHistogram().fit(MIXED, (records,), rows=None, zeros=StructuralZeros())
+    found = model.sample(rows, rng=np.random.default_rng(5))
+    assert (found.codes[1] == 100).sum() == 10_000
+    seen = np.bincount(found.codes[1], minlength=101)[20:65]
+    assert seen.sum() == 20_000
+    # 444 in each of 45 positions, standard deviation 21.
+    assert np.abs(seen - 20_000 / 45).max() < 6.5 * 21
+    assert set(np.unique(found.codes[2])) == set(range(45, 50))
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("method", [*FROM_TABLE, BetaBinomial])
+def test_exactly_the_budget_is_set_aside_and_records_are_given_back(method, neighbours):
+    variables, data = (BINARY, survey(200)) if method is BetaBinomial else (MIXED, people(200))
+    epsilon = Fraction(1, 3)
+    session = MemorySession(Currency("pure", epsilon), neighbours)
+    asked = {"cost": epsilon, "rows": 200, "zeros": StructuralZeros(), "replicate": 1}
+    first, again = (
+        method().measure(
+            Curator(variables.domain, MemoryCounter(data), session),
+            variables,
+            rng=np.random.default_rng(1),
+            **asked,
+        )
+        for _ in range(2)
+    )
+    assert session.spent() == epsilon
+    events = [grant.step.event for grant in session.charges]
+    assert len(events) == (3 if method is BetaBinomial else 1)
+    assert all(isinstance(event, EVENTS[method]) for event in events)
+    assert epsilon * Fraction(9999, 10**4) < sum(event.epsilon() for event in events) <= epsilon
+    np.testing.assert_array_equal(first[0].dataset.codes, again[0].dataset.codes)
+
+
+def test_each_binary_column_is_drawn_at_its_own_proportion():
+    """McClure & Reiter: (n_1 + a)/(n + 2a), a = 1/(e^(epsilon/(p k)) - 1)."""
+    data, epsilon = survey(5000), 600
+    _, records = model_of(BetaBinomial(), BINARY, data, epsilon)
+    a = 1 / np.expm1(epsilon / 3 / 5000)
+    share = (data.codes.sum(axis=1) + a) / (5000 + 2 * a)
+    error = np.sqrt(share * (1 - share) / 5000)
+    assert (np.abs(records.dataset.codes.mean(axis=1) - share) < 6.5 * error).all()
+    # The pull is far more than that: .1 becomes .104 and .8 becomes .797 at least.
+    assert np.abs(share - data.codes.mean(axis=1))[0] > 3e-3
+    even = BetaBinomial().evenness(
+        BINARY, Currency("pure", Fraction(epsilon)), Fraction(epsilon), 5000
+    )
+    assert even == pytest.approx(2 * a / (5000 + 2 * a), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "expected"),
+    [
+        (SmoothedHistogram, {}, 0.9524),
+        (MultinomialDirichlet, {}, 0.9209),
+        (SmoothedHistogram, {"records": 100}, 0.6656),
+        (MultinomialDirichlet, {"records": 100}, 0.5379),
+        (SmoothedHistogram, {"bins": 5}, 0.8333),
+    ],
+)
+def test_the_part_that_tells_nothing_is_that_of_the_documentation(method, options, expected):
+    """1,000 records, 20 bins, epsilon 1."""
+    one = Variables(
+        (Variable(name="x", size=1000, positions=1000, bins=tuple(range(0, 1001, 50))),)
+    )
+    pure = Currency("pure", Fraction(1))
+    found = method(**options).evenness(one, pure, Fraction(1), 1000)
+    assert found == pytest.approx(expected, abs=5e-5)
+
+
+@pytest.mark.parametrize("method", FROM_TABLE)
+def test_fewer_records_are_drawn_where_the_spec_says_so_and_sets_repeat_them(method):
+    data = people(500)
+    (records,), session = released(method(records=20, bins=2), MIXED, data, 1)
+    assert records.dataset.rows == 20
+    assert session.charges[0].step.shape == (20, 3)
+    total = Measurement(
+        domain=Domain((), ()),
+        values=np.array(507),
+        noise="laplace",
+        scale=1.0,
+        stage="total",
+        replicate=1,
+        grant=1,
+    )
+    fit = method(records=20, bins=2).fit
+    assert fit(MIXED, (total, records), rows=None, zeros=StructuralZeros()).rows == 507
+    assert fit(MIXED, (total, records), rows=500, zeros=StructuralZeros()).rows == 500
+    assert fit(MIXED, (records,), rows=None, zeros=StructuralZeros()).rows == 20
+
+
+@pytest.mark.parametrize("method", FROM_TABLE)
+def test_no_record_is_impossible(method):
+    old = StructuralZeros(
+        (Rule(("sex", "age"), ((1,), tuple(range(65, 100))), "sex: 1, age: 65+"),)
+    )
+    model, _ = model_of(method(), MIXED, people(400), 1, zeros=old)
+    found = model.sample(400, rng=np.random.default_rng(2))
+    assert not old.violations(found).any()
+    assert ((found.codes[0] == 1) & (found.codes[1] < 65)).any()
+
+
+def test_what_does_not_fit_is_refused_with_what_does():
+    numeric = Variables((Variable(name="x", size=10, positions=10),))
+    for variables, why in ((numeric, "is numeric"), (MIXED, "'age' is numeric")):
+        with pytest.raises(BadInput, match=f"{why}.*multinomial_dirichlet or smoothed_histogram"):
+            BetaBinomial().check(variables, "add-remove")
+    with pytest.raises(BadInput, match="'c' has 3 codes"):
+        BetaBinomial().check(Variables((Variable(name="c", size=3),)), "add-remove")
+    BetaBinomial().check(BINARY, "replace-one")
+    for method in FROM_TABLE:
+        method(max_cells=80).check(MIXED, "add-remove")
+        with pytest.raises(BadInput, match=r"of 80 cells, more than max_cells, 79.*privsyn"):
+            method(max_cells=79).check(MIXED, "add-remove")
+        for name in ("records", "bins", "max_cells"):
+            with pytest.raises(ValueError, match=f"{name} is a number from 1"):
+                method(**{name: 0})
+    with pytest.raises(ValueError, match="records is a number from 1"):
+        BetaBinomial(records=0)
+
+
+def test_a_smoothed_histogram_is_that_of_the_paper():
+    """K 10, n = k = 100, epsilon 1: lambda .9086764941."""
+    ten = Variables((Variable(name="x", size=10, positions=10, bins=tuple(range(11))),))
+    pure = Currency("pure", Fraction(1))
+    found = SmoothedHistogram().evenness(ten, pure, Fraction(1), 100)
+    assert found == pytest.approx(0.9086764941, abs=1e-6)
+    # All 100 records in one bin: it is drawn with probability 1 - lambda + lambda/10 = .182.
+    data = Dataset(ten.domain, np.full((1, 100), 7, dtype=np.uint16))
+    draws = 60
+    seen = sum(
+        int((released(SmoothedHistogram(), ten, data, 1)[0][0].dataset.codes == 7).sum())
+        for _ in range(draws)
+    )
+    chance = 1 - 0.9 * found
+    assert stats.binomtest(seen, 100 * draws, chance).pvalue > FALSE_ALARM
+    assert stats.binomtest(seen, 100 * draws, 1 - found).pvalue < FALSE_ALARM
