@@ -137,8 +137,7 @@ class RoundModel:
 
     def answer(self, clique: Clique) -> NDArray[np.float64]:
         """Return the model's table of a clique, records."""
-        # Where all that joins two cliques is empty, so is the table (0/0 otherwise).
-        return np.nan_to_num(self._answers.table(clique), nan=0.0, posinf=0.0, neginf=0.0)
+        return self._answers.table(clique)
 
 
 def distances(

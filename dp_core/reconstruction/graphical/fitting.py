@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,9 +49,6 @@ class Target:
     penalty: NDArray[np.float64]
 
 
-_EVEN = (0.0, 0.01, 0.1, 0.5, 1.0)  # parts of an even table in the targets, one after the other
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
     """A fitted model.
@@ -70,43 +67,6 @@ class Fit:
 
 
 def fit_tree(
-    tree: JunctionTree,
-    targets: Sequence[Target],
-    *,
-    total: float,
-    zeros: StructuralZeros,
-    start: Potentials | None = None,
-    sweeps: int,
-    tolerance: float,
-) -> Fit:
-    """Return the fit of `_fit_once`, or where that is undefined the nearest that is not.
-
-    Targets can leave a clique nothing at all beside its impossible cells, and then its shares are
-    0/0. An even table is mixed into them, ever more of it, until there is something everywhere.
-    """
-    for part in _EVEN:
-        mixed = [
-            replace(each, values=(1 - part) * each.values + part * total / each.values.size)
-            if part
-            else each
-            for each in targets
-        ]
-        for first in (start, None) if start else (None,):
-            fit = _fit_once(
-                tree,
-                mixed,
-                total=total,
-                zeros=zeros,
-                start=first,
-                sweeps=sweeps,
-                tolerance=tolerance,
-            )
-            if all(np.isfinite(table.values).all() for table in fit.tables):
-                return fit
-    return fit
-
-
-def _fit_once(
     tree: JunctionTree,
     targets: Sequence[Target],
     *,
@@ -156,7 +116,8 @@ def _fit_once(
         for _ in group:
             log += potentials[at][maps[at]]
             at += 1
-        cells.append(np.exp(log - log.max()) * ~zeros.mask(domain).ravel())
+        possible = np.maximum(np.exp(log - log.max()), belief.LEAST)
+        cells.append(np.where(zeros.mask(domain).ravel(), 0.0, possible))
     links = Links.of(tree)
     flat, potential = np.concatenate(cells), _joined(potentials)
     separators = np.ones(links.first_separator[-1])

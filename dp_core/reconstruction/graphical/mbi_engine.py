@@ -11,6 +11,8 @@ from dp_core.marginals import Measurement, Table
 from dp_core.reconstruction.graphical.junction_tree import JunctionTree
 from dp_core.structural_zeros import StructuralZeros
 
+_NOTHING = 1e-9  # records; where the rules leave less, what they leave is even
+
 
 def mbi_tables(
     tree: JunctionTree,
@@ -55,6 +57,9 @@ def mbi_tables(
     found = []
     for clique, each in zip(tree.cliques, values, strict=True):
         project = tree.domain.project(clique)
-        kept = np.maximum(each.astype(np.float64), 0.0) * ~zeros.mask(project)
-        found.append(Table(project, kept * (total / max(kept.sum(), 1e-9))))
+        possible = ~zeros.mask(project)
+        kept = np.maximum(each.astype(np.float64), 0.0) * possible
+        if kept.sum() < _NOTHING:
+            kept = possible.astype(np.float64)
+        found.append(Table(project, kept * (total / max(kept.sum(), _NOTHING))))
     return tuple(found)

@@ -1,11 +1,18 @@
-"""Proportional fitting on a junction tree, compiled once for every structure."""
+"""Proportional fitting on a junction tree, compiled once for every structure.
+
+A cell of 0 is impossible, and stays so. Every other holds at least `LEAST`, however often targets
+that contradict each other scale it down: nothing is ever divided by what has vanished, and what one
+clique lost comes back when another asks for it.
+"""
 
 from __future__ import annotations
 
 import numba
 import numpy as np
 
-_TINY = 1e-250  # below it a cell holds nothing
+LEAST = 1e-140
+"""Records in a possible cell; a quotient of two such numbers is far from the ends of a float."""
+
 _NOTHING = 1e-9  # records
 _LARGEST = 60.0  # of a log potential: e^-60 of all records is none
 
@@ -17,21 +24,22 @@ def collect(cells, first, separators, first_separator, own, other, first_other, 
     Afterwards the first clique's table is the margin of the product of all, up to a factor.
     """
     for clique in range(parents.size - 1, 0, -1):
-        low, high = first[clique], first[clique + 1]
-        total = 0.0
-        for cell in range(low, high):
-            total += cells[cell]
-        if total > 0:
-            for cell in range(low, high):
-                cells[cell] /= total
         begin, end = first_separator[clique], first_separator[clique + 1]
         for place in range(begin, end):
             separators[place] = 0.0
-        for cell in range(low, high):
+        for cell in range(first[clique], first[clique + 1]):
             separators[begin + own[cell]] += cells[cell]
-        parent = first[parents[clique]]
+        parent = parents[clique]
+        low, high = first[parent], first[parent + 1]
+        largest = 0.0
         for place in range(first_other[clique], first_other[clique + 1]):
-            cells[parent + place - first_other[clique]] *= separators[begin + other[place]]
+            cell = low + place - first_other[clique]
+            cells[cell] *= separators[begin + other[place]]
+            largest = max(largest, cells[cell])
+        # A clique with many below it would be multiplied out of a float's range.
+        if largest > 0:
+            for cell in range(low, high):
+                cells[cell] = scaled(cells[cell], 1.0 / largest)
 
 
 @numba.njit(nogil=True, cache=True)
@@ -83,7 +91,7 @@ def fit(  # type: ignore[no-untyped-def]
         if mass <= 0:
             break
         for cell in range(first[0], first[1]):
-            cells[cell] *= total / mass
+            cells[cell] = scaled(cells[cell], total / mass)
         moved = _meet(cells, first, 0, targets_of, place_of, first_place, first_target, wanted, penalty, potential, held)  # noqa: E501  # fmt: skip
         for step in walk:
             if step > 0:
@@ -106,10 +114,10 @@ def _down(cells, first, separators, first_separator, own, other, first_other, pa
         ratio[begin + other[place]] += cells[parent + place - first_other[clique]]
     for place in range(begin, end):
         sent = ratio[place]
-        ratio[place] = sent / separators[place] if separators[place] > _TINY else 0.0
+        ratio[place] = sent / separators[place] if separators[place] > 0 else 0.0
         separators[place] = sent
     for cell in range(first[clique], first[clique + 1]):
-        cells[cell] *= ratio[begin + own[cell]]
+        cells[cell] = scaled(cells[cell], ratio[begin + own[cell]])
 
 
 @numba.njit(nogil=True, cache=True)
@@ -121,11 +129,12 @@ def _up(cells, first, separators, first_separator, own, other, first_other, pare
         ratio[begin + own[cell]] += cells[cell]
     for place in range(begin, end):
         sent = ratio[place]
-        ratio[place] = sent / separators[place] if separators[place] > _TINY else 0.0
+        ratio[place] = sent / separators[place] if separators[place] > 0 else 0.0
         separators[place] = sent
     parent = first[parents[clique]]
     for place in range(first_other[clique], first_other[clique + 1]):
-        cells[parent + place - first_other[clique]] *= ratio[begin + other[place]]
+        cell = parent + place - first_other[clique]
+        cells[cell] = scaled(cells[cell], ratio[begin + other[place]])
 
 
 @numba.njit(nogil=True, cache=True)
@@ -143,8 +152,7 @@ def _meet(cells, first, clique, targets_of, place_of, first_place, first_target,
             held[place_of[place + cell]] += cells[low + cell]
         for cell in range(end - begin):
             mass = held[cell]
-            if mass <= _TINY:
-                held[cell] = 1.0
+            if mass <= 0:
                 continue
             before = potential[begin + cell]
             after = solve(mass, before, wanted[begin + cell], penalty[begin + cell])
@@ -152,15 +160,25 @@ def _meet(cells, first, clique, targets_of, place_of, first_place, first_target,
             held[cell] = np.exp(after - before)
             moved += abs(mass * (held[cell] - 1.0))
         for cell in range(size):
-            cells[low + cell] *= held[place_of[place + cell]]
+            cells[low + cell] = scaled(cells[low + cell], held[place_of[place + cell]])
     return moved
+
+
+@numba.njit(nogil=True, cache=True)
+def scaled(cell, factor):  # type: ignore[no-untyped-def]
+    """Return a cell times a factor: 0 if either is 0, otherwise at least `LEAST`."""
+    if cell > 0 and factor > 0:
+        return max(cell * factor, LEAST)
+    return 0.0
 
 
 @numba.njit(nogil=True, cache=True)
 def solve(mass, potential, wanted, penalty):  # type: ignore[no-untyped-def]
     """Return the log potential x at which `mass * e^(x - potential) + penalty * x = wanted`.
 
-    The left side rises in x, so there is one; Newton's method from a side on which it is monotone.
+    The left side rises in x, so there is one, or it lies beyond what a log potential may be and
+    that end is returned. Newton's method from a side on which it is monotone: from the other one,
+    its first step would be out of a float's range where the mass is next to nothing.
 
     Args:
         mass: What the cell holds at `potential`, more than 0.
@@ -182,7 +200,10 @@ def solve(mass, potential, wanted, penalty):  # type: ignore[no-untyped-def]
             return max(x, -_LARGEST)
     else:
         x = max(wanted / penalty, -_LARGEST)
-    x = min(x, _LARGEST)
+    if x >= _LARGEST:
+        x = _LARGEST
+        if np.exp(level + x) + penalty * x <= wanted:
+            return x
     for _ in range(80):
         grown = np.exp(level + x)
         step = (grown + penalty * x - wanted) / (grown + penalty)

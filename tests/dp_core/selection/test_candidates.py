@@ -12,11 +12,12 @@ from dp_core.curator import Curator
 from dp_core.dataset import Dataset
 from dp_core.domain import Domain
 from dp_core.ledger.session import MemorySession
+from dp_core.marginals import Measurement
 from dp_core.memory_counter import MemoryCounter
 from dp_core.noise import gaussian, noisy_max
 from dp_core.selection.aim import Aim
-from dp_core.selection.candidates import GRID, distances
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.selection.candidates import GRID, RoundModel, distances, tables_up_to
+from dp_core.structural_zeros import Rule, StructuralZeros
 
 
 class Said:
@@ -104,3 +105,26 @@ def test_aim_takes_a_small_table_before_a_large_one_of_which_noise_would_leave_n
     # Standard deviation sqrt(1 / (2 rho)), rho = 9/20 * 9/10 / 16; E|x| is sqrt(2 / pi) of it.
     assert first["noise"] == pytest.approx((16 / 0.81) ** 0.5 * (2 / np.pi) ** 0.5, rel=1e-2)
     assert large - 400 * first["noise"] < 0 < small - 4 * first["noise"]
+
+
+def test_a_model_answers_where_a_rule_forbids_what_was_measured():
+    domain = Domain(("age", "marital", "income"), (3, 4, 5))
+    zeros = StructuralZeros((Rule(("age", "marital"), ((0,), (1, 2)), "no married children"),))
+    model = RoundModel(domain, zeros, rows=42, max_cells=1000)
+    tables = {
+        ("age",): [31, 11, 0],
+        ("marital",): [0, 0, 42, 0],
+        ("age", "marital"): [[0, 0, 31, 0], [0, 0, 11, 0], [0, 0, 0, 0]],
+        ("income",): [42, 0, 0, 0, 0],
+    }
+    given = [
+        Measurement(domain.project(clique), np.array(table), "gaussian", 1.0, "measure", 0, 1)
+        for clique, table in tables.items()
+    ]
+    for known in (given[:1], given[:2], given):  # each fit starts from the one before
+        model.refit(known)
+        for clique in tables_up_to(domain, 3, max_cells=1000):
+            answer = model.answer(clique)
+            assert (answer >= 0).all()
+            assert answer.sum() == pytest.approx(42)
+    assert model.answer(("age", "marital"))[0, 1:3].sum() == 0
