@@ -96,7 +96,8 @@ def behind(plan: Plan, released: Sequence[Released], number: int) -> tuple[Relea
         number: 0 or 1..m.
     """
     if plan.spec.mode == "noise-aware":
-        return redraw(released, rng=generator(plan.spec.seed, "redraw", number))
+        rng = generator(plan.spec.seed, "redraw", 0)
+        return redraw(released, number=number, sets=plan.spec.sets, rng=rng)
     return tuple(item for item in released if item.replicate == number)
 
 

@@ -7,7 +7,7 @@ any: what a table says of columns not drawn yet is drawn given those of its colu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -164,6 +164,7 @@ class BayesNetwork:
     """
 
     takes: ClassVar[frozenset[ReleasedKind]] = TABLES
+    for_inference: ClassVar[Mapping[str, object]] = {"tables": "agree"}
 
     tables: Literal["clip", "agree", "shrink"] = "agree"
 

@@ -8,7 +8,7 @@ leaver says about the others; the only way into an empty cell).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -109,6 +109,7 @@ class Gum:
     consistency_rounds: int = 5
 
     takes: ClassVar[frozenset[ReleasedKind]] = TABLES
+    for_inference: ClassVar[Mapping[str, object]] = {"shrink": False}
 
     def check(self, domain: Domain) -> None:
         """Every domain fits; only the tables are held, never their joint table."""

@@ -8,7 +8,7 @@ is independent given what was.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -70,6 +70,7 @@ class Pgm:
     """
 
     takes: ClassVar[frozenset[ReleasedKind]] = TABLES
+    for_inference: ClassVar[Mapping[str, object]] = {"shrink": False, "smoothing": 0.03}
 
     max_cells: int = 2**21
     shrink: bool = True
