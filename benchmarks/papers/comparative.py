@@ -35,8 +35,9 @@ COLOURS = {
     "BB-MR": "#9467bd",
     "perturbed histogram": "#d62728",
     "smoothed histogram": "#2ca02c",
+    "NP-DIPS": "#d62728",
 }
-MARKERS = dict(zip(COLOURS, ".xosD^v^v", strict=True))
+MARKERS = dict(zip(COLOURS, ".xosD^v^v^", strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,8 @@ def score(
 ) -> Score:
     """Return the score of estimates and half widths, shape (repeats,), of those that are finite."""
     usable = np.isfinite(estimates) & np.isfinite(half)
+    if not usable.any():
+        return Score(np.nan, np.nan, np.nan, np.nan, 0)
     error = (estimates - truth)[usable]
     half = half[usable]
     return Score(
@@ -139,7 +142,12 @@ def print_curves(curves: Curves, logs: Sequence[int] = LOGS) -> None:
 
 
 def draw(
-    panels: Mapping[str, Curves], path: Path, title: str, *, logs: Sequence[int] = LOGS
+    panels: Mapping[str, Curves],
+    path: Path,
+    title: str,
+    *,
+    logs: Sequence[int] = LOGS,
+    alike: bool = True,
 ) -> None:
     """Write a figure like the paper's: a column for each panel, bias to width from top to bottom.
 
@@ -148,8 +156,10 @@ def draw(
         path: Of the PNG.
         title: Above all.
         logs: Logarithms of the epsilons.
+        alike: Whether the panels of a row have one scale.
     """
     import matplotlib as mpl
+    import matplotlib.ticker
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt
@@ -157,7 +167,7 @@ def draw(
     names = ("bias", "RMSE", "coverage of 95 %", "width of 95 %")
     figure, axes = plt.subplots(
         4, len(panels), figsize=(0.8 + 3.1 * len(panels), 9.5), squeeze=False, sharex=True,
-        sharey="row", layout="constrained",
+        sharey="row" if alike else False, layout="constrained",
     )  # fmt: skip
     for column, (heading, curves) in enumerate(panels.items()):
         axes[0, column].set_title(heading, fontsize=10)
@@ -179,7 +189,11 @@ def draw(
     for row, name in enumerate(names):
         axes[row, 0].set_ylabel(name)
         if row in (1, 3):
-            axes[row, 0].set_yscale("log")
+            for axis in axes[row]:
+                axis.set_yscale("log")
+                axis.yaxis.set_major_locator(mpl.ticker.LogLocator(subs=(1, 2, 5)))
+                axis.yaxis.set_major_formatter(mpl.ticker.FormatStrFormatter("%g"))
+                axis.yaxis.set_minor_locator(mpl.ticker.NullLocator())
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
     figure.suptitle(title, fontsize=11)
