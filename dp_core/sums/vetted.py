@@ -6,12 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from dp_core.sums.base import Sum
+from dp_core.sums.gradients import ClassGradient, NumberGradient
+from dp_core.sums.minimisers import ClassMinimiser
 from dp_core.sums.moments import CellCounts, CellSums, Products
 
 SUMS: Mapping[str, type[Sum]] = {
     CellCounts.NAME: CellCounts,
     CellSums.NAME: CellSums,
     Products.NAME: Products,
+    ClassGradient.NAME: ClassGradient,
+    NumberGradient.NAME: NumberGradient,
+    ClassMinimiser.NAME: ClassMinimiser,
 }
 """Sums whose sensitivity is proven in this package, by the name in their description."""
 
