@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -33,15 +34,24 @@ def noisy_max(scores: NDArray[np.int64], scale: Fraction, *, gumbel: bool) -> in
     """Return the index of the largest score after exact Gumbel or exponential noise."""
     if scores.dtype != np.int64 or scores.ndim != 1:
         raise TypeError("Scores are a vector of int64.")
+    mechanism = _noisy_max_mechanism(_exact_float(scale), gumbel)
+    return int(mechanism(np.array(scores)))
+
+
+@lru_cache(maxsize=64)
+def _noisy_max_mechanism(scale: float, gumbel: bool) -> Any:
+    """Return OpenDP's mechanism, which holds its scale and no randomness.
+
+    To make one takes twice as long as to choose with it, and some methods choose hundreds of times
+    at one scale.
+    """
     dp = _opendp()
-    measure = dp.zero_concentrated_divergence() if gumbel else dp.max_divergence()
-    mechanism = dp.m.make_noisy_max(
+    return dp.m.make_noisy_max(
         dp.vector_domain(dp.atom_domain(T="i64")),
         dp.linf_distance(T="i64"),
-        measure,
-        scale=_exact_float(scale),
+        dp.zero_concentrated_divergence() if gumbel else dp.max_divergence(),
+        scale=scale,
     )
-    return int(mechanism(np.array(scores)))
 
 
 def _exact_float(scale: Fraction) -> float:
