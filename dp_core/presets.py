@@ -134,6 +134,8 @@ PRESETS: Mapping[str, Preset] = {
         shares={"total": Fraction(1, 50), "measure": Fraction(49, 50)},
         noise="laplace",
     ),
+    "modips": Preset(synthesize="modips", shares={"measure": Fraction(1)}),
+    "average": Preset(synthesize="average", shares={"measure": Fraction(1)}),
     "pegs": Preset(
         select="pegs",
         reconstruct="records",

@@ -42,6 +42,7 @@ class ReleaseSpec:
         rows: Records per set; None is `same`: the public or the noisy number of rows.
         mode: How the m sets are made.
         seed: Of post-processing.
+        formulas: Regressions that are compared with the confidential file, for staff only.
         document: The resolved spec as plain JSON values, in a fixed order; its hash is the plan's.
     """
 
@@ -61,4 +62,5 @@ class ReleaseSpec:
     rows: int | None
     mode: Mode
     seed: int
+    formulas: tuple[str, ...] = ()
     document: Mapping[str, object]

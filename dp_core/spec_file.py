@@ -15,13 +15,22 @@ from typing import Any, Literal
 from dp_core.errors import BadInput, nearest
 from dp_core.method_options import plain_options
 from dp_core.names import check_name
+from dp_core.noise_aware import SETS
 from dp_core.parametric.stages import Modelling
 from dp_core.presets import PRESETS, Preset
 from dp_core.privacy import PAYING_STAGES, Neighbours, Noise, Privacy, Stage
 from dp_core.schema import Schema
 from dp_core.schema_file import check_version, parse_schema, schema_hash
-from dp_core.spec import Mode, ReleaseSpec
-from dp_core.spec_methods import check_mode, in_place, read_parametric, read_stages
+from dp_core.spec import ReleaseSpec
+from dp_core.spec_methods import (
+    MODES,
+    PARAMETRIC_MODES,
+    check_mode,
+    in_place,
+    read_parametric,
+    read_stages,
+    without_shrinking,
+)
 from dp_core.yaml_text import Node, load, one_of, shown
 
 VERSION = 1
@@ -29,6 +38,7 @@ DEFAULT_METHOD = "privsyn"
 MAX_EPSILON = 1000
 MAX_SETS = 1000
 MAX_ROWS = 10**10
+MAX_FORMULAS = 20
 
 _KEYS = (
     "version",
@@ -55,8 +65,6 @@ _SECTION_KEYS = {
 }
 _NEIGHBOURS: tuple[Neighbours, ...] = ("add-remove", "replace-one")
 _NOISE: tuple[Noise | Literal["auto"], ...] = ("auto", "laplace", "gaussian")
-_MODES: tuple[Mode, ...] = ("shared", "split", "noise-aware")
-_PARAMETRIC_MODES: tuple[Mode, ...] = ("split", "shared")
 _EXAMPLES = {
     "privacy": "{epsilon: 1.0, delta: 1.0e-9}",
     "total": "{share: 0.02}",
@@ -65,7 +73,7 @@ _EXAMPLES = {
     "measure": "{share: 0.9}",
     "reconstruct": "{method: gum}",
     "synthesize": "{sets: 5, rows: same, mode: shared, seed: 7}",
-    "checks": "{share: 0}",
+    "checks": '{formulas: ["smokes ~ age + sex"]}',
 }
 
 
@@ -92,13 +100,17 @@ def load_spec(path: Path) -> ReleaseSpec:
         ("total", ("share",)),
         ("one_way", ("share",)),
         ("measure", ("share", "noise")),
-        ("checks", ("share",)),
+        ("checks", ("share", "formulas")),
     ):
         sections[stage].fields(known, example=_EXAMPLES[stage])
+    formulas = _read_formulas(sections["checks"], schema)
     synthesis = sections["synthesize"].entries()
     rows_node, seed_node, sets_node = (synthesis.get(key) for key in ("rows", "seed", "sets"))
     rows = None if rows_node is None else _read_rows(rows_node)
-    sets = 1 if sets_node is None else sets_node.integer(minimum=1, maximum=MAX_SETS)
+    modes = PARAMETRIC_MODES if preset.synthesize else MODES
+    mode = one_of(synthesis.get("mode"), modes)
+    usual = SETS if mode == "noise-aware" else 1
+    sets = usual if sets_node is None else sets_node.integer(minimum=1, maximum=MAX_SETS)
     if preset.synthesize:
         schema, selector, reconstructor = read_parametric(
             keys, sections, preset, schema, rows, _SECTION_KEYS["synthesize"]
@@ -113,10 +125,10 @@ def load_spec(path: Path) -> ReleaseSpec:
     shares = _read_shares(root, sections, preset, privacy, selector, selector_name)
     measured = [stage for stage in ("total", "one_way") if shares[stage]]
     in_place(place, selector.check_basics, privacy.neighbours, measured)
-    modes = _PARAMETRIC_MODES if preset.synthesize else _MODES
-    mode = one_of(synthesis.get("mode"), modes)
     mode_place = synthesis.get("mode", sections["synthesize"])
     in_place(mode_place, check_mode, mode, sets, selector, selector_name)
+    if mode == "noise-aware":
+        reconstructor = without_shrinking(sections["reconstruct"], reconstructor)
     noise = _read_noise(sections["measure"], preset, privacy)
     if selector.own_delta:
         _check_thresholds(keys["privacy"], sections["measure"], privacy, noise, selector_name)
@@ -137,6 +149,7 @@ def load_spec(path: Path) -> ReleaseSpec:
         rows=rows,
         mode=mode,
         seed=1 if seed_node is None else seed_node.integer(minimum=0, maximum=2**63 - 1),
+        formulas=formulas,
         document={},
     )
     document = _document(spec, selector_name, reconstructor_name)
@@ -338,6 +351,26 @@ def _check_thresholds(
         )
 
 
+def _read_formulas(section: Node, schema: Schema) -> tuple[str, ...]:
+    """Return the regressions that staff will compare with the confidential file."""
+    node = section.entries().get("formulas")
+    if node is None:
+        return ()
+    from dp_core.comparison.formulas import check_formula
+
+    items = [node] if isinstance(node.content, str) else list(node.items())
+    if len(items) > MAX_FORMULAS:
+        raise node.error(f"has {len(items)} formulas; at most {MAX_FORMULAS} are compared.")
+    found: list[str] = []
+    for item in items:
+        text = item.text(example="smokes ~ age + sex")
+        in_place(item, check_formula, text, schema)
+        if text in found:
+            raise item.error(f"{shown(text)} is there twice; leave one out.")
+        found.append(text)
+    return tuple(found)
+
+
 def _read_rows(node: Node) -> int | None:
     if node.content == "same":
         return None
@@ -356,6 +389,8 @@ def _document(spec: ReleaseSpec, selector: str, reconstructor: str) -> dict[str,
     def share(stage: Stage) -> dict[str, object]:
         return {"share": str(spec.shares[stage])}
 
+    # Public: what staff would ask the confidential file was fixed before anybody looked.
+    formulas = {"formulas": list(spec.formulas)} if spec.formulas else {}
     before: dict[str, object] = {}
     after: dict[str, object] = {}
     parametric: dict[str, object] = {}
@@ -393,5 +428,5 @@ def _document(spec: ReleaseSpec, selector: str, reconstructor: str) -> dict[str,
             "mode": spec.mode,
             "seed": spec.seed,
         },
-        "checks": share("checks"),
+        "checks": {**share("checks"), **formulas},
     }

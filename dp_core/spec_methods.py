@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -10,7 +11,8 @@ from dp_core.errors import BadInput
 from dp_core.grid import POSITIONS, on_grid, variables
 from dp_core.marginals import ReleasedKind
 from dp_core.method_options import read_options
-from dp_core.parametric.stages import Measuring, Modelling
+from dp_core.noise_aware import unshrunk
+from dp_core.parametric.stages import Modelling, measuring
 from dp_core.presets import Preset
 from dp_core.reconstruction.base import Reconstructor
 from dp_core.schema import Schema
@@ -19,6 +21,10 @@ from dp_core.spec import Mode
 from dp_core.yaml_text import Node
 
 _EXAMPLE = "{sets: 5, rows: same, mode: shared, seed: 7}"
+MODES: tuple[Mode, ...] = ("shared", "split", "noise-aware")
+"""How sets are made of tables; the first is the default."""
+PARAMETRIC_MODES: tuple[Mode, ...] = ("split", "shared")
+"""How they are made by a parametric method, whose model draws its parameters for every set."""
 _GIVEN: Mapping[ReleasedKind, str] = {
     "tables": "whole tables",
     "answers": "single numbers, not whole tables",
@@ -102,7 +108,7 @@ def read_parametric(
     columns = variables(schema)
     return (
         schema,
-        Measuring(method=method, variables=columns, records=rows),
+        measuring(method, columns, rows),
         Modelling(method=method, variables=columns, positions=number),
     )
 
@@ -165,6 +171,24 @@ def check_mode(mode: Mode, sets: int, selector: Selector, selector_name: str) ->
             f" {' and '.join(_GIVEN[kind] for kind in sorted(left))}; take split, or another"
             " method."
         )
+
+
+def without_shrinking(section: Node, reconstructor: Reconstructor) -> Reconstructor:
+    """Return the reconstruction that noise-aware sets need: one that draws towards nothing.
+
+    Raises:
+        BadInput: if the spec asks for an option that would make their intervals wrong.
+    """
+    honest = unshrunk(reconstructor)
+    stated = section.entries()
+    for field in dataclasses.fields(honest):  # type: ignore[arg-type]
+        wanted, given = (getattr(each, field.name) for each in (honest, reconstructor))
+        if field.name in stated and wanted != given:
+            raise stated[field.name].error(
+                f"must be {str(wanted).lower()} for noise-aware sets: what draws noisy tables"
+                " towards something makes their intervals too short; leave it out."
+            )
+    return honest
 
 
 def in_place(node: Node, check: Any, *arguments: object) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -9,11 +10,17 @@ from typing import Any, Literal
 
 from dp_core import registry
 from dp_core.domain import Domain
+from dp_core.grid import POSITIONS
 from dp_core.method_options import plain_options
+from dp_core.noise_aware import unshrunk
+from dp_core.parametric.stages import Modelling, measuring
+from dp_core.parametric.variables import Variable, Variables
 from dp_core.plan import Plan, make_plan
 from dp_core.presets import PRESETS
 from dp_core.privacy import Neighbours, Noise, Privacy, Stage
+from dp_core.reconstruction.base import Reconstructor
 from dp_core.schema import Column, Level, Schema
+from dp_core.selection.base import Selector
 from dp_core.spec import Mode, ReleaseSpec
 from dp_core.spec_file import resolve_shares
 from dp_core.spec_methods import check_mode, check_pair
@@ -29,6 +36,8 @@ def trial_plan(
     neighbours: Neighbours = "add-remove",
     select: Mapping[str, Any] | None = None,
     reconstruct: Mapping[str, Any] | None = None,
+    synthesize: Mapping[str, Any] | None = None,
+    variables: Variables | None = None,
     shares: Mapping[Stage, Fraction] | None = None,
     noise: Noise | Literal["auto"] | None = None,
     sets: int = 1,
@@ -48,6 +57,8 @@ def trial_plan(
         select: Options of the stage; its key `method` names another method than the preset's, which
             then has its own default options.
         reconstruct: The same.
+        synthesize: Options of a parametric method.
+        variables: Of a parametric method, where some columns are numbers; None: all are levels.
         shares: Of stages; the preset's where they are not stated.
         noise: Of tables; None for the preset's.
         sets: As under `synthesize` in a spec, and so the next three.
@@ -60,24 +71,46 @@ def trial_plan(
         BadInput: if there is no such method, or it cannot take the domain.
     """
     preset = PRESETS[method]
-    selector, selector_name = _method("selection", preset.select, preset.options, select)
-    reconstructor, reconstructor_name = _method(
-        "reconstruction", preset.reconstruct, preset.options, reconstruct
-    )
-    selector.check(domain)
-    reconstructor.check(domain)
-    check_pair(selector, selector_name, reconstructor, reconstructor_name)
+    zeros = zeros or StructuralZeros()
+    selector: Selector
+    reconstructor: Reconstructor
+    if preset.synthesize:
+        columns = variables or _levels_only(domain)
+        chosen = registry.find("parametric", preset.synthesize)
+        chosen = chosen(**{**preset.options.get("synthesize", {}), **(synthesize or {})})
+        selector = measuring(chosen, columns, rows)
+        reconstructor = Modelling(method=chosen, variables=columns, positions=POSITIONS)
+        schema = _grid_schema(columns, zeros)
+        document: dict[str, object] = {
+            "synthesize": {"method": preset.synthesize, **plain_options(chosen)}
+        }
+        selector_name = preset.synthesize
+    else:
+        selector, selector_name = _method("selection", preset.select, preset.options, select)
+        reconstructor, reconstructor_name = _method(
+            "reconstruction", preset.reconstruct, preset.options, reconstruct
+        )
+        selector.check(domain)
+        reconstructor.check(domain)
+        check_pair(selector, selector_name, reconstructor, reconstructor_name)
+        schema = codes_schema(domain, zeros)
+        document = {
+            "select": {"method": selector_name, **plain_options(selector)},
+            "reconstruct": {"method": reconstructor_name, **plain_options(reconstructor)},
+        }
     unused = {"total"} if neighbours == "replace-one" else set()
     unused |= set() if selector.adaptive else {"select"}
     usable = {stage: share for stage, share in preset.shares.items() if stage not in unused}
     resolved = resolve_shares(shares or {}, usable)
     check_mode(mode, sets, selector, selector_name)
+    if mode == "noise-aware":
+        reconstructor = unshrunk(reconstructor)
     selector.check_basics(neighbours, [stage for stage, share in resolved.items() if share])
     spec = ReleaseSpec(
         release="trial",
         data="",
         folder=Path(),
-        schema=codes_schema(domain, zeros or StructuralZeros()),
+        schema=schema,
         account="trial",
         revises=None,
         privacy=Privacy(epsilon=epsilon, delta=delta, neighbours=neighbours),
@@ -90,11 +123,7 @@ def trial_plan(
         rows=rows,
         mode=mode,
         seed=seed,
-        document={
-            "method": method,
-            "select": {"method": selector_name, **plain_options(selector)},
-            "reconstruct": {"method": reconstructor_name, **plain_options(reconstructor)},
-        },
+        document={"method": method, **document},
     )
     return make_plan(spec)
 
@@ -110,6 +139,29 @@ def codes_schema(domain: Domain, zeros: StructuralZeros) -> Schema:
         for name, size in zip(domain.columns, domain.sizes, strict=True)
     )
     return Schema(title="trial", columns=columns, zeros=zeros, document={})
+
+
+def _levels_only(domain: Domain) -> Variables:
+    sizes = zip(domain.columns, domain.sizes, strict=True)
+    return Variables(tuple(Variable(name=name, size=size) for name, size in sizes))
+
+
+def _grid_schema(variables: Variables, zeros: StructuralZeros) -> Schema:
+    """Return a schema whose numeric columns are whole numbers from 0, one for each position."""
+    levels = codes_schema(variables.domain, zeros)
+    columns = tuple(
+        Column(
+            name=variable.name,
+            kind="integer",
+            edges=tuple(map(Fraction, range(variable.positions + 1))),
+            missing="level" if variable.missing else "reject",
+        )
+        if variable.numeric
+        else column
+        for variable, column in zip(variables, levels.columns, strict=True)
+    )
+    plain = dataclasses.replace(levels, columns=columns)
+    return dataclasses.replace(plain, coarse=plain)
 
 
 def _method(

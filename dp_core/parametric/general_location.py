@@ -128,7 +128,7 @@ class Layout:
     def present(self) -> NDArray[np.float64]:
         """Which numbers a pattern has: 0 or 1, shape (patterns, numbers)."""
         found = np.ones((1 << len(self.gaps), len(self.numbers)))
-        missing = np.indices((2,) * len(self.gaps)).reshape(len(self.gaps), -1)
+        missing = np.indices((2,) * len(self.gaps)).reshape(len(self.gaps), len(found))
         for variable, pattern in zip(self.gaps, missing, strict=True):
             found[:, self.numbers.index(variable)] -= pattern
         return found

@@ -45,11 +45,6 @@ class Measuring(AdaptiveSelector):
     rounds: ClassVar[bool] = True
 
     @property
-    def chooses(self) -> bool:  # type: ignore[override]
-        """Whether the method does."""
-        return self.method.chooses
-
-    @property
     def adaptive(self) -> bool:
         """Never: a budget for selection is not needed."""
         return False
@@ -123,6 +118,19 @@ class Measuring(AdaptiveSelector):
             if isinstance(item, Measurement) and not item.clique:
                 return max(1, int(item.values))
         return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choosing(Measuring):
+    """The same of a method that makes private choices."""
+
+    chooses: ClassVar[bool] = True
+
+
+def measuring(method: Synthesizer, variables: Variables, records: int | None) -> Measuring:
+    """Return the confidential half of a method."""
+    kind = Choosing if method.chooses else Measuring
+    return kind(method=method, variables=variables, records=records)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

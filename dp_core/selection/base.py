@@ -77,18 +77,16 @@ class Selector(Protocol):
     """A frozen dataclass whose fields are the method's options in the spec.
 
     Attributes:
+        chooses: Whether it uses the curator's `choose`; that decides what the release can pay in.
         rounds: Whether it measures while it selects. Then `select` is called once for each
             independent measurement, and spends both budgets itself, exactly.
         own_delta: Whether its mechanism fails with a probability of its own (a threshold), for
             which the release sets its delta aside.
     """
 
+    chooses: ClassVar[bool]
     rounds: ClassVar[bool]
     own_delta: ClassVar[bool]
-
-    @property
-    def chooses(self) -> bool:
-        """Whether it uses the curator's `choose`; that decides what the release can pay in."""
 
     @property
     def gives(self) -> frozenset[ReleasedKind]:
