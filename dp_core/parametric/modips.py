@@ -20,10 +20,11 @@ from dp_core.parametric.general_location import (
     covariance_of,
     freedom_of,
 )
-from dp_core.parametric.variables import Variables
+from dp_core.parametric.variables import Variable, Variables
 from dp_core.privacy import Neighbours
 from dp_core.reconstruction.consistency import norm_sub
 from dp_core.structural_zeros import StructuralZeros
+from dp_core.sums.moments import Products
 
 if TYPE_CHECKING:
     from dp_core.curator import Curator
@@ -54,9 +55,10 @@ class Modips(Synthesizer):
         alpha: Records that the Dirichlet prior has in every possible cell.
         weights: Relative parts of the budget of the counts, of each number's sums, of each number's
             squares and of the products of each two numbers. The paper has equal ones.
-        about: What squares and products are about: the `middle` of the ranges (a quarter of the
-            noise or less, but what the noise of the cells' sums does to the squares of their means
-            adds to it), or the means of the `cells`; `auto`: the middle where there is one cell.
+        about: What squares and products are about: the `middle` of the ranges (an eighth to half of
+            the noise, but what the noise of the cells' sums does to the products of their means
+            adds to it), or the means of the `cells`; `auto`: the middle where there is one cell and
+            no part of a product is missing.
         outside: Whether a number out of its range is moved to the `bound`, as in the paper, or the
             record drawn again (`redraw`).
     """
@@ -97,7 +99,7 @@ class Modips(Synthesizer):
             asked.append((f"sums-{number}", layout.sums(variable), sums))
         for number, variable in enumerate(layout.numbers, 1):
             for other, second in enumerate(layout.numbers[:number], 1):
-                product = layout.products(second, variable, self._about(layout))
+                product = self._product(layout, second, variable)
                 weight = squares if other == number else products
                 asked.append((f"products-{other}-{number}", product, weight))
         whole = sum(weight for *_, weight in asked)
@@ -155,7 +157,7 @@ class Modips(Synthesizer):
         covariance = np.zeros((len(layout.numbers),) * 2)
         for number, variable in enumerate(layout.numbers):
             for other, second in enumerate(layout.numbers[: number + 1]):
-                question = layout.products(second, variable, self._about(layout))
+                question = self._product(layout, second, variable)
                 both = counts @ (layout.present[:, number] * layout.present[:, other])
                 there = max(float(both.sum()), 1.0)
                 product = float(totals[question].values[0])
@@ -180,10 +182,14 @@ class Modips(Synthesizer):
             redraw=self.outside == "redraw",
         )
 
-    def _about(self, layout: Layout) -> Literal["middle", "cells"]:
-        if self.about == "auto":
-            return "middle" if layout.cells == 1 else "cells"
-        return self.about
+    def _product(self, layout: Layout, first: Variable, second: Variable) -> Products:
+        """Return the question for the products of two numbers, or for the squares of one."""
+        about = self.about
+        if about == "auto":
+            # Where one of two numbers may be missing, the others' means are not of both.
+            whole = first == second or not (first.missing or second.missing)
+            about = "middle" if layout.cells == 1 and whole else "cells"
+        return layout.products(first, second, about)
 
 
 def _counts(

@@ -1,0 +1,328 @@
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dp_core.accounting.currency import Currency
+from dp_core.accounting.curves import SMOOTHING
+from dp_core.curator import Curator
+from dp_core.dataset import Dataset
+from dp_core.errors import BadInput
+from dp_core.ledger.session import MemorySession
+from dp_core.memory_counter import MemoryCounter
+from dp_core.parametric.general_location import covariance_of, draw_covariance, freedom_of
+from dp_core.parametric.modips import MOST_CELLS, MOST_NUMBERS, Modips
+from dp_core.parametric.variables import Variable, Variables
+from dp_core.structural_zeros import Rule, StructuralZeros
+
+NONE = StructuralZeros()
+G = Variable(name="g", size=3)
+H = Variable(name="h", size=2)
+X = Variable(name="x", size=2001, positions=2001, low=-4, high=6)
+Y = Variable(name="y", size=1001, positions=1000, low=0, high=20, missing=True)
+Z = Variable(name="z", size=51, positions=50, low=0, high=1, missing=True)
+MIXED = Variables((G, X, H, Y, Z))
+EXACT = Fraction(10**13)
+"""Epsilon at which nothing of the noise is left."""
+
+
+def data_of(variables, rows=3_000, seed=4):
+    """Return records in which numbers depend on the categories, on each other, and are missing."""
+    rng = np.random.default_rng(seed)
+    levels = {v.name: rng.binomial(v.size - 1, 0.4, rows) for v in variables.categorical}
+    shared, shift = rng.normal(size=rows), sum(levels.values(), np.zeros(rows))
+    codes = np.empty((len(variables), rows), dtype=np.uint16)
+    for axis, v in enumerate(variables):
+        if not v.numeric:
+            codes[axis] = levels[v.name]
+            continue
+        away = (shift - 1) / 8 + (shared + rng.normal(size=rows)) / 10
+        codes[axis] = v.position(v.low + (v.high - v.low) * (0.45 + away))
+        if v.missing:
+            codes[axis, rng.random(rows) < 0.2] = v.positions
+    return Dataset(variables.domain, codes)
+
+
+def release(data, variables, epsilon=EXACT, *, method=None, neighbours="add-remove", kind="pure"):
+    method = method or Modips()
+    method.check(variables, neighbours)
+    session = MemorySession(Currency(kind, Fraction(epsilon)), neighbours)
+    curator = Curator(variables.domain, MemoryCounter(data), session)
+    released = method.measure(
+        curator,
+        variables,
+        cost=Fraction(epsilon),
+        rows=None,
+        zeros=NONE,
+        rng=np.random.default_rng(0),
+    )
+    return released, session
+
+
+def model_of(data, variables, epsilon=EXACT, *, rows=None, zeros=NONE, method=None, **more):
+    released, _ = release(data, variables, epsilon, method=method, **more)
+    if more.get("neighbours") == "replace-one":
+        rows = data.rows
+    return (method or Modips()).fit(variables, released, rows=rows, zeros=zeros)
+
+
+def centred(data, variable):
+    """Return a number in half steps about the middle, and where it is there."""
+    codes = data.column(variable.name).astype(np.int64)
+    return 2 * codes - (variable.positions - 1), codes < variable.positions
+
+
+def cells_of(data, variables):
+    cell = np.zeros(data.rows, dtype=np.int64)
+    for variable in variables.categorical:
+        cell = cell * variable.size + data.column(variable.name)
+    return cell
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("about", ["auto", "middle", "cells"])
+@pytest.mark.parametrize(
+    "variables",
+    [MIXED, Variables((X,)), Variables((X, Y)), Variables((G, X, H)), Variables((G, H))],
+)
+def test_without_noise_the_model_has_the_moments_of_the_file(variables, about, neighbours):
+    data = data_of(variables)
+    model = model_of(data, variables, method=Modips(about=about), neighbours=neighbours)
+    cell = cells_of(data, variables)
+    assert model.rows == data.rows
+    np.testing.assert_allclose(model.counts.sum(axis=1), np.bincount(cell), atol=1e-6)
+    for number, variable in enumerate(variables.numeric):
+        value, there = centred(data, variable)
+        for k in range(cell.max() + 1):
+            here = there & (cell == k)
+            assert model.present[k, number] == pytest.approx(here.sum(), abs=1e-6)
+            assert model.means[k, number] == pytest.approx(value[here].mean(), abs=1e-6)
+        if about == "middle" and variables is MIXED:
+            continue  # it knows the cells' means only of all records with one number
+        for other, second in enumerate(variables.numeric[: number + 1]):
+            more, too = centred(data, second)
+            both = there & too
+            product = sum(
+                np.cov(value[both & (cell == k)], more[both & (cell == k)], ddof=0)[0, 1]
+                * (both & (cell == k)).sum()
+                for k in range(cell.max() + 1)
+            )
+            if about == "middle" and (variable.missing or second.missing) and number != other:
+                continue
+            # Each cell's sum is rounded down to a whole number.
+            assert model.covariance[number, other] * both.sum() == pytest.approx(
+                product, abs=float(cell.max() + 2)
+            )
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("kind", ["pure", "zcdp", "gaussian"])
+@pytest.mark.parametrize("variables", [MIXED, Variables((X,)), Variables((G,))])
+def test_exactly_the_cost_is_spent_and_each_step_has_the_noise_of_its_sum(
+    variables, kind, neighbours
+):
+    data, cost = data_of(variables, 200), Fraction(7, 5)
+    released, session = release(data, variables, cost, kind=kind, neighbours=neighbours)
+    assert session.spent() == cost
+    asks = [ask for ask in Modips().asks(variables) if ask.what != () or neighbours == "add-remove"]
+    assert sum(ask.share for ask in Modips().asks(variables)) == 1
+    numbers = len(variables.numeric)
+    assert len(Modips().asks(variables)) == 1 + numbers + numbers * (numbers + 1) // 2
+    assert len(released) == len(session.charges) == len(asks)
+    for ask, grant, item in zip(asks, session.charges, released, strict=True):
+        share = cost * ask.share / sum(ask.share for ask in asks)
+        assert grant.step.cost == share
+        table = isinstance(ask.what, tuple)
+        bound = {"add-remove": 1, "replace-one": 2}[neighbours]
+        l1 = bound if table else ask.what.l1(neighbours)
+        l2 = np.sqrt(bound) if table else np.sqrt(ask.what.l2_squared(neighbours))
+        scale = l1 / float(share) if kind == "pure" else l2 / np.sqrt(2 * float(share))
+        if kind == "gaussian":
+            scale = np.sqrt(scale**2 + SMOOTHING)
+        assert item.scale == pytest.approx(scale, rel=1e-9)
+
+
+def test_weights_divide_the_budget():
+    even = Modips().asks(MIXED)
+    assert {ask.share for ask in even} == {Fraction(1, 10)}
+    weighted = Modips(weights=(Fraction(4), Fraction(1), Fraction(2), Fraction(1, 3))).asks(MIXED)
+    shares = {ask.step: ask.share * (4 + 3 + 6 + 1) for ask in weighted}
+    assert shares["counts"] == 4
+    assert shares["sums-2"] == 1
+    assert shares["products-3-3"] == 2
+    assert shares["products-1-3"] == Fraction(1, 3)
+
+
+@pytest.mark.parametrize("variables", [MIXED, Variables((X,)), Variables((G, H)), Variables((Z,))])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 100), Fraction(1), EXACT])
+def test_a_model_is_the_same_when_it_is_made_again_with_its_own_number_of_rows(variables, epsilon):
+    released, _ = release(data_of(variables, 400), variables, epsilon)
+    model = Modips().fit(variables, released, rows=None, zeros=NONE)
+    again = Modips().fit(variables, released, rows=model.rows, zeros=NONE)
+    drawn = [each.sample(500, rng=np.random.default_rng(2)) for each in (model, again)]
+    np.testing.assert_array_equal(drawn[0].codes, drawn[1].codes)
+
+
+@pytest.mark.parametrize("variables", [MIXED, Variables((X,)), Variables((G, H)), Variables((Z,))])
+@pytest.mark.parametrize("outside", ["bound", "redraw"])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10**6), Fraction(1, 2), EXACT])
+def test_records_are_legal_whatever_the_noise(variables, outside, epsilon):
+    for rows in (1, 2, 300):
+        data = data_of(variables, rows)
+        model = model_of(data, variables, epsilon, method=Modips(outside=outside))
+        for size in (0, 1, 400):
+            drawn = model.sample(size, rng=np.random.default_rng(1))
+            assert drawn.codes.shape == (len(variables), size)
+            for codes, code_count in zip(drawn.codes, variables.domain.sizes, strict=True):
+                assert (codes < code_count).all()
+
+
+def test_sets_have_the_means_spread_and_gaps_of_the_file():
+    data = data_of(MIXED, 20_000)
+    drawn = model_of(data, MIXED).sample(20_000, rng=np.random.default_rng(3))
+    for variable in MIXED.numeric:
+        (real, there), (made, too) = centred(data, variable), centred(drawn, variable)
+        assert too.mean() == pytest.approx(there.mean(), abs=0.02)
+        for k in range(6):
+            one = real[there & (cells_of(data, MIXED) == k)]
+            other = made[too & (cells_of(drawn, MIXED) == k)]
+            error = one.std() * np.sqrt(3 / len(one))
+            assert abs(one.mean() - other.mean()) < 5 * error + 2
+        assert made[too].std() == pytest.approx(real[there].std(), rel=0.05)
+    (x, _), (y, there) = centred(data, X), centred(data, Y)
+    (a, _), (b, too) = centred(drawn, X), centred(drawn, Y)
+    real = np.corrcoef(x[there], y[there])[0, 1]
+    assert np.corrcoef(a[too], b[too])[0, 1] == pytest.approx(real, abs=0.03)
+
+
+def test_the_sets_of_one_model_differ_as_draws_from_its_posterior_do():
+    """The variance of a set's mean is that of the posterior and of the sample, 2 s^2/n.
+
+    (That of its variance: (n - 1) s^2 over chi-square, then a sample variance; about 4 s^4/n.)
+    """
+    n = 400
+    variable = Variable(name="x", size=60_001, positions=60_001, low=0, high=60_001)
+    rng = np.random.default_rng(5)
+    variables = Variables((variable,))
+    codes = np.clip(np.rint(rng.normal(30_000, 3_000, (1, n))), 0, 60_000).astype(np.uint16)
+    data = Dataset(variables.domain, codes)
+    model = model_of(data, variables)
+    sets = np.array([model.sample(n, rng=rng).codes[0].astype(float) for _ in range(1_500)])
+    s2 = codes[0].astype(float).var(ddof=1)
+    # 1,500 variances are within 5 of their standard errors of .037.
+    assert sets.mean(axis=1).var() == pytest.approx(2 * s2 / n, rel=0.19)
+    assert sets.var(axis=1, ddof=1).var() == pytest.approx(4 * s2**2 / n, rel=0.22)
+    assert sets.mean() == pytest.approx(codes.mean(), abs=5 * np.sqrt(2 * s2 / n / 1_500))
+    assert sets.var(axis=1, ddof=1).mean() == pytest.approx(s2, rel=0.02)
+
+
+def test_proportions_are_drawn_from_their_posterior():
+    variables = Variables((Variable(name="g", size=2),))
+    data = Dataset(variables.domain, np.repeat(np.uint16([[0, 1]]), [30, 70], axis=1))
+    rng = np.random.default_rng(2)
+    for alpha in (0.5, 20.0):
+        model = model_of(data, variables, method=Modips(alpha=alpha))
+        made = np.array([model.sample(100, rng=rng).codes.sum() for _ in range(3_000)])
+        expected = stats.betabinom(100, 70 + alpha, 30 + alpha)
+        assert made.mean() == pytest.approx(
+            expected.mean(), abs=5 * expected.std() / np.sqrt(3_000)
+        )
+        assert made.std() == pytest.approx(expected.std(), rel=0.08)
+
+
+def test_the_covariance_is_drawn_from_an_inverse_wishart_distribution():
+    scale = np.array([[4.0, 1.5, 0.2], [1.5, 2.0, -0.4], [0.2, -0.4, 1.0]])
+    rng = np.random.default_rng(6)
+    roots = [draw_covariance(scale, 14.0, rng=rng) for _ in range(20_000)]
+    drawn = np.array([root.T @ root for root in roots])
+    truth = stats.invwishart(14, scale)
+    np.testing.assert_allclose(drawn.mean(axis=0), truth.mean(), atol=0.02)
+    # Element by element as another sampler has it: variances too.
+    np.testing.assert_allclose(drawn.var(axis=0), truth.var(), rtol=0.15)
+
+
+def test_degrees_of_freedom_are_those_of_the_stated_prior():
+    """(n - 1 for one number; n - K - 1 for two numbers in K cells: methods, 2.)"""
+    assert freedom_of(100, 1, 1) == 99
+    assert freedom_of(1000, 24, 2) == 1000 - 24 - 1
+    assert freedom_of(3, 24, 2) == 2
+
+
+def test_a_noisy_covariance_is_made_positive_definite_and_keeps_its_variances():
+    noisy = np.array([[4.0, 3.9, -3.9], [3.9, 4.0, 3.9], [-3.9, 3.9, 4.0]])
+    assert np.linalg.eigvalsh(noisy)[0] < 0
+    mended = covariance_of(noisy, np.full(3, 10.0))
+    assert np.linalg.eigvalsh(mended)[0] > 0
+    np.testing.assert_allclose(np.diag(mended), np.diag(noisy))
+    assert (np.sign(mended) == np.sign(noisy)).all()
+    sound = np.array([[4.0, 1.0], [1.0, 9.0]])
+    np.testing.assert_allclose(covariance_of(sound, np.full(2, 10.0)), sound)
+    # Variances within what the range allows; a correlation beyond 1 is 1.
+    out = covariance_of(np.array([[-5.0, 2.0], [2.0, 900.0]]), np.array([10.0, 20.0]))
+    np.testing.assert_allclose(np.diag(out), [1 / 3, 400.0])
+    assert abs(out[0, 1]) <= np.sqrt(400 / 3)
+
+
+def test_an_empty_cell_has_the_mean_of_all_and_hardly_a_record():
+    variables = Variables((Variable(name="g", size=40), X))
+    data = data_of(variables, 1_000)
+    codes = data.codes.copy()
+    codes[0] %= 2
+    model = model_of(Dataset(variables.domain, codes), variables)
+    value, _ = centred(Dataset(variables.domain, codes), X)
+    np.testing.assert_allclose(model.means[2:, 0], value.mean(), rtol=1e-9)
+    drawn = model.sample(10_000, rng=np.random.default_rng(1))
+    assert (drawn.column("g") < 2).mean() > 0.96
+
+
+def test_no_record_is_where_none_can_be():
+    rules = (
+        Rule(("g", "h"), ((0,), (1,)), "no g 0 with h 1"),
+        Rule(("h", "x"), ((0,), tuple(range(1_500, 2_001))), "no large x with h 0"),
+    )
+    zeros = StructuralZeros(rules)
+    model = model_of(data_of(MIXED, 500), MIXED, Fraction(2), zeros=zeros)
+    assert (model.counts.reshape(3, 2, -1)[0, 1] == 0).all()
+    drawn = model.sample(5_000, rng=np.random.default_rng(1))
+    assert not zeros.violations(drawn).any()
+
+
+def test_numbers_out_of_range_are_moved_to_the_bound_or_drawn_again():
+    variables = Variables((Variable(name="x", size=1_001, positions=1_001, low=0, high=1),))
+    codes = np.clip(np.random.default_rng(1).normal(500, 400, (1, 5_000)), 0, 1_000)
+    data = Dataset(variables.domain, np.rint(codes).astype(np.uint16))
+    at_bound = {}
+    for outside in ("bound", "redraw"):
+        model = model_of(data, variables, method=Modips(outside=outside))
+        made = model.sample(20_000, rng=np.random.default_rng(2)).codes[0]
+        at_bound[outside] = np.isin(made, (0, 1_000)).mean()
+    assert at_bound["bound"] > 0.1
+    assert at_bound["redraw"] < 0.01
+
+
+def test_a_noisy_number_of_rows_from_elsewhere_is_made_use_of():
+    variables = Variables((G, H))
+    data = data_of(variables, 500)
+    session = MemorySession(Currency("pure", Fraction(200)), "add-remove")
+    curator = Curator(variables.domain, MemoryCounter(data), session)
+    total = curator.measure("total", [()], [Fraction(100)])
+    table = curator.measure("measure", [("g", "h")], [Fraction(1, 50)])
+    model = Modips().fit(variables, [*total, *table], rows=None, zeros=NONE)
+    assert abs(model.rows - 500) <= 2
+    assert model.counts.sum() == pytest.approx(model.rows)
+
+
+def test_what_is_too_large_is_refused_with_the_limit_and_a_way_out():
+    cells = Variables((Variable(name="a", size=2**11), Variable(name="b", size=2**10)))
+    with pytest.raises(BadInput, match=f"at most {MOST_CELLS:,} cells.*privsyn"):
+        Modips().check(cells, "add-remove")
+    many = Variables(tuple(Variable(name=f"x{n}", size=9, positions=9) for n in range(31)))
+    with pytest.raises(BadInput, match=f"at most {MOST_NUMBERS} numeric.*privsyn"):
+        Modips().check(many, "add-remove")
+    with pytest.raises(BadInput, match="alpha"):
+        Modips(alpha=0.0)
+    with pytest.raises(BadInput, match="weights"):
+        Modips(weights=(Fraction(1),) * 3)
