@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from dp_core.presets import PRESETS
-from flows import terminal_compare, terminal_ledger
+from flows import terminal_compare, terminal_infer, terminal_ledger
 from flows.terminal_parts import (
     fact,
     fraction,
@@ -263,4 +263,5 @@ _ANSWERS: Mapping[str, Callable[[Console, Mapping[str, Any]], None]] = {
     "verified": terminal_ledger.verified,
     "abandoned": terminal_ledger.abandoned,
     "compared": terminal_compare.compared,
+    "inferred": terminal_infer.inferred,
 }

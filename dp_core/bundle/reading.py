@@ -1,0 +1,73 @@
+"""A bundle as a reader of its sets needs it: whole, unchanged, in types."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from dp_core.bundle.claims import Claims, read_claims
+from dp_core.bundle.codebook import MARGINALS
+from dp_core.bundle.contents import as_published
+from dp_core.bundle.marginals_file import Measured, read_marginals
+from dp_core.bundle.statement import STATEMENT
+from dp_core.bundle.verification import verify
+from dp_core.errors import BadInput
+from dp_core.inference.combine import Rule, known_rule
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bundle:
+    """A release that was read.
+
+    Attributes:
+        folder: Of the bundle.
+        claims: Its statement, in types.
+        rule: By which its sets are combined.
+        records: Of the file: public, or estimated from noisy tables.
+        measured: Every noisy table.
+    """
+
+    folder: Path
+    claims: Claims
+    rule: Rule
+    records: float
+    measured: Sequence[Measured]
+
+
+def read_bundle(folder: Path) -> Bundle:
+    """Return a bundle that verifies; what else lies in its folder does not matter.
+
+    Whoever analyses the sets may keep notes and results beside them.
+
+    Raises:
+        BadInput: if it is none, or was changed.
+    """
+    found = verify(folder)
+    document: dict[str, Any] = {}
+    for check in found.failures:
+        if check.name == "files":
+            document = json.loads((folder / STATEMENT).read_bytes())
+            listed = {*document["files"], STATEMENT}
+            wrong = as_published(
+                folder, {name for name in listed if (folder / name).exists()}, document
+            )
+            if isinstance(wrong, str):
+                continue
+            raise BadInput(_not_whole(folder, wrong[0]))
+        raise BadInput(_not_whole(folder, check.sentence))
+    document = document or json.loads((folder / STATEMENT).read_bytes())
+    claims = read_claims(document)
+    return Bundle(
+        folder=folder,
+        claims=claims,
+        rule=known_rule(cast("dict[str, Any]", document["inference"])["rule"]),
+        records=float(document["sets"]["records"]["value"]),
+        measured=read_marginals(folder / MARGINALS),
+    )
+
+
+def _not_whole(folder: Path, sentence: str) -> str:
+    return f"{folder} is no release as it was published: {sentence} Fetch it again."

@@ -1,0 +1,96 @@
+"""The sets of a release as frames: categories with the codebook's levels, dates as days."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dp_core.bundle.codebook import synthetic_path
+from dp_core.errors import BadInput
+from dp_core.schema import Column, Schema
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame:
+    """The rows of one set that have a value in every column of an analysis.
+
+    Attributes:
+        number: Of the set, from 1.
+        data: pandas frame; categories are unordered categoricals over all levels of the schema.
+        dropped: Rows left out because a value was missing.
+    """
+
+    number: int
+    data: Any
+    dropped: int
+
+    @property
+    def rows(self) -> int:
+        """Rows that are left."""
+        return len(self.data)
+
+
+def read_frames(
+    folder: Path, schema: Schema, columns: Sequence[str], sets: int
+) -> tuple[Frame, ...]:
+    """Return the complete rows of each set.
+
+    Args:
+        folder: The bundle.
+        schema: That of the release.
+        columns: To read, all of them in the schema.
+        sets: m.
+
+    Raises:
+        BadInput: if a file cannot be read, or a set has no complete row.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    frames = []
+    for number in range(1, sets + 1):
+        path = folder / synthetic_path(number)
+        try:
+            table = pq.read_table(path, columns=list(columns))
+        except (OSError, pa.ArrowException, ValueError):
+            raise BadInput(f"{path} cannot be read as Parquet; fetch the release again.") from None
+        frames.append(frame_of(number, table, [schema.column(name) for name in columns]))
+    return tuple(frames)
+
+
+def frame_of(number: int, table: Any, columns: Sequence[Column]) -> Frame:
+    """Return the complete rows of a set's Arrow table.
+
+    Raises:
+        BadInput: if there is none.
+    """
+    import pandas as pd
+
+    read = {column.name: _values(column, table.column(column.name)) for column in columns}
+    data = pd.DataFrame(read)
+    complete = data.dropna().reset_index(drop=True)
+    if complete.empty:
+        raise BadInput(
+            f"No row of set {number} has a value in all of {', '.join(data.columns)}; leave out the"
+            " column that is mostly missing."
+        )
+    return Frame(number, complete, len(data) - len(complete))
+
+
+def levels_of(column: Column) -> tuple[str, ...]:
+    """Return the labels of a category, in the codebook's order."""
+    return tuple(dict.fromkeys(level.label for level in column.levels))
+
+
+def _values(column: Column, array: Any) -> Any:
+    import pandas as pd
+
+    if column.levels:
+        # Unordered: an ordinal is coded like any category, against its first level.
+        return pd.Categorical(array.to_pylist(), categories=list(levels_of(column)))
+    if column.kind == "date":
+        days = array.cast("int32").to_pandas()  # since 1970-01-01
+        return days.astype("float64")
+    return array.to_pandas().astype("float64")

@@ -1,0 +1,72 @@
+"""`dp-release infer`: a regression on the sets of a release, with intervals by its own rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from dp_core.errors import BadInput
+from flows.arguments import exact_number, plain_text
+from flows.commands import print_answer, with_json
+
+
+@click.command("infer")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("formula", metavar="FORMULA", nargs=-1, required=True)
+@click.option(
+    "--family",
+    metavar="NAME",
+    help="linear, logistic, multinomial or poisson; by default the outcome's.",
+)
+@click.option("--level", default="0.95", metavar="LEVEL", help="Of the intervals; 0.95.")
+@click.option("--naive", is_flag=True, help="Take one set for real people, where there is one.")
+@with_json
+def infer(
+    folder: Path,
+    formula: tuple[str, ...],
+    family: str | None,
+    level: str,
+    naive: bool,
+    as_json: bool,
+) -> Mapping[str, object]:
+    """Fit a regression on every set of a release and combine.
+
+    \b
+    dp-release infer DIR "income ~ age + sex"              a number: linear
+    dp-release infer DIR "smoker ~ age * sex"              two levels: logistic
+    dp-release infer DIR "health == 'poor' ~ age"          one level against the others: logistic
+    dp-release infer DIR "visits ~ age" --family poisson   counts
+
+    DIR is all it needs. The rule follows from how the sets were made; the release states it.
+    """  # noqa: D301 (click's sign for text that is not to be wrapped)
+    text = one_formula(folder, formula)
+    stated = exact_number("--level", level, positive=True)
+    if stated >= 1:
+        raise BadInput(f"--level is a part of 1, such as 0.95, not {level}.")
+    from flows.inference import Request, family_word
+    from flows.inference import infer as carry_out
+
+    answer = carry_out(Request(folder, text, family_word(family), float(stated), naive))
+    if not as_json:
+        print_answer("inferred", answer)
+    return answer
+
+
+def one_formula(folder: Path, words: tuple[str, ...]) -> str:
+    """Return the formula, which the shell must have left in one piece.
+
+    Raises:
+        BadInput: if it is in several, or where the folder belongs.
+    """
+    for word in words:
+        plain_text("FORMULA", word)
+    if len(words) > 1:
+        raise BadInput(
+            "The formula came in several pieces; put it in quotes, as in"
+            ' dp-release infer DIR "income ~ age + sex".'
+        )
+    if "~" in str(folder) and not folder.exists() and Path(words[0]).is_dir():
+        raise BadInput("The folder comes first: dp-release infer DIR FORMULA.")
+    return words[0]

@@ -1,0 +1,311 @@
+"""`infer`: a regression on every set of a release, combined by the release's own rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from dp_core.bundle.example_code import SIZES_DIFFER
+from dp_core.bundle.reading import Bundle, read_bundle
+from dp_core.domain import Clique
+from dp_core.errors import BadInput
+from dp_core.inference.carried import carried_sentence, needed_groups, not_carried
+from dp_core.inference.combine import Combined
+from dp_core.inference.intervals import interval
+from dp_core.inference.rules import WORDING
+from dp_core.marginals import Measurement, SparseTable
+from dp_core.metrics.noise_size import expected_tvd
+from dp_core.regression.analysis import analyse
+from dp_core.regression.design import Design, Family
+from dp_core.regression.fitting import (
+    Fit,
+    check_enough,
+    coefficient_names,
+    fit_stacked,
+)
+from dp_core.regression.formula import Formula, read_formula
+from dp_core.regression.frames import Frame, read_frames
+
+LARGE_NOISE = 0.10
+"""Distance (TVD) that noise alone puts on a table from which on it is called large."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What was asked for.
+
+    Attributes:
+        folder: The bundle.
+        formula: As typed.
+        family: None: by the outcome.
+        level: Of intervals.
+        naive: Whether the fit of one set alone will do.
+    """
+
+    folder: Path
+    formula: str
+    family: Family | None
+    level: float
+    naive: bool
+
+
+def infer(request: Request) -> dict[str, object]:
+    """Return the answer of `dp-release infer`.
+
+    Raises:
+        BadInput: if the folder is no whole release, or the formula cannot be fitted on each set.
+    """
+    bundle = read_bundle(request.folder)
+    claims = bundle.claims
+    if claims.sets == 1 and not request.naive:
+        raise BadInput(
+            "This release has one set, so nothing shows how far sets differ and only the naive"
+            " interval exists, which misses synthesis and noise: --naive prints it."
+        )
+    formula = read_formula(request.formula, claims.schema.domain.columns)
+    frames = read_frames(request.folder, claims.schema, formula.columns, claims.sets)
+    factor = _size_factor(bundle)
+    found = analyse(
+        formula, frames, claims.schema, bundle.rule, family=request.family, size_factor=factor
+    )
+    design, fits, combined = found.design, found.fits, found.combined
+    stacked = fit_stacked(design) if combined else None
+    words = WORDING[bundle.rule]
+    return {
+        "folder": str(request.folder),
+        "release": claims.name,
+        "formula": formula.text,
+        "family": design.outcome.family,
+        "modelled": design.outcome.in_words,
+        "outcome_levels": list(design.outcome.levels),
+        "sets": claims.sets,
+        "level": request.level,
+        "rows": [
+            {"set": frame.number, "used": frame.rows, "dropped": frame.dropped} for frame in frames
+        ],
+        "rule": {
+            "name": bundle.rule,
+            "honest": combined is not None and combined.honest,
+            "variance": words.variance,
+            "degrees_of_freedom": words.degrees_of_freedom,
+            "in_words": words.in_words,
+            "covers": words.covers,
+            "source": words.source,
+        },
+        "size_factor": factor,
+        "complete_df": combined.complete_df if combined else None,
+        "coefficients": _coefficients(design, fits, combined, stacked, request.level),
+        "covariance": combined.variance.tolist() if combined else fits[0].covariance.tolist(),
+        "all_terms": _joint(design, combined) if combined else None,
+        "warnings": _warnings(bundle, formula, combined),
+        "notes": _notes(bundle, design, fits, frames, factor),
+    }
+
+
+def _size_factor(bundle: Bundle) -> float:
+    """Return by what W is multiplied so that it speaks of the file's size."""
+    rows = sum(bundle.claims.rows) / bundle.claims.sets
+    ratio = rows / max(bundle.records, 1.0)
+    return ratio if abs(ratio - 1) > SIZES_DIFFER else 1.0
+
+
+def _coefficients(
+    design: Design,
+    fits: Sequence[Fit],
+    combined: Combined | None,
+    stacked: Fit | None,
+    level: float,
+) -> list[dict[str, object]]:
+    """Return one row for each coefficient: combined, and beside it what would be naive."""
+    first = _naive(fits[0], level)
+    together = _naive(stacked, level) if stacked else None
+    rows = []
+    for place, name in enumerate(coefficient_names(design)):
+        row: dict[str, object] = {"name": name}
+        if combined is not None:
+            (low, high), (statistic, p_value) = combined.interval(level), combined.test()
+            row |= {
+                "estimate": float(combined.estimate[place]),
+                "std_error": float(combined.standard_error[place]),
+                "statistic": float(statistic[place]),
+                "degrees_of_freedom": _finite(combined.degrees_of_freedom[place]),
+                "p_value": float(p_value[place]),
+                "low": float(low[place]),
+                "high": float(high[place]),
+                "within": float(combined.within[place, place]),
+                "between": float(combined.between[place, place]),
+            }
+        row["one_set"] = {key: float(values[place]) for key, values in first.items()}
+        if together is not None:
+            row["stacked"] = {key: float(values[place]) for key, values in together.items()}
+        row["by_set"] = [
+            {
+                "estimate": float(fit.coefficients[place]),
+                "std_error": float(np.sqrt(fit.covariance[place, place])),
+            }
+            for fit in fits
+        ]
+        rows.append(row)
+    return rows
+
+
+def _naive(fit: Fit, level: float) -> Mapping[str, Any]:
+    """Return estimate, error and interval of a fit that takes synthetic rows for people."""
+    variances = np.diag(fit.covariance)
+    degrees = np.inf if fit.residual_df is None else fit.residual_df
+    low, high = interval(fit.coefficients, variances, degrees, level)
+    return {
+        "estimate": fit.coefficients,
+        "std_error": np.sqrt(variances),
+        "low": low,
+        "high": high,
+    }
+
+
+def _joint(design: Design, combined: Combined) -> dict[str, object] | None:
+    """Return the test that no term but the intercept matters."""
+    terms = [
+        place
+        for place, name in enumerate(coefficient_names(design))
+        if name.rsplit(": ", 1)[-1] != "Intercept"
+    ]
+    if not terms or len(terms) == len(coefficient_names(design)):
+        return None
+    found = combined.wald(terms)
+    numerator, denominator = found.degrees_of_freedom
+    return {
+        "statistic": found.statistic,
+        "numerator_df": numerator,
+        "denominator_df": _finite(denominator),
+        "p_value": found.p_value,
+    }
+
+
+def _finite(value: float) -> float | None:
+    """Return a number as JSON has it: none where it is infinite."""
+    return float(value) if np.isfinite(value) else None
+
+
+def _warnings(bundle: Bundle, formula: Formula, combined: Combined | None) -> list[str]:
+    """Return why the intervals may not mean what they say."""
+    found = []
+    if combined is None:
+        found.append(
+            "The interval is that of one set taken for real people: it misses the drawing of the"
+            " set and the noise of the measurement, and is too narrow."
+        )
+    elif not combined.honest:
+        found.append(
+            "These intervals are too narrow: all sets come from one noisy measurement, and the"
+            " noise that they share does not show between them."
+        )
+    cliques = _cliques(bundle)
+    groups = needed_groups(formula.outcome_columns, formula.terms)
+    if not any(cliques.values()):
+        found.append(
+            "The release holds no noisy table, so nothing shows which relations its sets carry; its"
+            " report says what the method models."
+        )
+        return found
+    sentence = carried_sentence(not_carried(groups, cliques))
+    if sentence:
+        found.append(sentence)
+    noisy = _noisy_groups(bundle, groups)
+    if noisy:
+        found.append(
+            f"Noise is large against the counts in {_listed(noisy)}, by the part of the records"
+            " that it moves: coefficients that rest on these tables are uncertain, and can be"
+            " biased towards no relation."
+        )
+    return found
+
+
+def _cliques(bundle: Bundle) -> dict[int, list[Clique]]:
+    """Return the columns of every measured table, by the set it was measured for."""
+    found: dict[int, list[Clique]] = {}
+    for item in bundle.measured:
+        if isinstance(item, Measurement | SparseTable) and item.clique:
+            found.setdefault(item.replicate, []).append(item.clique)
+    return found
+
+
+def _noisy_groups(bundle: Bundle, groups: Sequence[tuple[str, ...]]) -> list[str]:
+    """Return tables with large noise that are the best there is for a group, and how large."""
+    found: dict[str, float] = {}
+    for group in groups:
+        held = [
+            (
+                expected_tvd(
+                    item.noise, item.scale, cells=item.values.size, records=bundle.records
+                ),
+                " × ".join(item.clique),
+            )
+            for item in bundle.measured
+            if isinstance(item, Measurement) and set(group) <= set(item.clique)
+        ]
+        if held and min(held)[0] > LARGE_NOISE:
+            found[min(held)[1]] = min(held)[0]
+    return [f"{name} ({100 * min(tvd, 1):.0f} %)" for name, tvd in found.items()]
+
+
+def _listed(phrases: Sequence[str], most: int = 4) -> str:
+    shown = list(phrases[:most])
+    if len(phrases) > most:
+        shown.append(f"{len(phrases) - most} more tables")
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _notes(
+    bundle: Bundle,
+    design: Design,
+    fits: Sequence[Fit],
+    frames: Sequence[Frame],
+    factor: float,
+) -> list[str]:
+    """Return what was done on the way that a reader should know."""
+    found = list(design.notes)
+    if any(frame.dropped for frame in frames):
+        dropped = ", ".join(f"{frame.dropped:,}" for frame in frames)
+        found.append(f"Rows with a missing value were left out, by set: {dropped}.")
+    uneven = check_enough(fits)
+    if uneven:
+        found.append(uneven)
+    if factor != 1:
+        found.append(
+            f"The sets have {sum(bundle.claims.rows) / bundle.claims.sets:,.0f} rows and the file"
+            f" about {bundle.records:,.0f}: W was multiplied by {factor:.3g}, so that it speaks of"
+            " the file's size."
+        )
+    return found
+
+
+def family_word(text: str | None) -> Family | None:
+    """Return a family of regressions by its name, or by what other software calls it.
+
+    Raises:
+        BadInput: if there is none.
+    """
+    from dp_core.errors import nearest
+    from dp_core.regression.design import FAMILIES
+
+    if text is None:
+        return None
+    other = {
+        "ols": "linear",
+        "gaussian": "linear",
+        "normal": "linear",
+        "logit": "logistic",
+        "binomial": "logistic",
+        "binary": "logistic",
+        "mlogit": "multinomial",
+        "mnlogit": "multinomial",
+        "count": "poisson",
+    }
+    word = other.get(text.casefold(), text.casefold())
+    if word not in FAMILIES:
+        raise BadInput(f"--family {text!r:.40} is not known.{nearest(text, FAMILIES)}")
+    return cast("Family", word)
