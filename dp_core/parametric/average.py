@@ -6,18 +6,25 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from dp_core import averaging, registry
+from dp_core.accounting.currency import Currency, NoiseScale
 from dp_core.averaging import By, check_weights
 from dp_core.dataset import Dataset
+from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
-from dp_core.marginals import Released
+from dp_core.marginals import Measurement, Records, Released, Totals
 from dp_core.parametric.base import Ask, ParametricModel, Synthesizer
 from dp_core.parametric.variables import Variables
-from dp_core.privacy import Neighbours
+from dp_core.privacy import Neighbours, Stage
 from dp_core.structural_zeros import StructuralZeros
+from dp_core.sums import Sum
+
+if TYPE_CHECKING:
+    from dp_core.curator import Curator
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,19 +74,45 @@ class Average(Synthesizer):
     def check(self, variables: Variables, neighbours: Neighbours) -> None:
         """Refuse what a model refuses, and models that draw records or ask as they go."""
         for name, method in zip(self.models, self._methods(), strict=True):
-            if type(method).measure is not Synthesizer.measure:
+            if method.draws or method.adaptive or method.chooses:
                 raise BadInput(
-                    f"{name} asks as it goes, or draws records; an average is of methods whose"
-                    " statistics are known beforehand, such as modips."
+                    f"{name} {'draws records' if method.draws else 'asks as it goes'}; an average"
+                    " is of methods whose statistics are known beforehand, such as modips."
                 )
             method.check(variables, neighbours)
 
     def asks(self, variables: Variables) -> tuple[Ask, ...]:
         return tuple(
-            dataclasses.replace(ask, step=f"{_step(name)}-{ask.step}", share=part * ask.share)
+            dataclasses.replace(ask, step=f"{name.replace('_', '-')}-{ask.step}", share=share)
             for name, method, part in zip(self.models, self._methods(), self._parts, strict=True)
             for ask in method.asks(variables)
+            for share in [part * ask.share]
         )
+
+    def measure(
+        self,
+        curator: Curator,
+        variables: Variables,
+        *,
+        cost: Fraction,
+        rows: int | None,
+        zeros: StructuralZeros,
+        rng: np.random.Generator,
+        replicate: int = 0,
+    ) -> tuple[Released, ...]:
+        """Let each model ask in a round of its own, by which its statistics are known again."""
+        released: list[Released] = []
+        for number, (method, part) in enumerate(zip(self._methods(), self._parts, strict=True), 1):
+            released += method.measure(
+                cast("Curator", InRound(curator, number)),
+                variables,
+                cost=cost * part,
+                rows=rows,
+                zeros=zeros,
+                rng=rng,
+                replicate=replicate,
+            )
+        return tuple(released)
 
     def fit(
         self,
@@ -89,18 +122,20 @@ class Average(Synthesizer):
         rows: int | None,
         zeros: StructuralZeros,
     ) -> AverageOfMethods:
-        # The total of the plan, if it measured one, stands before what the methods asked for.
-        own = sum(len(method.asks(variables)) for method in self._methods())
-        known, left = list(released[: len(released) - own]), list(released[len(released) - own :])
-        models = []
-        for method in self._methods():
-            number = len(method.asks(variables))
-            mine, left = left[:number], left[number:]
-            models.append(method.fit(variables, [*known, *mine], rows=rows, zeros=zeros))
+        # What the plan measured for all, such as the number of rows, is of no round.
+        models = tuple(
+            method.fit(
+                variables,
+                [item for item in released if _round(item) in (0, number)],
+                rows=rows,
+                zeros=zeros,
+            )
+            for number, method in enumerate(self._methods(), start=1)
+        )
         mean = round(
             sum(part * model.rows for part, model in zip(self._parts, models, strict=True))
         )
-        return AverageOfMethods(variables, mean, zeros, tuple(models), self._parts, self.by)
+        return AverageOfMethods(variables, mean, zeros, models, self._parts, self.by)
 
     @property
     def _parts(self) -> tuple[Fraction, ...]:
@@ -110,8 +145,53 @@ class Average(Synthesizer):
         return tuple(registry.find("parametric", name)() for name in self.models)
 
 
-def _step(name: str) -> str:
-    return name.replace("_", "-")
+class InRound:
+    """The curator, for one model of several: what it asks is of that model's round."""
+
+    def __init__(self, curator: Curator, number: int) -> None:
+        self._curator = curator
+        self._number = number
+
+    @property
+    def domain(self) -> Domain:
+        """As of the curator, and so what follows."""
+        return self._curator.domain
+
+    @property
+    def neighbours(self) -> Neighbours:
+        return self._curator.neighbours
+
+    @property
+    def currency(self) -> Currency:
+        return self._curator.currency
+
+    def count_noise(self, cost: Fraction) -> NoiseScale:
+        return self._curator.count_noise(cost)
+
+    def total_noise(self, sum: Sum, cost: Fraction) -> NoiseScale:
+        return self._curator.total_noise(sum, cost)
+
+    def public_rows(self) -> int | None:
+        return self._curator.public_rows()
+
+    def measure(
+        self,
+        stage: Stage,
+        cliques: Sequence[Clique],
+        costs: Sequence[Fraction],
+        *,
+        replicate: int = 0,
+    ) -> tuple[Measurement, ...]:
+        return self._curator.measure(stage, cliques, costs, replicate=replicate, round=self._number)
+
+    def total(
+        self, stage: Stage, step: str, sum: Sum, cost: Fraction, *, replicate: int = 0
+    ) -> Totals:
+        return self._curator.total(stage, step, sum, cost, replicate=replicate, round=self._number)
+
+
+def _round(item: Released) -> int:
+    return 0 if isinstance(item, Records) else item.round
 
 
 METHOD = Average

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dp_core.averaging import draw, parts, shares_of
+from dp_core.dataset import Dataset
+from dp_core.domain import Domain
+from dp_core.errors import BadInput
+from dp_core.marginals import Measurement
+from dp_core.reconstruction.average import Average
+from dp_core.structural_zeros import StructuralZeros
+
+DOMAIN = Domain(("a", "b"), (2, 3))
+
+
+class Always:
+    """A model that knows one code."""
+
+    def __init__(self, code):
+        self.code = code
+
+    def sample(self, rows, *, rng):  # noqa: ARG002
+        return Dataset(DOMAIN, np.full((2, rows), self.code, dtype=np.uint16))
+
+
+@given(
+    rows=st.integers(0, 1000),
+    weights=st.lists(st.fractions(Fraction(1, 50), 5), min_size=1, max_size=6),
+)
+def test_every_record_is_some_models_and_no_part_is_off_by_one(rows, weights):
+    names = [str(index) for index in range(len(weights))]
+    exact = parts(names, weights)
+    found = shares_of(rows, exact)
+    assert sum(exact) == 1
+    assert sum(found) == rows
+    assert all(abs(number - rows * part) < 1 for number, part in zip(found, exact, strict=True))
+
+
+def test_of_a_mixture_each_model_draws_its_part_in_random_places():
+    halves = (Fraction(3, 4), Fraction(1, 4))
+    rng = np.random.default_rng(1)
+    data = draw([Always(0), Always(1)], halves, 400, by="record", rng=rng)
+    assert data.column("a").sum() == 100
+    assert 10 < data.column("a")[:100].sum() < 50
+
+
+def test_by_set_the_sets_are_of_one_model_each_as_often_as_its_weight():
+    halves = (Fraction(3, 4), Fraction(1, 4))
+    rng = np.random.default_rng(1)
+    drawn = [
+        draw([Always(0), Always(1)], halves, 5, by="set", rng=rng).column("a") for _ in range(400)
+    ]
+    assert all(len(set(codes.tolist())) == 1 for codes in drawn)
+    assert 60 <= sum(int(codes[0]) for codes in drawn) <= 140
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"models": ("gum",)}, "at least two"),
+        ({"models": ("gum", "gum")}, "each once"),
+        ({"weights": (Fraction(1),)}, "1 numbers for 2 models"),
+        ({"weights": (Fraction(1), Fraction(0))}, "above 0"),
+        ({"models": ("gum", "average")}, "averaged once"),
+    ],
+)
+def test_what_is_no_average_is_refused(options, told):
+    with pytest.raises(ValueError, match=told):
+        Average(**options)
+
+
+def test_a_model_without_use_for_tables_is_refused():
+    with pytest.raises(BadInput, match="records has no use for tables"):
+        Average(models=("gum", "records")).check(DOMAIN)
+
+
+@pytest.mark.parametrize("weights", [(1, 1), (9, 1)])
+def test_the_average_has_the_tables_of_its_models_in_their_parts(weights):
+    tables = [
+        Measurement(DOMAIN, np.array([[90, 5, 25], [30, 45, 5]]), "gaussian", 2.0, "measure", 0, 1),
+        Measurement(DOMAIN.project(("a",)), np.array([80, 120]), "gaussian", 2.0, "measure", 0, 2),
+    ]
+    stated = tuple(map(Fraction, weights))
+
+    def fit(method):
+        return method.fit(
+            DOMAIN,
+            tables,
+            rows=200,
+            zeros=StructuralZeros(),
+            rng=np.random.default_rng(0),
+        )
+
+    average = fit(Average(models=("independent", "dense"), weights=stated))
+    part = weights[0] / sum(weights)
+    one, two = average.models
+    np.testing.assert_allclose(
+        average.project(("a",)), part * one.project(("a",)) + (1 - part) * two.project(("a",))
+    )
+    again = Average(models=("independent", "dense"), weights=stated).restore(
+        DOMAIN, average.tables, rows=average.rows, zeros=StructuralZeros()
+    )
+    for rng in (1, 2):
+        np.testing.assert_array_equal(
+            average.sample(50, rng=np.random.default_rng(rng)).codes,
+            again.sample(50, rng=np.random.default_rng(rng)).codes,
+        )
