@@ -1,0 +1,321 @@
+"""Simulation 1 of "Comparative study of differentially private data synthesis methods" (2020).
+
+    python benchmarks/papers/simulation1.py [--repeats 5000] [--out simulation1.png] [--csv FILE]
+
+One binary column: n of 40, 100, 1000 records, a proportion pi of .10, .15, .25 or .50 (the text has
+.10, the supplement's tables .15; both are run), nine epsilons from e^-4 to e^4, 5 sets, each with a
+fifth of epsilon. Bias, RMSE, coverage and width of the 95 % interval for pi, as in Figure 2, and
+the proportion of repeats in which the sets hold both levels, as in the supplement's Table 1;
+repeats that do not are left out, as in the paper.
+
+n is public and one record is replaced, for which the number of ones has sensitivity 1. Methods:
+
+- `MODIPS`: noisy number of ones, moved into [0, n]; a proportion from Beta(1/3 + ones, 1/3 +
+  zeros), and n records by it; five times.
+- `Laplace`: the noisy number of ones itself, five times.
+- `MD`: a proportion from Beta(a + ones, a + zeros), a = n/(e^(epsilon/5) - 1), and n records by it,
+  five times (the paper's a, n/(e^epsilon - 1), is of one set).
+- `BB-MR`: n records by (ones + a)/(n + 2a), a = 1/(e^(epsilon/n) - 1); one set.
+- `MS`: as MODIPS without noise. `Original`: the file itself. Both are not private.
+
+Everything here is drawn for all repeats at once by a seeded generator, for speed; that it has the
+distribution of what a release draws, exactly and unseeded, is tested in
+`tests/benchmarks/test_simulation1.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import math
+import platform
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.inference.intervals import degrees_between, interval
+
+Floats = NDArray[np.float64]
+
+SIZES = (40, 100, 1000)
+PROPORTIONS = (0.10, 0.15, 0.25, 0.50)
+LOG_EPSILONS = (-4, -3, -2, -1, 0, 1, 2, 3, 4)
+SETS = 5
+REPEATS = 5000
+PRIOR = 1 / 3
+
+
+def noisy(ones: NDArray[np.int64], scale: float, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return counts with discrete Laplace noise: the difference of two geometric numbers."""
+    chance = -math.expm1(-1 / scale)
+    return ones + rng.geometric(chance, ones.shape) - rng.geometric(chance, ones.shape)
+
+
+def laplace(ones: NDArray[np.int64], n: int, epsilon: float, rng: np.random.Generator) -> Floats:
+    """Return the Laplace sanitizer's proportions, shape (sets, repeats)."""
+    each = np.broadcast_to(ones, (SETS, ones.size))
+    return np.clip(noisy(each, SETS / epsilon, rng), 0, n) / n
+
+
+def modips(ones: NDArray[np.int64], n: int, epsilon: float, rng: np.random.Generator) -> Floats:
+    """Return MODIPS's proportions, shape (sets, repeats)."""
+    found = laplace(ones, n, epsilon, rng) * n
+    return rng.binomial(n, rng.beta(PRIOR + found, PRIOR + n - found)) / n
+
+
+def multinomial_dirichlet(
+    ones: NDArray[np.int64], n: int, epsilon: float, rng: np.random.Generator
+) -> Floats:
+    """Return the Multinomial-Dirichlet synthesizer's proportions, shape (sets, repeats)."""
+    a = n / math.expm1(epsilon / SETS)
+    each = np.broadcast_to(ones, (SETS, ones.size))
+    return rng.binomial(n, rng.beta(a + each, a + n - each)) / n
+
+
+def beta_binomial(
+    ones: NDArray[np.int64], n: int, epsilon: float, rng: np.random.Generator
+) -> Floats:
+    """Return McClure & Reiter's proportions, shape (1, repeats)."""
+    a = 1 / math.expm1(epsilon / n)
+    return rng.binomial(n, (ones + a) / (n + 2 * a))[None, :] / n
+
+
+def not_private(
+    ones: NDArray[np.int64],
+    n: int,
+    epsilon: float,  # noqa: ARG001
+    rng: np.random.Generator,
+) -> Floats:
+    """Return the proportions of multiple synthesis without noise, shape (sets, repeats)."""
+    each = np.broadcast_to(ones, (SETS, ones.size))
+    return rng.binomial(n, rng.beta(PRIOR + each, PRIOR + n - each)) / n
+
+
+def original(
+    ones: NDArray[np.int64],
+    n: int,
+    epsilon: float,  # noqa: ARG001
+    rng: np.random.Generator,  # noqa: ARG001
+) -> Floats:
+    """Return the file's proportions, shape (1, repeats)."""
+    return ones[None, :] / n
+
+
+METHODS: Mapping[str, Callable[..., Floats]] = {
+    "MODIPS": modips,
+    "Laplace": laplace,
+    "MD": multinomial_dirichlet,
+    "BB-MR": beta_binomial,
+    "MS": not_private,
+    "Original": original,
+}
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a method gives in one cell of the simulation.
+
+    Attributes:
+        bias: Mean of estimate minus pi.
+        rmse: Root of the mean squared difference.
+        coverage: Part of the intervals that hold pi.
+        width: Mean width of the intervals.
+        usable: Part of the repeats whose sets hold both levels; the others are left out above.
+    """
+
+    bias: float
+    rmse: float
+    coverage: float
+    width: float
+    usable: float
+
+
+def judge(proportions: Floats, n: int, pi: float) -> Result:
+    """Combine the sets of each repeat (eqns 9-11) and judge all repeats.
+
+    Args:
+        proportions: Of each set, shape (sets, repeats).
+        n: Records of a set.
+        pi: True proportion.
+    """
+    sets = len(proportions)
+    estimate = proportions.mean(axis=0)
+    usable = (estimate > 0) & (estimate < 1)
+    proportions, estimate = proportions[:, usable], estimate[usable]
+    within = (proportions * (1 - proportions) / n).mean(axis=0)
+    if sets > 1:
+        inflated = proportions.var(axis=0, ddof=1) / sets
+        freedom = degrees_between(within, inflated, sets)
+        # Student's t of a hundred thousand degrees is the normal distribution to five digits.
+        freedom = np.where(freedom > 1e5, np.inf, freedom)
+    else:
+        inflated, freedom = np.zeros_like(within), np.full(within.shape, np.inf)
+    low, high = interval(estimate, within + inflated, freedom)
+    return Result(
+        bias=float(estimate.mean() - pi),
+        rmse=float(np.sqrt(((estimate - pi) ** 2).mean())),
+        coverage=float(((low <= pi) & (pi <= high)).mean()),
+        width=float((high - low).mean()),
+        usable=float(usable.mean()),
+    )
+
+
+def simulate(method: str, n: int, pi: float, epsilon: float, repeats: int) -> Result:
+    """Return one cell of the simulation; the same arguments give the same result."""
+    seed = [n, round(100 * pi), round(1e6 * epsilon), list(METHODS).index(method)]
+    rng = np.random.default_rng(seed)
+    ones = rng.binomial(n, pi, size=repeats)
+    return judge(METHODS[method](ones, n, epsilon, rng), n, pi)
+
+
+Cell = tuple[str, int, float, int]
+
+
+def run(repeats: int, proportions: Sequence[float] = PROPORTIONS) -> dict[Cell, Result]:
+    """Return the whole simulation by method, n, pi and the logarithm of epsilon."""
+    return {
+        (method, n, pi, log): simulate(method, n, pi, math.exp(log), repeats)
+        for pi in proportions
+        for n in SIZES
+        for log in LOG_EPSILONS
+        for method in METHODS
+    }
+
+
+KNOWN: Mapping[Cell, tuple[float, float, float, float]] = {
+    ("MODIPS", 100, 0.25, 0): (0.002, 0.059, 0.945, 0.246),
+    ("Laplace", 100, 0.25, 0): (0.000, 0.053, 0.943, 0.214),
+    ("MD", 100, 0.25, 0): (0.226, 0.227, 0.000, 0.218),
+    ("BB-MR", 100, 0.25, 0): (0.167, 0.175, 0.077, 0.192),
+    ("MODIPS", 1000, 0.10, 0): (0.000, 0.0115, 0.948, 0.0473),
+    ("Laplace", 1000, 0.10, 0): (0.000, 0.0099, 0.950, 0.0393),
+}
+"""Bias, RMSE, coverage and width of another implementation of the same simulation."""
+
+TABLE_1: Mapping[tuple[int, float], tuple[float, float, float]] = {
+    (40, 0.15): (0.9532, 0.9852, 0.9998),
+    (100, 0.15): (0.9684, 0.9954, 1.0000),
+    (1000, 0.15): (0.9972, 1.0000, 1.0000),
+    (40, 0.25): (0.9566, 0.9900, 1.0000),
+    (100, 0.25): (0.9708, 0.9984, 1.0000),
+    (1000, 0.25): (0.9992, 1.0000, 1.0000),
+    (40, 0.50): (0.9574, 0.9952, 1.0000),
+    (100, 0.50): (0.9754, 0.9998, 1.0000),
+    (1000, 0.50): (1.0000, 1.0000, 1.0000),
+}
+"""The supplement's Table 1: usable repeats of the Laplace sanitizer at e^-4, e^-2 and 1."""
+
+
+def print_tables(found: Mapping[Cell, Result]) -> None:
+    """Print what is known beside ours, the usable repeats, and every cell at epsilon 1."""
+    print("\n| method | n | pi | epsilon | known: bias / RMSE / coverage / width | here |")
+    print("|---|---|---|---|---|---|")
+    for (method, n, pi, log), known in KNOWN.items():
+        expected = " / ".join(f"{value:g}" for value in known)
+        here = _shown(found[method, n, pi, log])
+        print(f"| {method} | {n} | {pi:.2f} | {math.exp(log):g} | {expected} | {here} |")
+    print("\nUsable repeats of the Laplace sanitizer, paper / here, at epsilon e^-4, e^-2, 1:\n")
+    print("| n | pi | e^-4 | e^-2 | 1 |")
+    print("|---|---|---|---|---|")
+    for (n, pi), paper in TABLE_1.items():
+        cells = [
+            f"{value:.4f} / {found['Laplace', n, pi, log].usable:.4f}"
+            for value, log in zip(paper, (-4, -2, 0), strict=True)
+        ]
+        print(f"| {n} | {pi:.2f} | " + " | ".join(cells) + " |")
+    print("\nBias / RMSE / coverage / width at epsilon 1:\n")
+    print("| n | pi | " + " | ".join(METHODS) + " |")
+    print("|---|---|" + "---|" * len(METHODS))
+    for pi in PROPORTIONS:
+        for n in SIZES:
+            cells = [_shown(found[method, n, pi, 0]) for method in METHODS]
+            print(f"| {n} | {pi:.2f} | " + " | ".join(cells) + " |")
+
+
+def _shown(result: Result) -> str:
+    bias = round(result.bias, 4) + 0.0  # no -0
+    return f"{bias:.4f} / {result.rmse:.4f} / {result.coverage:.3f} / {result.width:.4f}"
+
+
+def write_csv(found: Mapping[Cell, Result], path: Path) -> None:
+    """Write every cell."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(
+            ["method", "n", "pi", "log_epsilon", "bias", "rmse", "coverage", "width", "usable"]
+        )
+        for cell, result in found.items():
+            values = (result.bias, result.rmse, result.coverage, result.width, result.usable)
+            writer.writerow([*cell, *(f"{value:.6g}" for value in values)])
+
+
+def picture(found: Mapping[Cell, Result], out: Path, proportions: Sequence[float]) -> None:
+    """Draw what Figure 2 does: bias, RMSE, coverage and width against log epsilon."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    rows = ("bias", "rmse", "coverage", "width")
+    titles = ("bias", "RMSE", "coverage of 95 %", "width of the interval")
+    columns = [(n, pi) for pi in proportions for n in SIZES]
+    figure, axes = plt.subplots(
+        len(rows), len(columns), figsize=(2.2 * len(columns), 9), sharex=True, sharey="row"
+    )
+    for place, (n, pi) in enumerate(columns):
+        axes[0][place].set_title(f"n = {n}, pi = {pi:.2f}", fontsize=10)
+        for line, row in enumerate(rows):
+            axis = axes[line][place]
+            for number, method in enumerate(METHODS):
+                values = [getattr(found[method, n, pi, log], row) for log in LOG_EPSILONS]
+                axis.plot(
+                    LOG_EPSILONS,
+                    values,
+                    label=method,
+                    marker="osD^v."[number],
+                    markersize=3.5,
+                    linewidth=1.1,
+                    linestyle="--" if method in ("MS", "Original") else "-",
+                )
+            if row in ("bias", "coverage"):
+                axis.axhline(0.95 if row == "coverage" else 0, color="black", linewidth=0.6)
+            axis.set_xticks([-4, -2, 0, 2, 4])
+            if place == 0:
+                axis.set_ylabel(titles[line])
+    for axis in axes[-1]:
+        axis.set_xlabel("log epsilon")
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="upper center", ncol=len(METHODS), frameon=False)
+    figure.tight_layout(rect=(0, 0, 1, 0.96))
+    figure.savefig(out, dpi=110)
+    plt.close(figure)
+
+
+def main() -> None:
+    """Run the simulation, print the tables and draw the picture."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--repeats", type=int, default=REPEATS)
+    parser.add_argument("--out", type=Path, help="PNG of Figure 2")
+    parser.add_argument("--csv", type=Path, help="every cell")
+    arguments = parser.parse_args()
+    print(f"python {platform.python_version()}, numpy {np.__version__}")
+    start = time.perf_counter()
+    found = run(arguments.repeats)
+    took = time.perf_counter() - start
+    print_tables(found)
+    if arguments.csv:
+        write_csv(found, arguments.csv)
+    if arguments.out:
+        picture(found, arguments.out, PROPORTIONS[1:])
+    print(
+        f"\n{len(found):,} cells of {arguments.repeats:,} repeats: {took:.0f} s,"
+        f" {time.process_time():.0f} s of CPU in all"
+    )
+
+
+if __name__ == "__main__":
+    main()
