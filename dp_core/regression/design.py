@@ -143,6 +143,7 @@ def _without_empty_levels(
                     f" I({column.name} == {labels[0]!r}), or leave {column.name} out."
                 )
         gone = [label for place, label in enumerate(labels) if not counts[:, place].any()]
+        left = [label for label in labels if label not in gone]
         if gone:
             notes.append(
                 f"No set has {column.name} = {', '.join(map(repr, gone))}; there is no coefficient"
@@ -152,7 +153,7 @@ def _without_empty_levels(
                 replace(
                     frame,
                     data=frame.data.assign(
-                        **{column.name: frame.data[column.name].cat.remove_categories(gone)}
+                        **{column.name: frame.data[column.name].cat.set_categories(left)}
                     ),
                 )
                 for frame in frames
@@ -309,7 +310,10 @@ def _redundant(x: Floats, names: Sequence[str]) -> str:
     length = np.sqrt((x**2).sum(axis=0))
     if (length == 0).any():
         return names[int((length == 0).argmax())]
-    triangle, order = linalg.qr(x / length, mode="r", pivoting=True)
-    size = np.abs(np.diag(triangle))
-    small = np.flatnonzero(size < 1e-9)
-    return names[int(order[small[0]])] if small.size else ""
+    triangle = linalg.qr(x / length, mode="r")[0][: x.shape[1]]
+    _, sizes, directions = np.linalg.svd(triangle)
+    if sizes[-1] > 1e-9 * sizes[0]:
+        return ""
+    # Of the columns that cancel each other the last one was one too many.
+    weight = np.abs(directions[-1])
+    return names[int(np.flatnonzero(weight > 1e-3 * weight.max())[-1])]

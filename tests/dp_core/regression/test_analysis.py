@@ -1,0 +1,346 @@
+"""Regressions on several sets, against statsmodels on each and the rule by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dp_core.errors import BadInput
+from dp_core.inference.combine import combine
+from dp_core.regression.analysis import analyse, analyse_tables
+from dp_core.regression.fitting import check_enough, fit_stacked
+from dp_core.regression.formula import read_formula
+from dp_core.regression.frames import frame_of, levels_of
+from dp_core.schema_file import parse_schema
+
+SCHEMA = parse_schema(
+    {
+        "version": "1",
+        "title": "Test",
+        "columns": {
+            "pay": {"type": "number", "min": "-100", "max": "100", "bins": "4", "missing": "level"},
+            "visits": {"type": "integer", "min": "0", "max": "1000", "bins": "4"},
+            "flag": {"type": "integer", "min": "0", "max": "1"},
+            "age": {"type": "integer", "min": "0", "max": "99", "bins": "9"},
+            "since": {"type": "date", "min": "1960-01-01", "max": "2010-12-31", "bins": "year"},
+            "smoker": {"type": "category", "levels": ["yes", "no"]},
+            "sex": {"type": "category", "levels": {"1": "male", "2": "female"}},
+            "health": {"type": "ordinal", "levels": ["poor", "fair", "good"], "missing": "level"},
+        },
+    }
+)
+LEVELS = {column.name: levels_of(column) for column in SCHEMA.columns}
+
+
+def table(seed=1, rows=400, **columns):
+    """Return a set; `columns` replaces some."""
+    rng = np.random.default_rng(seed)
+    age = rng.integers(0, 100, rows)
+    sex = rng.integers(0, 2, rows)
+    score = (age - 50) / 25 + sex
+    values = {
+        "pay": 10 + 3 * score + rng.normal(size=rows),
+        "visits": rng.poisson(np.exp(0.3 * score)),
+        "flag": (rng.random(rows) < 1 / (1 + np.exp(-score))).astype(int),
+        "age": age,
+        "since": pa.array(rng.integers(-3000, 14000, rows).astype(np.int32)).cast(pa.date32()),
+        "smoker": _words("smoker", (rng.random(rows) > 1 / (1 + np.exp(-score))).astype(int)),
+        "sex": _words("sex", sex),
+        "health": _words("health", np.clip(np.round(1 + rng.normal(size=rows)), 0, 2).astype(int)),
+    } | columns
+    return pa.table(values)
+
+
+def _words(name, codes):
+    return np.array(LEVELS[name], dtype=object)[codes].tolist()
+
+
+def fit(text, tables, rule="split", **options):
+    formula = read_formula(text, SCHEMA.domain.columns)
+    columns = [SCHEMA.column(name) for name in formula.columns]
+    frames = [frame_of(number, one, columns) for number, one in enumerate(tables, start=1)]
+    return analyse(formula, frames, SCHEMA, rule, **options)
+
+
+def sets(count=3, **options):
+    return [table(seed, **options) for seed in range(1, count + 1)]
+
+
+# -- right numbers
+
+
+def plain(family, one):
+    """Fit one set with statsmodels' own formulas, on codes made by hand."""
+    import statsmodels.formula.api as smf
+
+    data = one.to_pandas()
+    data["male"] = (data["sex"] == "male").astype(float)
+    data["female"] = 1 - data["male"]
+    data["smokes"] = (data["smoker"] == "yes").astype(float)
+    data["fair"], data["good"] = (data["health"] == "fair") * 1, (data["health"] == "good") * 1
+    data["level"] = data["fair"] + 2 * data["good"]
+    found = {
+        "linear": lambda: smf.ols("pay ~ female + fair + good + age", data).fit(),
+        "logistic": lambda: smf.logit("smokes ~ female + age", data).fit(disp=0),
+        "poisson": lambda: smf.poisson("visits ~ female + age", data).fit(disp=0),
+        "multinomial": lambda: smf.mnlogit("level ~ female + age", data).fit(disp=0),
+    }[family]()
+    return np.asarray(found.params).reshape(-1, order="F"), np.asarray(found.cov_params())
+
+
+FORMULAS = {
+    "linear": "pay ~ sex + health + age",
+    "logistic": "smoker ~ sex + age",
+    "poisson": "visits ~ sex + age",
+    "multinomial": "health ~ sex + age",
+}
+
+
+@pytest.mark.parametrize("family", FORMULAS)
+def test_each_set_is_fitted_as_statsmodels_fits_it_and_combined_by_the_rule(family):
+    made = sets()
+    found = fit(FORMULAS[family], made, family=family)
+    alone = [plain(family, one) for one in made]
+    wanted = combine([q for q, _ in alone], [u for _, u in alone], "split")
+
+    assert found.design.outcome.family == family
+    np.testing.assert_allclose(found.combined.estimate, wanted.estimate, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(found.combined.variance, wanted.variance, rtol=1e-5, atol=1e-12)
+    degrees = wanted.degrees_of_freedom
+    np.testing.assert_allclose(found.combined.degrees_of_freedom, degrees, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("text", "family", "levels", "words"),
+    [
+        ("pay ~ age", "linear", (), "the mean of pay"),
+        ("visits ~ age", "linear", (), "the mean of visits"),
+        ("flag ~ age", "logistic", ("0", "1"), "the log odds of flag = 1"),
+        ("smoker ~ age", "logistic", ("no", "yes"), "the log odds of smoker = 'yes'"),
+        ("sex ~ age", "logistic", ("male", "female"), "the log odds of sex = 'female'"),
+        ("health ~ age", "multinomial", ("poor", "fair", "good"), "each level of health against"),
+        ("health == 'poor' ~ age", "logistic", ("False", "True"), "log odds of health == 'poor'"),
+        ("pay > 10 ~ age", "logistic", ("False", "True"), "the log odds of pay > 10"),
+    ],
+)
+def test_the_family_follows_from_the_outcome(text, family, levels, words):
+    outcome = fit(text, sets(1), "shared").design.outcome
+
+    assert (outcome.family, outcome.levels) == (family, levels)
+    assert words in outcome.in_words
+
+
+def test_the_answer_yes_is_what_is_modelled():
+    found = fit("smoker ~ age", sets(1), "shared")
+    # Older people smoke more often in these sets.
+    assert found.fits[0].coefficients[1] > 0
+    turned = fit("smoker == 'no' ~ age", sets(1), "shared")
+    np.testing.assert_allclose(turned.fits[0].coefficients, -found.fits[0].coefficients, rtol=1e-8)
+
+
+def test_dates_are_days_since_1970():
+    made = [table(since=pa.array(np.arange(400, dtype=np.int32)).cast(pa.date32()))]
+    found = fit("since ~ 1", made, "shared")
+    assert found.fits[0].coefficients[0] == pytest.approx(199.5)
+
+
+def test_numbers_of_any_size_are_fitted():
+    small = sets(1)[0]
+    large = small.set_column(3, "age", pa.array(np.asarray(small["age"]) * 10**6))
+    first, second = (fit("smoker ~ age", [one], "shared").fits[0] for one in (small, large))
+
+    np.testing.assert_allclose(second.coefficients[1], first.coefficients[1] / 1e6, rtol=1e-7)
+    np.testing.assert_allclose(second.covariance[1, 1], first.covariance[1, 1] / 1e12, rtol=1e-6)
+
+
+def test_what_a_function_learns_is_learnt_from_all_sets():
+    made = sets(2)
+    found = fit("pay ~ center(age)", made)
+    mean = np.mean([np.asarray(one["age"]).mean() for one in made])
+
+    np.testing.assert_allclose(found.design.x[0][:, 1], np.asarray(made[0]["age"]) - mean)
+
+
+def test_the_levels_are_the_codebook_s_whatever_occurs_first():
+    found = fit("pay ~ health + sex", sets(2))
+    assert found.names == ("Intercept", "health[T.fair]", "health[T.good]", "sex[T.female]")
+
+
+def test_rows_with_a_missing_value_are_left_out_and_counted():
+    pay = np.arange(400, dtype=float)
+    holes = pa.array(pay, mask=pay < 7)
+    health = [None] * 10 + _words("health", np.arange(390) % 3)
+    columns = [SCHEMA.column("pay"), SCHEMA.column("health")]
+    frame = frame_of(1, table(pay=holes, health=health), columns)
+
+    assert (frame.rows, frame.dropped) == (390, 10)
+    with pytest.raises(BadInput, match="No row of set 2 has a value in all of pay"):
+        frame_of(2, table(pay=pa.nulls(400, pa.float64())), [SCHEMA.column("pay")])
+
+
+def test_imputations_of_a_small_file_use_its_own_degrees_of_freedom():
+    made = sets(3, rows=30)
+    found = fit("pay ~ age", made, "noise-aware").combined
+
+    assert found.complete_df == 28
+    assert (found.degrees_of_freedom < 28).all()
+    assert fit("smoker ~ age", made, "noise-aware").combined.complete_df is None
+    assert fit("pay ~ age", made, "split").combined.complete_df is None
+
+
+def test_sets_of_another_size_than_the_file_are_scaled():
+    once = fit("pay ~ age", sets()).combined
+    twice = fit("pay ~ age", sets(), size_factor=2.0).combined
+
+    np.testing.assert_allclose(twice.within, 2 * once.within)
+    np.testing.assert_allclose(twice.between, once.between)
+
+
+def test_stacking_counts_every_row_as_a_person():
+    found = fit("pay ~ age", sets(4))
+    stacked = fit_stacked(found.design)
+
+    assert stacked.rows == 1600
+    assert stacked.covariance[1, 1] == pytest.approx(found.fits[0].covariance[1, 1] / 4, rel=0.2)
+
+
+def test_tables_are_analysed_without_more_ado():
+    assert analyse_tables("pay ~ age", sets(2), SCHEMA, "split").combined.sets == 2
+    assert analyse_tables("pay ~ age", sets(1), SCHEMA, "shared").combined is None
+
+
+# -- bad input
+
+
+def bad(said, text, tables, **options):
+    with pytest.raises(BadInput) as caught:
+        fit(text, tables, **options)
+    assert said in caught.value.message
+    assert "\n" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "family", "said"),
+    [
+        ("pay ~ age", "logistic", "--family linear or poisson"),
+        ("pay ~ age", "multinomial", "pay is a number"),
+        ("pay ~ age", "poisson", "pay has others in set 1"),
+        ("sex ~ age", "linear", "sex is a category: --family logistic"),
+        ("health ~ age", "poisson", "--family multinomial"),
+        ("health ~ age", "logistic", "needs two levels and health has 3"),
+        ("bs(pay, df=3) ~ age", None, "several numbers"),
+        ("pay ~ np.log(age - 200)", None, "is not a finite number in 400 rows of set 1"),
+        ("np.log(age * 0) ~ pay", None, "is not a finite number in 400 rows of set 1"),
+        ("pay ~ np.log(sex)", None, "cannot be computed"),
+        ("pay ~ np.nothing(age)", None, "cannot be computed"),
+        ("pay ~ C(sex, Treatment('m'))", None, "cannot be computed"),
+        ("pay ~ age + I(3 * age)", None, "collinear: I(3 * age) is a combination"),
+        ("pay ~ sex + C(sex)", None, "in every set"),
+        ("pay ~ I(age < 0)", None, "collinear"),
+        ("pay > 500 ~ age", None, "one value"),
+        ("I(2 * age) ~ I(flag * 0 + 1) - 1 + visits + I(pay * 0)", None, "collinear"),
+    ],
+)
+def test_what_cannot_be_fitted_is_one_sentence(text, family, said):
+    bad(said, text, sets(2), family=family)
+
+
+def test_an_outcome_in_another_form_is_told():
+    made = [one.set_column(0, "pay", pa.array(2.0 * np.asarray(one["age"]))) for one in sets(2)]
+    bad("without any error in set 1", "pay ~ age", made)
+
+
+def test_a_level_that_is_in_some_sets_only_is_told():
+    made = sets(3)
+    made[1] = table(2, health=_words("health", np.arange(400) % 2))
+    bad("Level 'good' of health is in no complete row of set 2", "pay ~ health", made)
+    bad("Level 'good' of health is in no complete row of set 2", "health ~ age", made)
+    bad("in no complete row of set 2", "pay ~ C(health)", made)
+    # A single level of it can be modelled, as the sentence says.
+    assert fit("pay ~ I(health == 'poor')", made).combined is not None
+    bad("outcome health == 'good' lacks values in set 2", "health == 'good' ~ age", made)
+
+
+def test_the_reference_may_be_the_level_that_vanished():
+    made = sets(2)
+    made[0] = table(1, health=_words("health", 1 + np.arange(400) % 2))
+    bad("Level 'poor' of health", "pay ~ health", made)
+
+
+def test_a_level_that_no_set_has_gets_no_coefficient():
+    made = [table(seed, health=_words("health", np.arange(400) % 2)) for seed in (1, 2)]
+    found = fit("pay ~ health", made)
+
+    assert found.names == ("Intercept", "health[T.fair]")
+    assert found.design.notes == ("No set has health = 'good'; there is no coefficient for it.",)
+    assert fit("health ~ age", made).design.outcome.family == "logistic"
+
+
+def test_an_empty_combination_of_an_interaction_is_told():
+    made = sets(2)
+    sex = np.arange(400) % 2
+    health = np.where(sex, 0, np.arange(400) % 3)
+    made[1] = table(2, sex=_words("sex", sex), health=_words("health", health))
+    bad("collinear in set 2: sex[T.female]:health", "pay ~ sex * health", made)
+
+
+def test_too_few_rows_are_told():
+    bad("Set 1 has 2 complete rows, too few for 2", "pay ~ age", sets(2, rows=2))
+    few = table(1, rows=3, health=_words("health", [0, 1, 2]))
+    bad("too few for 4 coefficients", "health ~ age", [few, few])
+
+
+@pytest.mark.parametrize("quasi", [False, True])
+@pytest.mark.parametrize(
+    ("family", "text"),
+    [
+        ("logistic", "smoker ~ sex + age"),
+        ("multinomial", "health ~ sex + age"),
+        ("poisson", "visits ~ sex + age"),
+    ],
+)
+def test_separation_is_told_in_every_family(family, text, quasi):
+    """Of women nobody smokes, is well, or comes; or (quasi) of men some do and some do not."""
+    made = sets(2)
+    rng = np.random.default_rng(9)
+    sex = np.arange(400) % 2
+    some = rng.integers(0, 2, 400) if quasi else np.ones(400, dtype=int)
+    low = rng.integers(0, 2, 400)
+    columns = {
+        "logistic": {"smoker": _words("smoker", np.where(sex, 1, 1 - some))},
+        "multinomial": {"health": _words("health", np.where(sex, low, 2 * some))},
+        "poisson": {"visits": np.where(sex, 0, 3 * some)},
+    }[family]
+    made[1] = table(2, sex=_words("sex", sex), **columns)
+    bad("In set 2 sex[T.female] separates", text, made, family=family)
+
+
+@pytest.mark.parametrize("gap", [0.0, 1e-3])
+def test_separation_by_a_number_is_told(gap):
+    pay = np.sort(np.random.default_rng(1).normal(size=400))
+    made = [table(pay=pay + gap * (pay > 0), smoker=_words("smoker", (pay <= 0).astype(int)))]
+    bad("In set 1 pay separates", "smoker ~ pay + age", made, rule="shared")
+
+
+def test_a_rare_event_is_no_separation():
+    rng = np.random.default_rng(3)
+    smoker = (rng.random(4000) > 0.003).astype(int)
+    made = [table(rows=4000, smoker=_words("smoker", smoker))]
+    assert np.isfinite(fit("smoker ~ age + sex", made, "shared").fits[0].covariance).all()
+
+
+def test_large_counts_are_fitted():
+    rng = np.random.default_rng(3)
+    age = np.arange(400) % 100
+    made = [table(age=age, visits=rng.poisson(np.exp(1 + age / 20)))]
+    found = fit("visits ~ age", made, "shared", family="poisson").fits[0]
+    np.testing.assert_allclose(found.coefficients, [1, 1 / 20], atol=0.02)
+
+
+def test_sets_of_different_length_are_told_where_it_matters():
+    even = fit("pay ~ age", [table(1, rows=400), table(2, rows=430)])
+    uneven = fit("pay ~ age", [table(1, rows=400), table(2, rows=600)])
+
+    assert check_enough(even.fits) == ""
+    assert "between 400 and 600 complete rows" in check_enough(uneven.fits)
