@@ -20,6 +20,7 @@ from flows.commands import print_answer, with_json
 @click.option("--epsilon", "epsilons", multiple=True, metavar="E", help="Repeatable.")
 @click.option("--runs", default="3", metavar="N", help="Of each method and epsilon; 3.")
 @click.option("--target", metavar="COLUMN", help="Column that classifiers predict.")
+@click.option("--formula", "formulas", multiple=True, metavar="F", help="Regression; repeatable.")
 @click.option("--hold-out", metavar="SHARE", help="Records no method sees, with --target; 0.2.")
 @click.option("--seed", metavar="S", help="Of the first run's post-processing; the spec's.")
 @click.option("--jobs", default="1", metavar="N", help="Runs at a time; 1.")
@@ -35,6 +36,7 @@ def compare(
     epsilons: tuple[str, ...],
     runs: str,
     target: str | None,
+    formulas: tuple[str, ...],
     hold_out: str | None,
     seed: str | None,
     jobs: str,
@@ -58,6 +60,7 @@ def compare(
         epsilons=epsilons,
         runs=runs,
         target=target,
+        formulas=formulas,
         hold_out=hold_out,
         seed=seed,
         jobs=jobs,

@@ -206,6 +206,7 @@ def _coded(of: Input, work: Path, prepared: Prepared, progress: ComparisonProgre
     try:
         validate(of.source, of.schema, checked)
         store = write_codes(of.source, of.schema, work / of.name)
+        _write_values(of, work / of.name, prepared.request.formulas)
     except SchemaViolation as error:
         raise SchemaViolation(
             f"{of.name}: {error.message} Exact counts are in {checked}.", internal=error.internal
@@ -231,4 +232,20 @@ def _task(cell: Cell, of: Input, codes: Path, prepared: Prepared) -> dict[str, A
         "spec": str(cell.spec) if cell.spec else None,
         "target": request.target,
         "nominal": nominal,
+        "formulas": list(request.formulas),
+        "schema": dict(of.schema.document),
     }
+
+
+def _write_values(of: Input, folder: Path, formulas: Sequence[str]) -> None:
+    """Write the file's own values of the columns that formulas name, row for row with its codes."""
+    if not formulas:
+        return
+    import pyarrow.parquet as pq
+
+    from dp_core.comparison.formulas import mentioned
+    from dp_core.comparison.regressions import VALUES
+    from dp_core.own_values import own_values
+
+    names = mentioned(of.schema, formulas)
+    pq.write_table(own_values(of.source, of.schema, names), folder / VALUES)

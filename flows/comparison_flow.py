@@ -49,6 +49,7 @@ def compare(
     epsilons: list[str] | None = None,
     runs: int = 3,
     target: str | None = None,
+    formulas: list[str] | None = None,
     hold_out: str | None = None,
     seed: int | None = None,
     jobs: int = 1,
@@ -66,6 +67,7 @@ def compare(
         epsilons: As texts, so that they are exact; none: each spec's own.
         runs: Of each method at each epsilon.
         target: Column that classifiers predict.
+        formulas: Regressions, fitted to the file and to each method's sets.
         hold_out: Share of records that no method sees; needs a target.
         seed: Of the first run's post-processing.
         jobs: Processes at a time.
@@ -83,6 +85,7 @@ def compare(
             epsilons=epsilons or (),
             runs=str(runs),
             target=target,
+            formulas=formulas or (),
             hold_out=hold_out,
             seed=None if seed is None else str(seed),
             jobs=str(jobs),

@@ -21,6 +21,7 @@ from dp_core.comparison.cells import (
     program,
     write_text,
 )
+from dp_core.comparison.formulas import check_formula
 from dp_core.comparison.variants import Given, Variant, read_given, reference, variants
 from dp_core.errors import BadInput, nearest
 from dp_core.metrics.classification import MOST_CLASSES
@@ -90,9 +91,11 @@ def prepare(request: Request) -> Prepared:
             require_unknown(source)
             name = _name(Path(place[0]), [one.name for one in inputs.values()])
             inputs[place] = Input(name, schema, source, keyed_digest(source, _PUBLIC))
-    if request.target is not None:
-        for one in inputs.values():
+    for one in inputs.values():
+        if request.target is not None:
             _check_target(one, request.target)
+        for formula in request.formulas:
+            check_formula(formula, one.schema)
     out = (request.out or Path(f"comparison-{given[0].spec.release}")).absolute()
     _check_folder(out)
     declaration = _declared(request, out)
@@ -183,6 +186,7 @@ def _mark(declaration: Declaration, request: Request) -> str:
         "specs": [str(path.absolute()) for path in request.specs],
         "runs": request.runs,
         "target": request.target,
+        "formulas": list(request.formulas),
         "hold_out": request.hold_out if request.target else None,
         "seed": request.seed,
     }
@@ -225,6 +229,7 @@ def _cell(
         "seed": seed + number - 1,
         "target": request.target,
         "hold_out": request.hold_out if request.target else 0.0,
+        "formulas": list(request.formulas),
     }
     return Cell(
         file=of.name,

@@ -15,6 +15,7 @@ from flows.arguments import exact_number, plain_text
 MOST_RUNS = 1000
 MOST_JOBS = 256
 MOST_HELD_OUT = 0.9
+MOST_FORMULA = 1000
 _SEED = 2**63 - 1 - MOST_RUNS
 
 
@@ -31,6 +32,7 @@ class Request:
         epsilons: None: each spec's own.
         runs: Of each method at each epsilon.
         target: Column that classifiers predict, None for no classifiers.
+        formulas: Regressions that are fitted to the file and to each method's sets.
         hold_out: Share of records that no method sees, for the classifiers' test.
         seed: Of the first run's post-processing, None for each spec's own; later runs count on.
         jobs: Processes at a time.
@@ -45,6 +47,7 @@ class Request:
     epsilons: tuple[Fraction, ...] = ()
     runs: int = 3
     target: str | None = None
+    formulas: tuple[str, ...] = ()
     hold_out: float = 0.2
     seed: int | None = None
     jobs: int = 1
@@ -52,7 +55,13 @@ class Request:
 
     @property
     def note(self) -> str:
-        """What the classifiers did, for the table; empty without them."""
+        """What classifiers and regressions did, for the table; empty without them."""
+        fitted = ", ".join(f"`{formula}`" for formula in self.formulas)
+        regressions = f"Regressions: {fitted}; intercepts are not counted." if fitted else ""
+        return " ".join(text for text in (self._tested, regressions) if text)
+
+    @property
+    def _tested(self) -> str:
         if self.target is None:
             return ""
         if not self.hold_out:
@@ -77,6 +86,7 @@ def request_of(
     epsilons: Sequence[str] = (),
     runs: str = "3",
     target: str | None = None,
+    formulas: Sequence[str] = (),
     hold_out: str | None = None,
     seed: str | None = None,
     jobs: str = "1",
@@ -123,11 +133,19 @@ def request_of(
         epsilons=tuple(dict.fromkeys(values)),
         runs=_whole("--runs", runs, least=1, most=MOST_RUNS),
         target=target,
+        formulas=tuple(dict.fromkeys(_formula(text) for text in formulas)),
         hold_out=held,
         seed=None if seed is None else _whole("--seed", seed, least=0, most=_SEED),
         jobs=_whole("--jobs", jobs, least=1, most=MOST_JOBS),
         limit=seconds if math.isfinite(seconds) else 1e9,
     )
+
+
+def _formula(text: str) -> str:
+    plain_text("--formula", text)
+    if len(text) > MOST_FORMULA:
+        raise BadInput(f"--formula is longer than {MOST_FORMULA} characters.")
+    return " ".join(text.split())
 
 
 def _whole(option: str, text: str, *, least: int, most: int) -> int:

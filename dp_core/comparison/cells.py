@@ -113,7 +113,7 @@ class Result:
     Attributes:
         outcome: See `OUTCOMES`.
         figures: By name; empty unless it is done.
-        sentence: Why there are none, empty if it is done.
+        sentence: Why there are none; if it is done, what some of them leave out, mostly empty.
         limit: Seconds after which it was stopped, None if it was not.
     """
 

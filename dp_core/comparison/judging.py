@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dp_core.dataset import Dataset
 from dp_core.domain import Clique
@@ -66,20 +67,33 @@ def untested(data: Dataset) -> Dataset:
     return _parted(data, TEST_SHARE)[0]
 
 
+def seen(rows: int, hold_out: float) -> NDArray[np.int64]:
+    """Return the places of the records that methods see; see `split`."""
+    return _places(rows, hold_out)[0] if hold_out else np.arange(rows)
+
+
 def _parted(data: Dataset, share: float) -> tuple[Dataset, Dataset]:
-    order = np.random.default_rng(_SPLIT_SEED).permutation(data.rows)
-    tested = max(1, round(data.rows * share))
     rest, test = (
-        Dataset(data.domain, np.ascontiguousarray(data.codes[:, np.sort(part)]))
-        for part in (order[tested:], order[:tested])
+        Dataset(data.domain, np.ascontiguousarray(data.codes[:, part]))
+        for part in _places(data.rows, share)
     )
     return rest, test
 
 
+def _places(rows: int, share: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    order = np.random.default_rng(_SPLIT_SEED).permutation(rows)
+    tested = max(1, round(rows * share))
+    return np.sort(order[tested:]), np.sort(order[:tested])
+
+
 def resample(data: Dataset, *, rng: np.random.Generator) -> Dataset:
     """Return as many records, drawn with replacement: what sampling error alone costs."""
-    chosen = rng.integers(0, data.rows, data.rows)
-    return Dataset(data.domain, np.ascontiguousarray(data.codes[:, chosen]))
+    return Dataset(data.domain, np.ascontiguousarray(data.codes[:, drawn_again(data.rows, rng)]))
+
+
+def drawn_again(rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return the places of the records that `resample` draws."""
+    return rng.integers(0, rows, rows)
 
 
 def judge(

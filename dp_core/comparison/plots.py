@@ -10,6 +10,8 @@ from typing import Any
 
 from dp_core.comparison.cells import BOOTSTRAP, Declaration
 from dp_core.comparison.figures import FIGURE
+from dp_core.comparison.outcomes import shares_of
+from dp_core.comparison.significance_plot import Bar, Panel, significance_png
 from dp_core.comparison.summary import Row, files, shown_figures
 
 _COLOURS = (
@@ -52,7 +54,7 @@ def draw_plots(rows: Sequence[Row], declaration: Declaration, folder: Path) -> t
     for file in files(rows):
         mine = [row for row in rows if row.file == file]
         methods = list(dict.fromkeys(row.label for row in mine if row.method != BOOTSTRAP))
-        for name in shown_figures(mine):
+        for name in (name for name in shown_figures(mine) if FIGURE[name].drawn):
             picture = Figure(figsize=(8.6, 5.2), layout="constrained")
             FigureCanvasAgg(picture)
             _draw(picture.add_subplot(), mine, methods, name)
@@ -65,7 +67,33 @@ def draw_plots(rows: Sequence[Row], declaration: Declaration, folder: Path) -> t
             path = folder / f"{file}-{name}.png"
             picture.savefig(path, dpi=120, metadata={"Description": declaration.sentence})
             written.append(path)
+        panels = _outcomes(mine, methods)
+        if panels:
+            path = folder / f"{file}-sss.png"
+            drawn = significance_png(
+                panels,
+                title=f"{file}: sign and significance of the formulas' coefficients",
+                notice=declaration.sentence,
+                axis="epsilon",
+            )
+            path.write_bytes(drawn)
+            written.append(path)
     return tuple(written)
+
+
+def _outcomes(rows: Sequence[Row], methods: Sequence[str]) -> list[Panel]:
+    """Return a panel of stacked bars for the bootstrap and each method that has outcomes."""
+    found = []
+    for method in (BOOTSTRAP, *methods):
+        bars = []
+        for row in rows:
+            shares = shares_of({name: spread.mean for name, spread in row.figures.items()})
+            if row.label == method and shares:
+                bars.append((Fraction(row.epsilon or 0), Bar(row.epsilon or "no noise", shares)))
+        if bars:
+            bars.sort(key=lambda one: one[0])
+            found.append(Panel(method, tuple(bar for _, bar in bars)))
+    return found
 
 
 def _draw(axes: Any, rows: Sequence[Row], methods: Sequence[str], name: str) -> None:

@@ -8,10 +8,13 @@ from collections.abc import Sequence
 
 from dp_core.comparison.cells import Cell, Declaration, Result
 from dp_core.comparison.figures import FIGURE, FIGURES, about_runs, shown_number
+from dp_core.comparison.outcomes import figure_name
 from dp_core.comparison.summary import Row, Spread, files, shown_figures
+from dp_core.metrics.significance import Outcome
 
 _HEAD = ("file", "method", "preset", "epsilon", "delta", "neighbours", "run", "seed")
 _MORE = ("rows", "numbers")
+_OUTCOMES = tuple(figure_name(kind) for kind in Outcome)
 
 
 def as_csv(results: Sequence[tuple[Cell, Result | None]], declaration: Declaration) -> str:
@@ -24,6 +27,8 @@ def as_csv(results: Sequence[tuple[Cell, Result | None]], declaration: Declarati
     text = io.StringIO()
     text.write(f"# {declaration.sentence}\n")
     writer = csv.writer(text, lineterminator="\n")
+    asked = any(name in result.figures for _, result in results if result for name in _OUTCOMES)
+    names += _OUTCOMES if asked else ()
     writer.writerow([*_HEAD, "outcome", *names, *_MORE, "sentence"])
     for cell, result in results:
         head = cell.head()

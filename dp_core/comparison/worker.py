@@ -20,8 +20,10 @@ from typing import Any
 import numpy as np
 
 from dp_core.code_store import CodeStore
+from dp_core.comparison import formulas
 from dp_core.comparison.cells import Result, write_result
 from dp_core.comparison.judging import Task, judge, noisy_numbers, resample, split, untested
+from dp_core.comparison.regressions import VALUES, judge_formulas
 from dp_core.comparison.variants import planned
 from dp_core.dataset import Dataset
 from dp_core.domain import Domain
@@ -32,6 +34,8 @@ from dp_core.metrics.usage import Meter
 from dp_core.noise.opendp_mechanisms import add_noise
 from dp_core.plan import Plan
 from dp_core.procedure import carry_out, sample
+from dp_core.reconstruction.base import Model
+from dp_core.schema_file import parse_schema
 
 _MEGABYTE = 10**6
 
@@ -41,14 +45,15 @@ def perform(job: Mapping[str, Any]) -> Result:
 
     Args:
         job: `codes` (folder of the store), `columns`, `sizes`, `hold_out`, `seed`, `spec` (path,
-            None for the bootstrap), `target` and `nominal` (None for no classifier).
+            None for the bootstrap), `target` and `nominal` (None for no classifier), `formulas`
+            (of the file's values, which are beside its codes) and `schema` (as a document).
     """
     try:
         real, test = split(_read(job), job["hold_out"])
         plan = planned(Path(job["spec"]), seed=job["seed"]) if job["spec"] else None
         _warm(real)
         meter = Meter()
-        synthetic, numbers = _made(plan, real, job["seed"])
+        synthetic, numbers, models = _made(plan, real, job["seed"])
         usage = meter.usage()
     except ReleaseError as error:
         return Result("refused", {}, error.message)
@@ -66,17 +71,31 @@ def perform(job: Mapping[str, Any]) -> Result:
         "rows": synthetic.rows,
         "numbers": numbers,
     }
-    return Result("done", figures)
+    sentence = ""
+    if job["formulas"]:
+        found, sentence = judge_formulas(
+            Path(job["codes"]) / VALUES,
+            job["formulas"],
+            parse_schema(job["schema"]),
+            (plan, models) if plan else None,
+            hold_out=job["hold_out"],
+            seed=job["seed"],
+            analyse=formulas.analyse,
+        )
+        figures |= found
+    return Result("done", figures, sentence)
 
 
-def _made(plan: Plan | None, real: Dataset, seed: int) -> tuple[Dataset, int | None]:
-    """Return synthetic records, and how many noisy numbers they were made from."""
+def _made(
+    plan: Plan | None, real: Dataset, seed: int
+) -> tuple[Dataset, int | None, Mapping[int, Model]]:
+    """Return synthetic records, how many noisy numbers they were made from, and their models."""
     if plan is None:
-        return resample(real, rng=np.random.default_rng(seed)), None
+        return resample(real, rng=np.random.default_rng(seed)), None, {}
     outcome = carry_out(plan, MemoryCounter(real))
     # One set is judged, whatever their number: they are alike.
     own = [item for item in outcome.released if item.replicate in (0, 1)]
-    return sample(plan, outcome.models, 1), noisy_numbers(own)
+    return sample(plan, outcome.models, 1), noisy_numbers(own), outcome.models
 
 
 def _warm(real: Dataset) -> None:

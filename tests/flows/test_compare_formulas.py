@@ -1,0 +1,169 @@
+"""`dp-release compare --formula`: regressions on the file and on each method's sets."""
+
+import csv
+import json
+import random
+
+import pyarrow as pa
+import pytest
+
+from dp_core.comparison import cells, worker
+from dp_core.errors import BadInput
+from dp_core.metrics.inference_agreement import Coefficient
+from flows import comparison
+
+SURE = ("--public-data", "--by", "A. Person", "--reason", "a public-use file")
+SCHEMA = """\
+version: 1
+title: Small survey
+rows_about: 300
+columns:
+  a: {type: category, levels: [x, y]}
+  b: {type: category, levels: [r, s, t]}
+  wage: {type: number, min: 0, max: 100, bins: 4}
+"""
+SPEC = """\
+version: 1
+release: public
+data: data.csv
+schema: schema.yaml
+account: nobody
+privacy: {epsilon: 4, delta: 1e-6}
+method: fdh
+synthesize: {sets: 3, mode: split}
+"""
+
+
+@pytest.fixture
+def spec(tmp_path, monkeypatch):
+    # Others may edit the sources while a test runs.
+    monkeypatch.setattr(cells, "program", lambda: "1.0")
+    monkeypatch.setattr("flows.comparison_layout.program", lambda: "1.0")
+    rng = random.Random(2)
+    lines = []
+    for _ in range(300):
+        a = rng.choice("xy")
+        wage = min(max(rng.gauss(35 if a == "x" else 55, 15), 0), 100)
+        lines.append(f"{a},{rng.choice('rst')},{wage:.3f}")
+    (tmp_path / "data.csv").write_text("a,b,wage\n" + "\n".join(lines) + "\n")
+    (tmp_path / "schema.yaml").write_text(SCHEMA)
+    (tmp_path / "public.yaml").write_text(SPEC)
+    return tmp_path / "public.yaml"
+
+
+@pytest.fixture
+def in_this_process(monkeypatch):
+    def run_here(jobs, store, declaration, *, told, **_):
+        for job in jobs:
+            result = worker.perform(job.task)
+            store.write(job.cell, declaration, result)
+            told(job.cell, result, 0.1)
+
+    monkeypatch.setattr(comparison, "run_cells", run_here)
+
+
+def table(path):
+    with path.open(newline="") as file:
+        assert file.readline().startswith("# Data declared public")
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.usefixtures("home", "quick", "in_this_process")
+def test_regressions_are_figures_a_picture_and_seven_shares(command, spec, tmp_path):
+    words = ("--formula", "wage ~  a + b", "--epsilon", "4", "--runs", "1", "--out", "out")
+    answer = command("compare", spec, *SURE, *words, "--json")
+
+    assert answer.code == 0, answer.err
+    for row in answer.json["rows"]:
+        assert 0 <= row["figures"]["overlap"]["mean"] <= 1
+        assert 0 <= row["figures"]["best"]["mean"] <= 1
+        assert row["figures"]["width"]["mean"] > 0
+    lines = table(tmp_path / "out" / "results.csv")
+    for line in lines:
+        assert sum(float(line[name]) for name in line if name.startswith("sss ")) == pytest.approx(
+            1
+        )
+    assert (tmp_path / "out" / "plots" / "data-sss.png").is_file()
+    assert not (tmp_path / "out" / "plots" / "data-width.png").exists()
+    text = (tmp_path / "out" / "table.md").read_text()
+    assert "Regressions: `wage ~ a + b`" in text
+    assert "CI overlap" in text
+    assert not (tmp_path / "out" / "work").exists()
+
+
+@pytest.mark.usefixtures("home", "quick", "in_this_process")
+def test_the_file_is_analysed_by_its_own_values_and_the_sets_by_their_rule(
+    command, spec, tmp_path, monkeypatch
+):
+    seen = []
+
+    def analyse(_formula, real, sets, _schema, rule):
+        seen.append((rule, real, sets))
+        return [Coefficient("a", 1.0, 0.5, 1.5)], [Coefficient("a", 1.0, 0.5, 1.5)]
+
+    monkeypatch.setattr("dp_core.comparison.formulas.analyse", analyse)
+    monkeypatch.setattr("dp_core.comparison.plots.draw_plots", lambda *_: ())
+    words = ("--formula", "wage ~ a", "--runs", "1", "--target", "b", "--out", "out")
+    assert command("compare", spec, *SURE, *words).code == 0
+
+    own = pa.csv.read_csv(tmp_path / "data.csv")["wage"].to_pylist()
+    made = [(rule, len(sets)) for rule, _, sets in seen]
+    assert made == [("shared", 1), ("split", 3), ("split", 3)]
+    _, real, (again,) = seen[0]
+    assert real.column_names == ["a", "wage"]
+    # Four fifths of the records, since a target holds out the others, and the same every time.
+    assert len(real) == 240
+    assert set(real["wage"].to_pylist()) <= set(own)
+    assert seen[1][1].equals(real)
+    assert set(again["wage"].to_pylist()) <= set(real["wage"].to_pylist())
+    assert not set(seen[1][2][0]["wage"].to_pylist()) & set(own)
+
+
+@pytest.mark.usefixtures("home", "quick", "in_this_process")
+def test_what_cannot_be_fitted_is_a_sentence_below_the_table(command, spec, tmp_path, monkeypatch):
+    def analyse(_formula, _real, _sets, _schema, rule):
+        if rule == "split":
+            raise BadInput("The level t is in no record.")
+        return [Coefficient("a", 1.0, 0.5, 1.5)], [Coefficient("a", 1.0, 0.5, 1.5)]
+
+    monkeypatch.setattr("dp_core.comparison.formulas.analyse", analyse)
+    monkeypatch.setattr("dp_core.comparison.plots.draw_plots", lambda *_: ())
+    words = ("--formula", "wage ~ a", "--runs", "1", "--out", "out", "--json")
+    answer = command("compare", spec, *SURE, *words)
+
+    assert answer.code == 0
+    row = answer.json["rows"][-1]
+    assert "best" not in row["figures"]
+    assert row["sentences"] == ["`wage ~ a` is not compared. The level t is in no record."]
+    assert "The level t" in (tmp_path / "out" / "table.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("formula", "said"),
+    [
+        ("wage ~ nobody", "nobody"),
+        ("wage", "~"),
+        ("a~" * 999, "long"),
+    ],
+)
+@pytest.mark.usefixtures("home", "quick")
+def test_a_formula_that_will_not_do_is_one_sentence(command, spec, tmp_path, formula, said):
+    answer = command("compare", spec, *SURE, "--formula", formula, "--out", "out")
+
+    assert answer.code == 2
+    assert said in answer.err
+    assert answer.err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("home", "quick", "in_this_process")
+def test_formulas_are_part_of_what_defines_a_run(command, spec, tmp_path, monkeypatch):
+    monkeypatch.setattr("dp_core.comparison.plots.draw_plots", lambda *_: ())
+    words = ("compare", spec, *SURE, "--runs", "1", "--out", "out")
+    assert command(*words).code == 0
+    header = (tmp_path / "out" / "results.csv").read_text().splitlines()[1]
+    assert "sss " not in header
+    assert command(*words, "--formula", "wage ~ a").code == 0
+    assert len(list((tmp_path / "out" / "cells").iterdir())) == 6
+    mark = json.loads((tmp_path / "out" / "comparison.json").read_text())
+    assert mark["formulas"] == ["wage ~ a"]
