@@ -9,6 +9,7 @@ import numpy as np
 
 from dp_core.grid import CoarseCounter, Coarsening
 from dp_core.marginals import Counter, Measurement, tables_of
+from tasks.compare_inference import compare_inference
 from tasks.reconstruct import read_released
 from tasks.run import Run
 from tasks.stage import stage
@@ -40,6 +41,7 @@ def check_quality(run: Run) -> Mapping[str, object]:
         domain = coarsening.domain
     result = utility(counters[0], counters[1:], domain)
     write_utility(run.folder.internal, result, title=run.spec.schema.title)
+    compare_inference(run)
     # Public by construction: noisy tables and synthetic sets only.
     return {
         "tables": len(fits),
