@@ -1,0 +1,263 @@
+"""Regressions fitted to noisy gradients, with records of a model in the predictors' place. Public.
+
+A released gradient says of the file what the sum of [y = k] x is, given what the predictors are
+like; that is known from a model of them (the columns before). So the loss is minimised whose
+gradient is the released one at the coefficients where it was asked for, and which curves as the
+model's records do. With one gradient, at coefficients 0, that is a moment fit: the model's records
+get the released sums. With more, each asked for at the last minimum, it converges to the file's own
+minimiser whatever the model of the predictors is, as far as noise lets it: a Newton-like method.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, optimize
+
+from dp_core.sums.features import ONE
+from dp_core.sums.gradients import (
+    COEFFICIENT,
+    LARGEST_COEFFICIENT,
+    PROBABILITY,
+    ClassGradient,
+    NumberGradient,
+    linear,
+    probabilities,
+)
+
+_NEWTON = 60
+_MOST_NEWTON = 200  # coefficients; with more the curvature is not computed at every step
+_JOINT = 400  # coefficients that are drawn together; with more, class by class
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassFit:
+    """A multinomial logistic regression with the public precision of its coefficients.
+
+    Attributes:
+        coefficients: Of the classes from the second on, shape (classes - 1, features).
+        precision: Lower Cholesky factors of the precision, of all coefficients together or of each
+            class's.
+    """
+
+    coefficients: NDArray[np.float64]
+    precision: tuple[NDArray[np.float64], ...]
+
+    def drawn(self, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Return coefficients drawn around the estimate."""
+        parts = [
+            linalg.solve_triangular(factor, rng.standard_normal(len(factor)), lower=True, trans="T")
+            for factor in self.precision
+        ]
+        return np.asarray(
+            self.coefficients + np.concatenate(parts).reshape(self.coefficients.shape)
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NumberFit:
+    """A linear regression of a number between -1 and 1.
+
+    Attributes:
+        coefficients: Shape (features,).
+        variance: Of the residuals.
+        precision: Lower Cholesky factor of the precision of the coefficients times the variance.
+        freedom: Degrees of freedom of the residuals, at least 1.
+    """
+
+    coefficients: NDArray[np.float64]
+    variance: float
+    precision: NDArray[np.float64]
+    freedom: float
+
+    def drawn(self, rng: np.random.Generator) -> tuple[NDArray[np.float64], float]:
+        """Return coefficients and residual variance drawn from their posterior."""
+        variance = self.variance * self.freedom / rng.chisquare(self.freedom)
+        normal = rng.standard_normal(len(self.coefficients))
+        move = linalg.solve_triangular(self.precision, normal, lower=True, trans="T")
+        return self.coefficients + np.sqrt(variance) * move, float(variance)
+
+
+def chances(matrix: NDArray[np.float64], coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the probabilities of all classes, shape (rows, classes)."""
+    logits = np.column_stack([np.zeros(len(matrix)), matrix @ coefficients.T])
+    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def whole_coefficients(coefficients: NDArray[np.float64]) -> tuple[int, ...]:
+    """Return coefficients in the unit in which a gradient is asked for."""
+    units = np.rint(coefficients.reshape(-1) * COEFFICIENT)
+    return tuple(int(each) for each in np.clip(units, -LARGEST_COEFFICIENT, LARGEST_COEFFICIENT))
+
+
+def fit_classes(
+    matrix: NDArray[np.int64],
+    mass: NDArray[np.float64],
+    of: ClassGradient,
+    gradient: NDArray[np.float64],
+    noise: float,
+    *,
+    prior: float,
+) -> ClassFit:
+    """Return the regression that a noisy gradient implies.
+
+    Args:
+        matrix: Features of the model's records, in units of 1/`ONE`.
+        mass: Records of the file that each stands for.
+        of: What was asked.
+        gradient: Its noisy answer, in its unit.
+        noise: Standard deviation of the answer's noise, in its unit.
+        prior: Standard deviation of the coefficients beforehand.
+    """
+    unit = PROBABILITY * ONE
+    shape = (of.classes - 1, of.features.width)
+    # By the whole numbers of the sum itself, so that what it rounds is not taken for signal.
+    there = probabilities(matrix, of.at, of.classes)[:, 1:] / PROBABILITY
+    features = matrix / ONE
+    released = gradient.reshape(shape) / unit
+    target = (there * mass[:, None]).T @ features - released
+    even = (of.classes - 1) / of.classes**2
+    penalty = _penalty(even * _products(features, mass), (noise / unit) ** 2, prior)
+    start = np.array(of.at, dtype=np.float64).reshape(shape) / COEFFICIENT
+    coefficients = _minimum(features, mass, target, penalty, start)
+    return ClassFit(coefficients, class_precision(features, mass, coefficients, prior=prior))
+
+
+def class_precision(
+    features: NDArray[np.float64],
+    mass: NDArray[np.float64],
+    coefficients: NDArray[np.float64],
+    *,
+    prior: float,
+) -> tuple[NDArray[np.float64], ...]:
+    """Return factors of the Fisher information of the model's records and of the prior."""
+    classes, width = coefficients.shape
+    # Half a record in each class, as of Jeffreys' prior: one that hardly occurs is not drawn as if
+    # nothing were known of it.
+    records = float(mass.sum())
+    smooth = (records * chances(features, coefficients) + 0.5) / (records + 0.5 * (classes + 1))
+    weights = smooth[:, 1:]
+    if classes * width > _JOINT:
+        alone = [
+            _products(features, mass * weights[:, each] * (1 - weights[:, each]))
+            for each in range(classes)
+        ]
+        return tuple(_root(each + np.eye(width) / prior**2) for each in alone)
+    whole = _curvature(features, mass, weights) + np.eye(classes * width) / prior**2
+    return (_root(whole),)
+
+
+def fit_number(
+    matrix: NDArray[np.int64],
+    mass: NDArray[np.float64],
+    of: NumberGradient,
+    gradient: NDArray[np.float64],
+    noise: float,
+    *,
+    prior: float,
+) -> NumberFit:
+    """Return the linear regression that a noisy gradient implies; arguments as of `fit_classes`."""
+    unit, squared = ONE**2, (noise / ONE**2) ** 2
+    features, records = matrix / ONE, max(1.0, float(mass.sum()))
+    products = _products(features, mass)
+    before = linear(matrix, of.at)[:, 0] / ONE
+    at = np.array(of.at, dtype=np.float64) / COEFFICIENT
+    slope, size = gradient[:-1] / unit, (gradient[-1] / unit + records) / 2
+    inverse = np.linalg.inv(products + _penalty(products, squared, prior))
+    target = features.T @ (mass * before) - slope
+    coefficients = inverse @ target
+    move = coefficients - at
+    # The noise in the coefficients makes the residuals look smaller than they are.
+    apparent = squared * (2 * np.trace(inverse) - np.trace(inverse @ products @ inverse))
+    residual = size + 2 * move @ slope + move @ products @ move + apparent
+    # Not below that of a number that is rounded to the grid, nor above that of the range.
+    least = (2 / of.target.positions) ** 2 / 12
+    freedom = max(1.0, records - len(coefficients))
+    return NumberFit(
+        coefficients,
+        float(np.clip(residual / records, least, 1.0)),
+        _root(products + np.eye(len(products)) / prior**2),
+        freedom,
+    )
+
+
+def _root(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)
+
+
+def _products(features: NDArray[np.float64], mass: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray((features * mass[:, None]).T @ features)
+
+
+def _penalty(curvature: NDArray[np.float64], noise: float, prior: float) -> NDArray[np.float64]:
+    """Return the matrix that draws coefficients to 0 as far as noise and the prior say.
+
+    With curvature H, an answer T of noise variance s^2, and a prior variance v of b: to minimise
+    |H b - T|^2/(2 s^2) + |b|^2/(2 v) is to solve (H + (s^2/v) inverse of H) b = T; and 1/v is what
+    the prior is beside the file itself.
+    """
+    own = np.eye(len(curvature)) / prior**2
+    penalty = own + noise / prior**2 * np.linalg.inv(curvature + own)
+    return np.asarray((penalty + penalty.T) / 2)
+
+
+def _curvature(
+    features: NDArray[np.float64], mass: NDArray[np.float64], weights: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the Hessian of the loss at probabilities of the classes from the second on."""
+    classes, width = weights.shape[1], features.shape[1]
+    found = np.empty((classes, width, classes, width))
+    for one in range(classes):
+        for other in range(one, classes):
+            part = mass * weights[:, one] * ((one == other) - weights[:, other])
+            found[one, :, other, :] = _products(features, part)
+            found[other, :, one, :] = found[one, :, other, :].T
+    return found.reshape(classes * width, classes * width)
+
+
+def _minimum(
+    features: NDArray[np.float64],
+    mass: NDArray[np.float64],
+    target: NDArray[np.float64],
+    penalty: NDArray[np.float64],
+    start: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return where mass log sum exp(x'b) - target b + b'penalty b/2 is least."""
+
+    def value(point: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        coefficients = point.reshape(start.shape)
+        logits = np.column_stack([np.zeros(len(features)), features @ coefficients.T])
+        top = logits.max(axis=1, keepdims=True)
+        weights = np.exp(logits - top)
+        sums = weights.sum(axis=1, keepdims=True)
+        drawn = coefficients @ penalty
+        loss = mass @ (np.log(sums) + top)[:, 0] + np.sum(coefficients * (drawn / 2 - target))
+        residual = (weights / sums)[:, 1:] * mass[:, None]
+        return float(loss), (residual.T @ features - target + drawn).reshape(-1)
+
+    point = start.reshape(-1)
+    if point.size > _MOST_NEWTON:
+        found = optimize.minimize(value, point, jac=True, method="L-BFGS-B")
+        return np.asarray(found.x).reshape(start.shape)
+    within = 1e-9 * max(1.0, float(mass.sum()))
+    whole = np.kron(np.eye(start.shape[0]), penalty)
+    loss, slope = value(point)
+    for _ in range(_NEWTON):
+        weights = chances(features, point.reshape(start.shape))[:, 1:]
+        step = np.linalg.solve(_curvature(features, mass, weights) + whole, slope)
+        size = 1.0
+        while size > 1e-9:
+            trial = point - size * step
+            found_loss, found_slope = value(trial)
+            if found_loss <= loss - 1e-4 * size * float(slope @ step):
+                break
+            size /= 2
+        else:
+            break
+        point, loss, slope = trial, found_loss, found_slope
+        if float(np.abs(slope).max()) < within:
+            break
+    return point.reshape(start.shape)
