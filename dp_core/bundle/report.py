@@ -6,7 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dp_core.accounting.statement import Guarantee
 from dp_core.bundle.checks import TableFit, check_fit
@@ -26,6 +28,9 @@ from dp_core.canonical import digest
 from dp_core.inference.rules import WORDING, rule_of
 from dp_core.marginals import SparseTable, tables_of
 from dp_core.metrics.marginal_error import Tally
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 REPORT = "report.html"
 """Name of the report in the bundle."""
@@ -64,18 +69,6 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         published: The release.
         tallies: One per synthetic set, of `checks.needed_counts`.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent, encoding="utf-8"),
-        autoescape=True,  # titles and labels are whatever the schema says
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters["count"] = _count
-    environment.filters["decimal"] = decimal
     tables = tables_of(published.released)
     fits = check_fit(tables, tallies, records=published.records)
     lines = table_lines(fits, records=published.records)
@@ -85,8 +78,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
     ]
     rows = sum(published.set_rows) / published.sets
     rule = rule_of(published.mode, published.sets)
-    template = environment.get_template("report.html.jinja")
-    return template.render(
+    return _template().render(
         published=published,
         privacy=published.privacy,
         enforced=published.enforced,
@@ -123,6 +115,24 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         fine=100 * FINE,
         care=100 * CARE,
     )
+
+
+@cache
+def _template() -> Template:
+    """Return the compiled template; to compile it takes longer than to fill it in."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent, encoding="utf-8"),
+        autoescape=True,  # titles and labels are whatever the schema says
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["count"] = _count
+    environment.filters["decimal"] = decimal
+    return environment.get_template("report.html.jinja")
 
 
 def table_lines(fits: Sequence[TableFit], *, records: float) -> tuple[Line, ...]:
