@@ -8,6 +8,7 @@ from dp_core.scores.base import Statistic
 from dp_core.scores.f_score import FScore
 from dp_core.scores.indif import InDif
 from dp_core.scores.mutual_information import MutualInformation
+from dp_core.scores.quantile import Quantile
 from dp_core.scores.queries import QueryCounts, QueryDistance, SignedQueries
 from dp_core.scores.r_score import RScore
 from dp_core.scores.table_distance import TableDistance
@@ -18,6 +19,7 @@ __all__ = [
     "FScore",
     "InDif",
     "MutualInformation",
+    "Quantile",
     "QueryCounts",
     "QueryDistance",
     "RScore",

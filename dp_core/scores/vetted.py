@@ -10,6 +10,7 @@ from dp_core.scores.base import Bounds, Statistic
 from dp_core.scores.f_score import FScore
 from dp_core.scores.indif import InDif
 from dp_core.scores.mutual_information import MutualInformation
+from dp_core.scores.quantile import Quantile
 from dp_core.scores.queries import QueryCounts, QueryDistance, SignedQueries
 from dp_core.scores.r_score import RScore
 from dp_core.scores.table_distance import TableDistance
@@ -24,6 +25,7 @@ _BY_NAME: Mapping[str, type[Statistic]] = {
     "signed-queries": SignedQueries,
     "f-score": FScore,
     "mutual-information": MutualInformation,
+    "quantile": Quantile,
 }
 
 VETTED: tuple[type, ...] = tuple(_BY_NAME.values())

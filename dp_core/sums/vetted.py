@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dp_core.sums.base import Sum
+from dp_core.sums.binned_counts import BinnedCounts
 from dp_core.sums.gradients import ClassGradient, NumberGradient
 from dp_core.sums.minimisers import ClassMinimiser
 from dp_core.sums.moments import CellCounts, CellSums, Products
@@ -17,6 +18,7 @@ SUMS: Mapping[str, type[Sum]] = {
     ClassGradient.NAME: ClassGradient,
     NumberGradient.NAME: NumberGradient,
     ClassMinimiser.NAME: ClassMinimiser,
+    BinnedCounts.NAME: BinnedCounts,
 }
 """Sums whose sensitivity is proven in this package, by the name in their description."""
 
