@@ -50,7 +50,8 @@ class BetaBinomial(Synthesizer):
     def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
         for variable in variables:
             if variable.numeric or variable.size != 2:
-                what = "is numeric" if variable.numeric else f"has {variable.size} codes"
+                codes = "1 code" if variable.size == 1 else f"{variable.size} codes"
+                what = "is numeric" if variable.numeric else f"has {codes}"
                 raise BadInput(
                     f"beta_binomial draws columns of two levels, and {variable.name!r} {what};"
                     " leave it out, or take multinomial_dirichlet or smoothed_histogram."

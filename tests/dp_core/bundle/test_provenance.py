@@ -67,3 +67,12 @@ def test_where_no_number_was_measured_the_choices_are_what_is_behind_the_sets():
     assert headline(release) == (1, "private choice")
     assert made_from(release) == ("1 private choice",)
     assert headline(replace(release, receipts=())) == (0, "noisy results")
+
+
+def test_records_drawn_from_a_whole_table_are_named():
+    receipts = (charge(1, "polya-urn", "drawn-cells"), charge(2, "polya-urn", "drawn-cells"))
+    release = replace(published(), released=(), receipts=receipts)
+    assert made_from(release) == (
+        "records drawn by counts with virtual records added to every cell",
+    )
+    assert headline(release) == (2, "noisy results")

@@ -243,6 +243,8 @@ def test_what_does_not_fit_is_refused_with_what_does():
             BetaBinomial().check(variables, "add-remove")
     with pytest.raises(BadInput, match="'c' has 3 codes"):
         BetaBinomial().check(Variables((Variable(name="c", size=3),)), "add-remove")
+    with pytest.raises(BadInput, match="'c' has 1 code;"):
+        BetaBinomial().check(Variables((Variable(name="c", size=1),)), "add-remove")
     BetaBinomial().check(BINARY, "replace-one")
     for method in FROM_TABLE:
         method(max_cells=80).check(MIXED, "add-remove")
