@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
 from flows.terminal_parts import fact, sentence, table_of
 
@@ -60,11 +61,14 @@ def _table(console: Console, answer: Mapping[str, Any], level: str) -> None:
         alone = row["one_set"]
         if not combined:
             table.add_row(
-                row["name"], _four(alone["estimate"]), _four(alone["std_error"]), _range(alone)
+                Text(row["name"]),
+                _four(alone["estimate"]),
+                _four(alone["std_error"]),
+                _range(alone),
             )
             continue
         table.add_row(
-            row["name"],
+            Text(row["name"]),  # a level in brackets is no markup
             _four(row["estimate"]),
             _four(row["std_error"]),
             f"{row['statistic']:.2f}",

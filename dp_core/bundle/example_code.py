@@ -59,7 +59,7 @@ def size_factor(published: Published) -> float:
     The variance within a set is that of an analysis of as many records as the set has.
     """
     rows = sum(published.set_rows) / published.sets
-    ratio = rows / max(published.records, 1.0)
+    ratio = rows / max(round(published.records, 3), 1.0)
     return ratio if abs(ratio - 1) > SIZES_DIFFER else 1.0
 
 
@@ -120,14 +120,16 @@ def _quoted(name: str) -> str:
 
 
 def _scaled(published: Published) -> str:
-    factor = size_factor(published)
-    return "" if factor == 1 else f"{factor:.6g} * "
+    if size_factor(published) == 1:
+        return ""
+    rows = sum(published.set_rows) / published.sets
+    return f"{rows:.10g} / {round(published.records, 3)!r} * "
 
 
 def _why_scaled(published: Published) -> list[str]:
     if size_factor(published) == 1:
         return []
-    return [f"# {_scaled(published)}: the sets have another size than the file".replace(" * ", "")]
+    return ["# rows of a set / records of the file: W is to speak of the file's size"]
 
 
 def _total(rule: str) -> tuple[str, str, str]:
@@ -136,6 +138,10 @@ def _total(rule: str) -> tuple[str, str, str]:
         added = "(1 + 1 / m) * B"
         return f"W + {added}", f"(m - 1) * (1 + W / ({added}))", "noise-aware"
     return "W + B / m", "(m - 1) * (1 + m * W / B)", rule
+
+
+def _too_narrow(rule: str) -> str:
+    return "  # too small: the noise that the sets share is missing" if rule == "shared" else ""
 
 
 def _python_regression(model: _Model, published: Published) -> list[str]:
@@ -152,7 +158,7 @@ def _python_regression(model: _Model, published: Published) -> list[str]:
         "q, u = (pd.DataFrame(x) for x in ([f.params for f in fits], [f.bse**2 for f in fits]))",
         *_why_scaled(published),
         f"Q, W, B = q.mean(), {_scaled(published)}u.mean(), q.var()",
-        f"T, df = {total}, {degrees} ** 2",
+        f"T, df = {total}, {degrees} ** 2{_too_narrow(rule)}",
     ]
     if rule == "noise-aware":
         lines += [
@@ -186,7 +192,7 @@ def _r_regression(model: _Model, published: Published) -> list[str]:
         "u <- do.call(cbind, lapply(fits, function(f) diag(vcov(f))))",
         *_why_scaled(published),
         f"Q <- rowMeans(q); W <- {_scaled(published)}rowMeans(u); B <- apply(q, 1, var)",
-        f"V <- {total}; df <- {degrees}^2",
+        f"V <- {total}; df <- {degrees}^2{_too_narrow(rule)}",
     ]
     if rule == "noise-aware":
         lines += [
