@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from pathlib import Path
 
 import click
 
 from dp_core.errors import BadInput
 from flows.arguments import exact_number, plain_text
-from flows.commands import print_answer, with_json
+from flows.commands import print_answer, this_home, with_json
 
 
 @click.command("infer")
@@ -22,6 +23,11 @@ from flows.commands import print_answer, with_json
 )
 @click.option("--level", default="0.95", metavar="LEVEL", help="Of the intervals; 0.95.")
 @click.option("--naive", is_flag=True, help="Take one set for real people, where there is one.")
+@click.option(
+    "--against-confidential",
+    is_flag=True,
+    help="For staff: fit the file too; the result goes to the internal folder.",
+)
 @with_json
 def infer(
     folder: Path,
@@ -29,6 +35,7 @@ def infer(
     family: str | None,
     level: str,
     naive: bool,
+    against_confidential: bool,
     as_json: bool,
 ) -> Mapping[str, object]:
     """Fit a regression on every set of a release and combine.
@@ -45,6 +52,13 @@ def infer(
     stated = exact_number("--level", level, positive=True)
     if stated >= 1:
         raise BadInput(f"--level is a part of 1, such as 0.95, not {level}.")
+    if against_confidential:
+        if family is not None or stated != Fraction(19, 20) or naive:
+            raise BadInput(
+                "--against-confidential takes the outcome's own family and intervals of 95 %; leave"
+                " out --family, --level and --naive."
+            )
+        return _against(folder, text, as_json=as_json)
     from flows.inference import Request, family_word
     from flows.inference import infer as carry_out
 
@@ -52,6 +66,22 @@ def infer(
     if not as_json:
         print_answer("inferred", answer)
     return answer
+
+
+def _against(folder: Path, formula: str, *, as_json: bool) -> Mapping[str, object]:
+    """Compare with the confidential file; only where the result is, is told."""
+    from flows.against_file import against_file
+
+    written = against_file(this_home(), folder, formula)
+    if not as_json:
+        what = "Compared" if written.fitted else "Not compared, for a reason that is here"
+        click.echo(f"{what}: {written.files[-1]} (confidential, for staff)")
+    return {
+        "release": written.release,
+        "formula": formula,
+        "fitted": written.fitted,
+        "internal": [str(path) for path in written.files],
+    }
 
 
 def one_formula(folder: Path, words: tuple[str, ...]) -> str:

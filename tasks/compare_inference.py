@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dp_core.comparison.inference_page import Comparison
+    from dp_core.inference.combine import Rule
     from dp_core.schema import Schema
     from dp_core.source import Source
 
@@ -25,13 +26,16 @@ def compare_inference(run: Run) -> None:
     """Write how the spec's formulas come out on the sets and on the file, if it names any."""
     if not run.spec.formulas:
         return
+    from dp_core.inference.rules import rule_of
+
     files = [synthetic_file(run, number) for number in range(1, run.spec.sets + 1)]
-    found = comparison(run.source, run.spec.schema, files, run.spec.formulas, mode=run.spec.mode)
+    rule = rule_of(run.spec.mode, run.spec.sets)
+    found = comparison(run.source, run.spec.schema, files, run.spec.formulas, rule=rule)
     write_comparison(run.folder.internal, found)
 
 
 def comparison(
-    source: Source, schema: Schema, files: Sequence[Path], formulas: Sequence[str], *, mode: str
+    source: Source, schema: Schema, files: Sequence[Path], formulas: Sequence[str], *, rule: Rule
 ) -> Comparison:
     """Return the analyses of the confidential file beside those of the sets. CONFIDENTIAL.
 
@@ -40,15 +44,14 @@ def comparison(
         schema: Of the release.
         files: Of the synthetic sets.
         formulas: As people write them.
-        mode: How the sets were made; it decides the combining rule.
+        rule: By which the sets are combined.
     """
     from dp_core.comparison.formulas import analyse, compare_formulas, mentioned
     from dp_core.comparison.inference_page import Comparison
-    from dp_core.inference.rules import WORDING, rule_of
+    from dp_core.inference.rules import WORDING
     from dp_core.own_values import own_values
 
     columns = mentioned(schema, formulas)
-    rule = rule_of(mode, len(files))
     agreements = compare_formulas(
         own_values(source, schema, columns),
         [_table(path, columns) for path in files],

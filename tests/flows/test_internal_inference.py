@@ -3,10 +3,12 @@
 import json
 import stat
 
+import numpy as np
 import pytest
 
 from dp_core.bundle.verification import verify
 from tasks.stores.artifacts import INTERNAL_NOTICE
+from tests.flows.conftest import make_project, survey
 
 FORMULAS = """\
 synthesize: {sets: 3, mode: split}
@@ -48,10 +50,6 @@ def test_formulas_of_the_spec_are_compared_in_the_internal_folder_only(project):
 @pytest.mark.usefixtures("quick")
 def test_the_file_is_fitted_as_it_is_not_as_its_bins(project):
     """Least squares on the complete rows by NumPy: the bins would give another slope."""
-    import numpy as np
-
-    from tests.flows.conftest import survey
-
     project.write_spec(FORMULAS, method="independent")
     project.release()
 
@@ -89,3 +87,75 @@ def test_without_formulas_nothing_is_written(project):
     project.release()
 
     assert not [path for path in project.internal.iterdir() if path.name.startswith("inference")]
+
+
+# -- asked for after the publication
+
+
+@pytest.fixture
+def published(project):
+    project.write_spec("synthesize: {sets: 3, mode: split}\n", method="independent")
+    project.release()
+    return project
+
+
+AGAINST = "--against-confidential"
+
+
+def ask(command, project, *words):
+    return command("infer", project.out, *(words or ("income ~ age + sex",)), AGAINST)
+
+
+@pytest.mark.usefixtures("quick")
+def test_staff_may_ask_for_another_formula_and_see_where_it_is(command, published):
+    before = {path: path.read_bytes() for path in published.out.rglob("*") if path.is_file()}
+    charges = published.kinds()
+
+    answer = ask(command, published)
+    again = ask(command, published, "sex ~ age", "--json")
+
+    assert answer.code == 0, answer.err
+    page = published.internal / "inference-asked-1.html"
+    assert page.name in answer.out
+    found = json.loads(page.with_suffix(".json").read_text())
+    (formula,) = found["formulas"]
+    assert formula["problem"] is None
+    for one in formula["coefficients"]:
+        assert f"{one['file']['estimate']:.4g}" not in answer.out
+    assert again.json["internal"][0].endswith("inference-asked-2.json")
+    assert {
+        path: path.read_bytes() for path in published.out.rglob("*") if path.is_file()
+    } == before
+    assert published.kinds() == charges
+
+
+@pytest.mark.usefixtures("quick")
+def test_another_file_in_its_place_is_refused(command, published):
+    data = published.folder / "town.csv"
+    data.write_text(data.read_text().replace("i0,", "i00,", 1))
+
+    answer = ask(command, published)
+
+    assert answer.code == 2
+    assert "not those that it was made of" in answer.err
+    assert not list(published.internal.glob("inference-asked*"))
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_bundle_of_another_home_is_refused(command, published, tmp_path, monkeypatch):
+    other = make_project(tmp_path / "elsewhere", tmp_path / "other-home")
+    monkeypatch.setenv("DP_RELEASE_HOME", str(other.home))
+
+    answer = ask(command, published)
+
+    assert answer.code == 2
+    assert "was not made with the ledger of this home" in answer.err
+
+
+@pytest.mark.usefixtures("quick")
+def test_what_the_comparison_does_not_take_is_said(command, published):
+    answer = ask(command, published, "income ~ age", "--level", "0.9")
+
+    assert answer.code == 2
+    assert "leave out --family" in answer.err
+    assert ask(command, published, "income ~ center(age)").code == 2

@@ -1,0 +1,111 @@
+"""`infer --against-confidential`: a regression on the sets of a release, and on its file.
+
+For staff in the home that made the release. Nothing is charged and nothing of it is published: what
+is computed from the file goes to the release's internal folder, and not to the terminal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dp_core.errors import BadInput
+from flows.commands import ledger_that_is
+from tasks.compare_inference import comparison, write_comparison
+from tasks.places import home_key
+from tasks.stores.artifacts import RunFolder
+from tasks.stores.hold import is_sealed
+
+if TYPE_CHECKING:
+    from dp_core.schema import Schema
+    from dp_core.source import Source
+    from tasks.stores.ledger import Ledger
+    from tasks.stores.reservations import Reservation
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What came of it.
+
+    Attributes:
+        release: Whose.
+        fitted: Whether the formula had a solution on both.
+        files: Page, picture and numbers, in the internal folder.
+    """
+
+    release: str
+    fitted: bool
+    files: tuple[Path, ...]
+
+
+def against_file(home: Path, bundle_folder: Path, formula: str) -> Written:
+    """Fit a formula to a published release's sets and to its confidential file.
+
+    Args:
+        home: Of the ledger that paid.
+        bundle_folder: The release as it was published.
+        formula: As typed.
+
+    Raises:
+        BadInput: if the folder is no release of this home, the formula will not do, or the file is
+            not there any more as it was.
+
+    Privacy:
+        Looks at the file without noise: after the publication, so that nothing can be chosen by it,
+        and for the internal folder only.
+    """
+    from dp_core.bundle.codebook import synthetic_path
+    from dp_core.bundle.reading import read_bundle
+    from dp_core.comparison.formulas import check_formula
+
+    bundle = read_bundle(bundle_folder)
+    claims = bundle.claims
+    check_formula(formula, claims.schema)
+    ledger = ledger_that_is()
+    held = ledger.reservation(claims.name)
+    if held is None or tuple(ledger.receipts(held)) != claims.receipts:
+        raise BadInput(
+            f"Release {claims.name!r} was not made with the ledger of this home; its confidential"
+            " file is with those who made it."
+        )
+    folder = RunFolder(home, claims.name, held.link)
+    if not folder.exists():
+        raise BadInput(
+            f"Release {claims.name!r} was made in another home, or its folder is gone; go to the"
+            " home that made it."
+        )
+    source = _same_source(home, ledger, held, folder, claims.schema)
+    files = [bundle_folder / synthetic_path(number) for number in range(1, claims.sets + 1)]
+    found = comparison(source, claims.schema, files, [formula], rule=bundle.rule)
+    name = next(
+        name
+        for name in (f"inference-asked-{number}" for number in range(1, 1_000_000))
+        if not (folder.internal / f"{name}.json").exists()
+    )
+    written = write_comparison(folder.internal, found, name)
+    return Written(claims.name, not found.agreements[0].problem, written)
+
+
+def _same_source(
+    home: Path, ledger: Ledger, held: Reservation, folder: RunFolder, schema: Schema
+) -> Source:
+    """Return the confidential file as it was when the release was made.
+
+    Raises:
+        BadInput: if it is not where the spec has it, or is another file now.
+    """
+    from dp_core.source import keyed_digest, open_source
+    from dp_core.spec_file import load_spec
+
+    spec = load_spec(folder.remembered()[0])
+    source = open_source(spec.data, spec.folder, schema.domain.columns, schema.ignore)
+    key = home_key(home, ledger)
+    digest = keyed_digest(source, key)
+    bound = ledger.entries(kinds=("input",), reservation=held.position)
+    if not any(entry.about == digest and is_sealed(entry, key) for entry in bound):
+        raise BadInput(
+            f"The data of release {held.release!r} are not those that it was made of any more; put"
+            " that file back where the spec has it."
+        )
+    return source
