@@ -126,6 +126,10 @@ class Choosing(Measuring):
 
     chooses: ClassVar[bool] = True
 
+    def choices(self, domain: Domain) -> int:  # noqa: ARG002
+        """Count none: they are paid from the measuring budget, in parts that are the method's."""
+        return 0
+
 
 def measuring(method: Synthesizer, variables: Variables, records: int | None) -> Measuring:
     """Return the confidential half of a method."""
