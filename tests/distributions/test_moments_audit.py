@@ -1,0 +1,198 @@
+"""Audits of sums over records, through the curator, on neighbouring files.
+
+As in `test_audit.py`: a lower bound on the privacy loss, which chance takes beyond what was charged
+with probability FALSE_ALARM = 1e-9, and which a sensitivity wrong by a factor of 2 takes well
+beyond it: more than 5 standard errors. Neighbours are as far apart as the proofs allow.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dp_core.accounting.currency import Currency
+from dp_core.curator import Curator
+from dp_core.domain import Domain
+from dp_core.ledger.session import Grant
+from dp_core.sums.moments import CellCounts, CellSums, Products
+from tests.distributions.test_audit import gaussian_claim
+from tests.statistical import delta_at_least, epsilon_at_least
+
+pytestmark = pytest.mark.statistical
+
+P, Q = 5, 4
+CELLS = 30_000
+TIMES = 30_000
+MANY = 100_000  # records at one place: one more is far from their mean
+DOMAIN = Domain(("g", "h", "x", "y"), (CELLS, 2, P + 1, Q))
+
+
+class Observed:
+    """A confidential file, given by the cells of one clique that hold a record."""
+
+    def __init__(self, cells):
+        self.cells = np.array([cell[:-1] for cell in cells], dtype=np.uint16)
+        self.counts = np.array([cell[-1] for cell in cells], dtype=np.int64)
+
+    def observed(self, _):
+        return self.cells, self.counts
+
+
+class PaysAlways:
+    """A session that grants whatever it is asked, as often as it is asked."""
+
+    def __init__(self, currency, neighbours):
+        self.currency, self.neighbours = currency, neighbours
+
+    def perform(self, batch, steps, draw):  # noqa: ARG002
+        grants = [Grant(1, step) for step in steps]
+        return tuple(zip(grants, draw(grants), strict=True))
+
+
+def noisy(sum, file, neighbours, *, kind="pure", cost=Fraction(1)):
+    """Return noisy values."""
+    curator = Curator(DOMAIN, Observed(file), PaysAlways(Currency(kind, cost), neighbours))
+    return curator.total("measure", "x", sum, cost).values
+
+
+def many_times(patch, sum):
+    """Let the exact value stand `TIMES` times in the answer, each with noise of its own.
+
+    The curator takes the sensitivity of one: each is one repetition of the experiment.
+    """
+    total = type(sum).total
+    patch.setattr(type(sum), "total", lambda *arguments: np.repeat(total(*arguments), TIMES))
+
+
+def halve(patch, sum):
+    """Let the curator believe in half of the sensitivity."""
+    l1, l2_squared = type(sum).l1, type(sum).l2_squared
+    patch.setattr(type(sum), "l1", lambda self, by: max(1, l1(self, by) // 2))
+    patch.setattr(type(sum), "l2_squared", lambda self, by: max(1, l2_squared(self, by) // 4))
+
+
+# In every cell the same experiment: a record at the top, or none (replaced: one at the bottom).
+SUMS = CellSums(column="x", positions=P, by=("g",), sizes=(CELLS,))
+COUNTS = CellCounts(by=("g",), sizes=(CELLS // 2,), numbers=("x",), positions=(P,))
+
+
+def cell_files(neighbours):
+    top = [(cell, P - 1, 1) for cell in range(CELLS)]
+    bottom = [(cell, 0, 1) for cell in range(CELLS)]
+    # Nothing is not a file that can be given by its cells; a missing number adds nothing.
+    nothing = [(cell, P, 1) for cell in range(CELLS)]
+    return (nothing if neighbours == "add-remove" else bottom), top
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("halved", [False, True])
+def test_sums_of_cells_keep_the_epsilon_they_were_charged(neighbours, halved, monkeypatch):
+    if halved:
+        halve(monkeypatch, SUMS)
+    first, second = (noisy(SUMS, file, neighbours) for file in cell_files(neighbours))
+    bound = epsilon_at_least(second >= P - 1, first >= P - 1)
+    assert (bound > 1.5) if halved else (0.8 < bound <= 1)
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("kind", ["zcdp", "gaussian"])
+@pytest.mark.parametrize("halved", [False, True])
+def test_sums_of_cells_keep_the_curve_they_were_charged(kind, neighbours, halved, monkeypatch):
+    cost, epsilon = Fraction(1, 2), 1.0
+    if halved:
+        halve(monkeypatch, SUMS)
+    first, second = (
+        noisy(SUMS, file, neighbours, kind=kind, cost=cost) for file in cell_files(neighbours)
+    )
+    low, high = (0 if neighbours == "add-remove" else 1 - P), P - 1
+    variance = SUMS.l2_squared(neighbours) + (2 if kind == "gaussian" else 0)
+    threshold = (low + high) / 2 + epsilon * variance / (high - low)
+    bound = delta_at_least(second > threshold, first > threshold, epsilon)
+    claim = gaussian_claim(kind, cost, epsilon)
+    assert (bound > claim + 0.05) if halved else (0 < bound <= claim)
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("wrong", [False, True])
+def test_counts_of_cells_keep_the_epsilon_they_were_charged(neighbours, wrong, monkeypatch):
+    """In every cell a record has its number, or not: two entries move, or one where it is added.
+
+    What is wrong under replace-one is the sensitivity of add-remove, otherwise half of a record.
+    """
+    half = CELLS // 2
+    there = [(cell, 0, 1) for cell in range(half)]
+    missing = [(cell, P, 1) for cell in range(half)]
+    twice = [(cell, P, 2 if wrong else 1) for cell in range(half)]
+    if neighbours == "replace-one":
+        if wrong:
+            monkeypatch.setattr(CellCounts, "l1", lambda *_: 1)
+        first, second = (noisy(COUNTS, file, neighbours) for file in (there, missing))
+        happened = [(v[1::2] >= 1) & (v[0::2] <= 0) for v in (second, first)]
+    else:
+        # One record of two is missing its number; a row that counts twice has twice the effect.
+        file = [(cell, 0, 1) for cell in range(half)]
+        first = noisy(COUNTS, file, neighbours)
+        second = noisy(COUNTS, sorted(file + twice), neighbours)
+        happened = [v[1::2] >= 1 + wrong for v in (second, first)]
+    bound = epsilon_at_least(*happened)
+    assert (bound > 1.5) if wrong else (0.6 < bound <= 1)
+
+
+MIDDLE_SQUARES = Products(columns=("x", "x"), positions=(P, P))
+MIDDLE = Products(columns=("x", "y"), positions=(P, Q))
+BY = {"about": "cells", "by": ("h",), "sizes": (2,)}
+SQUARES = Products(columns=("x", "x"), positions=(P, P), **BY)
+PRODUCTS = Products(columns=("x", "y"), positions=(P, Q), **BY)
+ONE_CELL = Products(columns=("x", "y"), positions=(P, Q), about="cells")
+TOP = (P - 1, Q - 1)
+
+# sum, neighbours, the two files, the change between them
+FAR = {
+    "squares, middle, add": (MIDDLE_SQUARES, "add-remove", [(P, 1)], [(0, 1), (P, 1)], 16),
+    "squares, middle, replace": (MIDDLE_SQUARES, "replace-one", [(2, 1)], [(0, 1)], 32),
+    "products, middle, add": (MIDDLE, "add-remove", [(P, 0, 1)], [(*TOP, 1), (P, 0, 1)], 12),
+    "products, middle, replace": (MIDDLE, "replace-one", [(0, 3, 1)], [(*TOP, 1)], 24),
+    "squares, cells, add": (
+        SQUARES, "add-remove", [(0, 0, MANY)], [(0, 0, MANY), (0, P - 1, 1)], 63,
+    ),
+    "squares, cells, replace": (
+        SQUARES, "replace-one", [(0, 0, MANY), (1, 0, 1)], [(0, 0, MANY), (0, P - 1, 1)], 63,
+    ),
+    "products, cells, add": (
+        PRODUCTS, "add-remove", [(0, 0, 0, MANY)], [(0, 0, 0, MANY), (0, *TOP, 1)], 47,
+    ),
+    "products, cells, replace": (
+        PRODUCTS,
+        "replace-one",
+        [(0, 0, 0, MANY), (1, 0, 3, MANY), (1, P - 1, 0, 1)],
+        [(0, 0, 0, MANY), (0, *TOP, 1), (1, 0, 3, MANY)],
+        95,
+    ),
+    "products, one cell, replace": (
+        ONE_CELL, "replace-one", [(0, 0, MANY), (0, 0, 1)], [(0, 0, MANY), (*TOP, 1)], 47,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAR)
+def test_the_neighbours_of_the_audit_are_as_far_apart_as_the_proof_allows(name):
+    sum, neighbours, before, after, change = FAR[name]
+    first, second = (sum.total(*Observed(file).observed(sum.clique))[0] for file in (before, after))
+    assert second - first == change
+    assert 0 <= sum.l1(neighbours) - change <= 1
+
+
+@pytest.mark.parametrize("name", FAR)
+@pytest.mark.parametrize("halved", [False, True])
+def test_products_keep_the_epsilon_they_were_charged(name, halved, monkeypatch):
+    sum, neighbours, before, after, change = FAR[name]
+    high = int(sum.total(*Observed(after).observed(sum.clique))[0])
+    if halved:
+        halve(monkeypatch, sum)
+    many_times(monkeypatch, sum)
+    first, second = (noisy(sum, file, neighbours) for file in (before, after))
+    bound = epsilon_at_least(second >= high, first >= high)
+    assert change > sum.l1(neighbours) if halved else change <= sum.l1(neighbours)
+    assert (bound > 1.5) if halved else (0.8 < bound <= 1)
