@@ -26,6 +26,8 @@ from dp_core.privacy import Noise
 SETS = 20
 """How many to make: the noise's part of an interval is within 7 % of what ever more sets give."""
 
+_PIECE = 1 << 16  # cells whose noise is held for all sets at a time
+
 _Method = TypeVar("_Method")
 
 
@@ -80,13 +82,12 @@ def _centred(
 
     That is (1 - 1/m) for the mean that is taken off, and m/(m + 1) for the rule's 1 + 1/m.
     """
-    total, own = np.zeros(shape), np.zeros(shape)
-    for draw in range(1, sets + 1):
-        noise = _noise(kind, scale, shape, rng)
-        total += noise
-        if draw == number:
-            own = noise
-    return np.asarray((own - total / sets) * math.sqrt(sets / (sets + 1)))
+    found = np.empty(math.prod(shape))
+    for start in range(0, found.size, _PIECE):
+        piece = found[start : start + _PIECE]
+        noise = _noise(kind, scale, (sets, piece.size), rng)
+        piece[:] = noise[number - 1] - noise.mean(axis=0)
+    return np.asarray(found.reshape(shape) * math.sqrt(sets / (sets + 1)))
 
 
 def _noise(
