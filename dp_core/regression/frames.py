@@ -88,8 +88,11 @@ def _values(column: Column, array: Any) -> Any:
     import pandas as pd
 
     if column.levels:
+        values, levels = array.to_pandas(), list(levels_of(column))
         # Unordered: an ordinal is coded like any category, against its first level.
-        return pd.Categorical(array.to_pylist(), categories=list(levels_of(column)))
+        if isinstance(values.dtype, pd.CategoricalDtype):
+            return values.cat.set_categories(levels).cat.as_unordered()
+        return pd.Categorical(values, categories=levels)
     if column.kind == "date":
         days = array.cast("int32").to_pandas()  # since 1970-01-01
         return days.astype("float64")

@@ -1,0 +1,143 @@
+"""The report's code for releases of every kind."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import os
+
+import numpy as np
+import pytest
+
+from dp_core.bundle.checks import tally_sets
+from dp_core.bundle.example_code import example_code, size_factor
+from dp_core.bundle.report import report
+from dp_core.domain import Domain
+from dp_core.marginals import Measurement
+from dp_core.schema_file import parse_schema
+
+SCHEMA = parse_schema(
+    {
+        "version": "1",
+        "title": "Odd names",
+        "columns": {
+            "hours per week": {"type": "integer", "min": "0", "max": "99", "bins": "3"},
+            "class": {"type": "ordinal", "levels": ["low", "high"]},
+            "rare": {"type": "category", "levels": ["a", "b"]},
+            "when": {"type": "date", "min": "2000-01-01", "max": "2001-12-31", "bins": "year"},
+        },
+    }
+)
+
+
+def measured(*cliques):
+    sizes = dict(zip(SCHEMA.domain.columns, SCHEMA.domain.sizes, strict=True))
+    found = []
+    for clique in cliques:
+        domain = Domain(clique, tuple(sizes[name] for name in clique))
+        values = np.full(domain.sizes, 1000)
+        if "rare" in clique:
+            values = np.moveaxis(values, clique.index("rare"), -1)
+            values[..., 1] = 2
+            values = np.moveaxis(values, -1, clique.index("rare"))
+        found.append(
+            Measurement(
+                domain=domain, values=values, noise="gaussian", scale=2.0,
+                stage="measure", replicate=0, grant=1,
+            )
+        )  # fmt: skip
+    return tuple(found)
+
+
+@pytest.fixture
+def odd(release):
+    """A release of the odd schema; how its sets look does not matter here."""
+
+    def make(*cliques, **changes):
+        published = dataclasses.replace(
+            release[0], schema=SCHEMA, released=measured(*cliques), records=300.0
+        )
+        return dataclasses.replace(published, **changes)
+
+    return make
+
+
+def test_names_that_are_no_words_are_quoted(odd):
+    code = example_code(odd(("hours per week", "class")))
+
+    assert code.formula == "Q('hours per week') ~ Q('class')"
+    assert "smf.ols(\"Q('hours per week') ~ Q('class')\"" in code.python_regression
+    assert "lm(`hours per week` ~ class," in code.r_regression
+    # R codes ordered factors by polynomials unless it is told otherwise.
+    assert 'options(contrasts = c("contr.treatment", "contr.treatment"))' in code.r_regression
+
+
+def test_rare_levels_and_dates_are_no_example(odd):
+    assert (
+        example_code(odd(("hours per week", "rare", "when"))).formula == "Q('hours per week') ~ 1"
+    )
+    assert example_code(odd(("hours per week", "rare", "class"))).formula.endswith("~ Q('class')")
+
+
+def test_without_numbers_there_is_no_regression_and_the_page_says_the_rest(odd, release):
+    only = dataclasses.replace(SCHEMA, columns=SCHEMA.columns[1:3])
+    published = odd(("class",), schema=only)
+    code = example_code(published)
+
+    assert (code.formula, code.python_regression, code.r_regression) == ("", "", "")
+    data = release[1][0].__class__(only.domain, np.zeros((2, 300), dtype=np.uint16))
+    tallies = tally_sets(only.domain, published.released, [[data], [data]])
+    text = report(published, tallies)
+    assert "A regression" not in text
+    assert "Any other estimate" in text
+
+
+def test_the_rule_is_in_every_code(odd):
+    for mode, total in (
+        ("shared", "W + B / m"),
+        ("split", "W + B / m"),
+        ("noise-aware", "W + (1 + 1 / m) * B"),
+    ):
+        code = example_code(odd(("hours per week", "class"), mode=mode))
+        for text in (code.python, code.r, code.python_regression, code.r_regression):
+            assert total in text
+        assert ("noise that the sets share is missing" in code.python_regression) == (
+            mode == "shared"
+        )
+
+
+def test_one_set_is_summarised_without_a_rule(odd):
+    code = example_code(odd(("hours per week", "class"), sets=1))
+
+    assert "B" not in code.python_regression
+    assert "one set: it shows nothing" in code.python_regression
+    assert "one set: it shows nothing" in code.r_regression
+
+
+def test_another_size_than_the_file_s_is_in_every_code(odd):
+    published = odd(("hours per week", "class"), records=1003.25)
+    code = example_code(published)
+
+    assert size_factor(published) == pytest.approx(300 / 1003.25)
+    assert size_factor(odd(("class",), records=310.0)) == 1.0
+    for text in (code.python, code.r, code.python_regression, code.r_regression):
+        assert "300 / 1003.25 * " in text
+
+
+@pytest.mark.parametrize("mode", ["shared", "split", "noise-aware"])
+def test_the_code_of_any_other_estimate_runs(make, tmp_path, mode):
+    build, write = make
+    published, data = build(mode=mode, sets=3)
+    folder = write(tmp_path / "out", published, data, tmp_path / "scratch")
+    before, printed, names = os.getcwd(), io.StringIO(), {}
+    os.chdir(folder)
+    try:
+        with contextlib.redirect_stdout(printed):
+            exec(example_code(published).python, names)
+    finally:
+        os.chdir(before)
+    inflation = 4 / 3 if mode == "noise-aware" else 1 / 3
+    assert names["T"] == pytest.approx(names["W"] + inflation * names["B"])
+    assert names["B"] == pytest.approx(np.var(names["q"], ddof=1))
+    assert "95 % interval" in printed.getvalue()
