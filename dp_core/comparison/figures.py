@@ -55,7 +55,8 @@ FIGURES: tuple[Figure, ...] = (
         "best",
         "SSS best",
         "share of the formulas' coefficients with the file's sign and significance at 5 % (CIPHER,"
-        " Table 1; all seven outcomes are in results.csv and drawn)",
+        " Table 1; all seven outcomes are in results.csv and drawn; formulas that could not be"
+        " fitted are left out and listed)",
         True,
     ),
     Figure(
@@ -93,6 +94,9 @@ FIGURES: tuple[Figure, ...] = (
 )
 """In the order of the table."""
 
+_DIGITS = {"relative": 3, "best": 2, "overlap": 2, "width": 2}
+"""Digits after the point, where not four."""
+
 FIGURE: Mapping[str, Figure] = {figure.name: figure for figure in FIGURES}
 
 
@@ -119,5 +123,5 @@ def shown_number(name: str, value: float) -> str:
         return f"{value:.1f}"
     if name == "cost":
         return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
-    text = f"{value:.4f}" if name != "relative" else f"{value:.3f}"
+    text = f"{value:.{_DIGITS.get(name, 4)}f}"
     return text.replace("0.", ".", 1) if text.lstrip("-").startswith("0.") else text
