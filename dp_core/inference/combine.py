@@ -1,10 +1,11 @@
 """Combining rules: from the m estimates and their variances to one estimate and its variance.
 
-Which rule holds follows from how the sets were made (`dp_core.inference.rules`).
+Which rule holds follows from how the sets were made (`dp_core.inference.rules`). That of `split` is
+also equations 9 to 11 of Bowen and Liu (2020, Statist. Sci. 35).
 
 | rule                 | variance T      | of sets                                                |
 |----------------------|-----------------|--------------------------------------------------------|
-| split                | W + B/m         | with own measurements: Reiter (2003); Liu (2016), 9-11 |
+| split                | W + B/m         | with own measurements: Reiter (2003)                   |
 | noise-aware          | W + (1 + 1/m) B | drawn given one noisy measurement: Rubin (1987)        |
 | posterior-predictive | (1 + 1/m) B - W | fully synthetic: Raghunathan, Reiter and Rubin (2003)  |
 | shared               | W + B/m         | from one measurement; the noise they share is missing  |

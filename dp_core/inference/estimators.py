@@ -63,7 +63,7 @@ def variance_of_variance(s2: float, n: int, kurtosis: float = 0.0) -> float:
 def variance_of_correlation(r: float, n: int) -> float:
     """Return Var(r) = (1 - r^2)^2/(n - 2), of normal values.
 
-    Liu (2016) prints 1 - r^2 without the square, which is the variance where r is 0.
+    Bowen and Liu (2020) print 1 - r^2 without the square, which is right where r is 0 only.
 
     >>> variance_of_correlation(0.5, 102)
     0.005625

@@ -37,7 +37,7 @@ WORDING: dict[Rule, Wording] = {
         degrees_of_freedom=_SPLIT_DF,
         in_words="every set has its own noisy measurement, at 1/m of the budget",
         covers=f"Sampling, synthesis and privacy noise. {_NO_BIAS}",
-        source="Reiter (2003); Liu (2016), equations 9-11",
+        source="Reiter (2003); Bowen and Liu (2020), equations 9-11",
     ),
     "noise-aware": Wording(
         variance="T = W + (1 + 1/m) B",
