@@ -52,8 +52,8 @@ def differences(document: Mapping[str, Any], claims: Claims) -> str | tuple[str,
         f"{STATEMENT} states {name!r:.40}, which no statement has."
         for name in sorted(set(document) - _WHOLE)
     ]
-    made = inference_statement(claims.plan["spec"]["synthesize"]["mode"], claims.sets)
-    if canonical_json(document["inference"]) != canonical_json(made):
+    rule = inference_statement(claims.plan["spec"]["synthesize"]["mode"], claims.sets)
+    if canonical_json(document["inference"]) != canonical_json(rule):
         wrong.append(f"{STATEMENT} states 'inference' otherwise than plan and receipts.")
     for section, names in _SECTIONS.items():
         wrong += [
