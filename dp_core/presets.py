@@ -135,6 +135,11 @@ PRESETS: Mapping[str, Preset] = {
         noise="laplace",
     ),
     "modips": Preset(synthesize="modips", shares={"measure": Fraction(1)}),
+    "slomag": Preset(synthesize="slomag", shares={"measure": Fraction(1)}),
+    "sequential-regression": Preset(
+        synthesize="sequential_regression", shares={"measure": Fraction(1)}
+    ),
+    "laplace-sanitizer": Preset(synthesize="laplace_sanitizer", shares={"measure": Fraction(1)}),
     "average": Preset(synthesize="average", shares={"measure": Fraction(1)}),
     "pegs": Preset(
         select="pegs",

@@ -26,6 +26,9 @@ from dp_core.sums import Sum
 if TYPE_CHECKING:
     from dp_core.curator import Curator
 
+ROUNDS = 1000
+"""Rounds that one model may ask in; those of the second begin after them."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AverageOfMethods(ParametricModel):
@@ -72,12 +75,12 @@ class Average(Synthesizer):
             raise ValueError("models are averaged once; name the models of an average themselves.")
 
     def check(self, variables: Variables, neighbours: Neighbours) -> None:
-        """Refuse what a model refuses, and models that draw records or ask as they go."""
+        """Refuse what a model refuses, and models that draw records or make private choices."""
         for name, method in zip(self.models, self._methods(), strict=True):
-            if method.draws or method.adaptive or method.chooses:
+            if method.draws or method.chooses:
                 raise BadInput(
-                    f"{name} {'draws records' if method.draws else 'asks as it goes'}; an average"
-                    " is of methods whose statistics are known beforehand, such as modips."
+                    f"{name} {'draws records' if method.draws else 'makes choices'}; an average is"
+                    " of methods that release sums and counts, such as modips."
                 )
             method.check(variables, neighbours)
 
@@ -100,11 +103,11 @@ class Average(Synthesizer):
         rng: np.random.Generator,
         replicate: int = 0,
     ) -> tuple[Released, ...]:
-        """Let each model ask in a round of its own, by which its statistics are known again."""
+        """Let each model ask in rounds of its own, by which its statistics are known again."""
         released: list[Released] = []
         for number, (method, part) in enumerate(zip(self._methods(), self._parts, strict=True), 1):
             released += method.measure(
-                cast("Curator", InRound(curator, number)),
+                cast("Curator", InRounds(curator, number)),
                 variables,
                 cost=cost * part,
                 rows=rows,
@@ -126,7 +129,7 @@ class Average(Synthesizer):
         models = tuple(
             method.fit(
                 variables,
-                [item for item in released if _round(item) in (0, number)],
+                _own(released, number),
                 rows=rows,
                 zeros=zeros,
             )
@@ -145,8 +148,8 @@ class Average(Synthesizer):
         return tuple(registry.find("parametric", name)() for name in self.models)
 
 
-class InRound:
-    """The curator, for one model of several: what it asks is of that model's round."""
+class InRounds:
+    """The curator, for one model of several: what it asks is of that model's rounds."""
 
     def __init__(self, curator: Curator, number: int) -> None:
         self._curator = curator
@@ -181,17 +184,39 @@ class InRound:
         costs: Sequence[Fraction],
         *,
         replicate: int = 0,
+        round: int = 0,
     ) -> tuple[Measurement, ...]:
-        return self._curator.measure(stage, cliques, costs, replicate=replicate, round=self._number)
+        place = self._place(round)
+        return self._curator.measure(stage, cliques, costs, replicate=replicate, round=place)
 
     def total(
-        self, stage: Stage, step: str, sum: Sum, cost: Fraction, *, replicate: int = 0
+        self,
+        stage: Stage,
+        step: str,
+        sum: Sum,
+        cost: Fraction,
+        *,
+        replicate: int = 0,
+        round: int = 0,
     ) -> Totals:
-        return self._curator.total(stage, step, sum, cost, replicate=replicate, round=self._number)
+        place = self._place(round)
+        return self._curator.total(stage, step, sum, cost, replicate=replicate, round=place)
+
+    def _place(self, round: int) -> int:
+        assert 0 <= round < ROUNDS
+        return self._number * ROUNDS + round
 
 
-def _round(item: Released) -> int:
-    return 0 if isinstance(item, Records) else item.round
+def _own(released: Sequence[Released], number: int) -> list[Released]:
+    """Return what a model asked for, in its own rounds, and what the plan measured for all."""
+    found: list[Released] = []
+    for item in released:
+        if isinstance(item, Records):
+            continue
+        model, round_ = divmod(item.round, ROUNDS)
+        if model in (0, number):
+            found.append(dataclasses.replace(item, round=round_))
+    return found
 
 
 METHOD = Average

@@ -48,7 +48,6 @@ class Synthesizer(ABC):
 
     Attributes:
         chooses: Whether it uses the curator's `choose`; that decides what the release can pay in.
-        adaptive: Whether its questions follow from answers, in rounds of its own.
         draws: Whether it releases records that were drawn by confidential counts; the release
             then pays in pure epsilon.
         needs_rows: Whether it must know, before it measures, how many records a set holds.
@@ -57,7 +56,6 @@ class Synthesizer(ABC):
     __slots__ = ()
 
     chooses: ClassVar[bool] = False
-    adaptive: ClassVar[bool] = False
     draws: ClassVar[bool] = False
     needs_rows: ClassVar[bool] = False
 

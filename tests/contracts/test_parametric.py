@@ -1,0 +1,231 @@
+"""What every parametric method promises, whatever its name."""
+
+from __future__ import annotations
+
+import inspect
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dp_core import registry
+from dp_core.accounting.currency import choose_currency
+from dp_core.curator import Curator
+from dp_core.dataset import Dataset
+from dp_core.errors import BadInput
+from dp_core.ledger.session import MemorySession
+from dp_core.marginals import Records
+from dp_core.memory_counter import MemoryCounter
+from dp_core.parametric.base import Synthesizer
+from dp_core.parametric.stages import Modelling, measuring
+from dp_core.parametric.variables import Variable, Variables
+from dp_core.presets import PRESETS
+from dp_core.structural_zeros import Rule, StructuralZeros
+
+NONE = StructuralZeros()
+GROUP = Variable(name="group", size=2)
+LEVEL = Variable(name="level", size=4, missing=True)
+HEIGHT = Variable(
+    name="height", size=120, positions=120, low=100.0, high=220.0, bins=(0, 30, 60, 90, 120)
+)
+VISITS = Variable(
+    name="visits", size=22, positions=21, low=-0.5, high=20.5, bins=(0, 1, 5, 21), missing=True
+)
+COLUMNS = {
+    "two levels": Variables((GROUP,)),
+    "levels": Variables((GROUP, LEVEL)),
+    "a number": Variables((HEIGHT,)),
+    "numbers": Variables((HEIGHT, VISITS)),
+    "both": Variables((GROUP, HEIGHT, LEVEL, VISITS)),
+}
+OPTIONS: dict[str, dict[str, Any]] = {"average": {"models": ("modips", "sequential_regression")}}
+METHODS = registry.available("parametric")
+ROWS = 1500
+
+
+def made(name: str) -> Synthesizer:
+    method: Synthesizer = registry.find("parametric", name)(**OPTIONS.get(name, {}))
+    return method
+
+
+def file_of(variables: Variables, rows: int = ROWS) -> Dataset:
+    """Return records in which groups differ in height, and tall ones have more visits."""
+    rng = np.random.default_rng(5)
+    group, level = rng.integers(0, 2, rows), rng.choice(4, rows, p=[0.4, 0.3, 0.2, 0.1])
+    height = np.clip(rng.normal(60 + 10 * group, 12), 0, 119)
+    visits = np.clip(rng.normal(height / 8, 3), 0, 20)
+    visits = np.where(rng.random(rows) < 0.1, 21, visits)
+    all_of = {"group": group, "level": level, "height": height, "visits": visits}
+    codes = [all_of[variable.name].astype(np.uint16) for variable in variables]
+    return Dataset(variables.domain, np.stack(codes))
+
+
+def session_of(method, epsilon, delta, neighbours="add-remove") -> MemorySession:
+    noise = "laplace" if method.draws or not delta else "auto"
+    shares = [(Fraction(1), 1, 1, 1.0)]
+    currency = choose_currency(
+        Fraction(epsilon),
+        Fraction(delta),
+        noise=noise,
+        shares=shares,
+        choices=(Fraction(1, 2), 1) if method.chooses else None,
+    )
+    return MemorySession(currency, neighbours)
+
+
+def release(
+    name,
+    columns,
+    *,
+    epsilon="2",
+    delta="0",
+    neighbours="add-remove",
+    zeros=NONE,
+    replicate=0,
+    session=None,
+    data=None,
+):
+    """Return the session, what was released, and the model."""
+    method, variables = made(name), COLUMNS[columns]
+    half = measuring(method, variables, ROWS)
+    try:
+        half.check_basics(neighbours, [])
+    except BadInput as refusal:
+        pytest.skip(str(refusal))
+    session = session or session_of(method, epsilon, delta, neighbours)
+    data = file_of(variables) if data is None else data
+    curator = Curator(variables.domain, MemoryCounter(data), session)
+    selection = half.select(
+        curator,
+        [],
+        domain=variables.domain,
+        cost=Fraction(0),
+        measure_cost=session.currency.limit,
+        zeros=zeros,
+        rng=np.random.default_rng(3),
+        replicate=replicate,
+    )
+    released = list(selection.measured)
+    if selection.records is not None:
+        released.append(Records(selection.records, replicate))
+    model = Modelling(method=method, variables=variables, positions=4096).fit(
+        variables.domain, released, rows=ROWS, zeros=zeros, rng=np.random.default_rng(0)
+    )
+    return session, released, model
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_has_a_preset_and_is_called_as_the_family_says(name):
+    method = registry.find("parametric", name)
+    assert issubclass(method, Synthesizer)
+    assert name in {preset.synthesize for preset in PRESETS.values()}
+    for member in ("check", "asks", "measure", "fit"):
+        wanted = list(inspect.signature(getattr(Synthesizer, member)).parameters)
+        assert list(inspect.signature(getattr(method, member)).parameters) == wanted, member
+
+
+@pytest.mark.parametrize("columns", COLUMNS)
+@pytest.mark.parametrize("name", METHODS)
+def test_the_parts_of_what_is_asked_are_a_whole(name, columns):
+    variables = COLUMNS[columns]
+    try:
+        made(name).check(variables, "add-remove")
+    except BadInput as refusal:
+        pytest.skip(str(refusal))
+    asks = made(name).asks(variables)
+    assert not asks or sum(ask.share for ask in asks) == 1
+    assert len({ask.step for ask in asks}) == len(asks)
+
+
+@pytest.mark.parametrize("delta", ["0", "1e-6"], ids=["pure", "with a delta"])
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("columns", COLUMNS)
+@pytest.mark.parametrize("name", METHODS)
+def test_the_whole_budget_is_spent_and_no_more(name, columns, neighbours, delta):
+    session, _, model = release(name, columns, neighbours=neighbours, delta=delta)
+    assert session.spent() <= session.currency.limit
+    if not made(name).draws:
+        # Virtual records are rounded up; noise is of exactly its cost.
+        assert session.spent() == session.currency.limit
+    drawn = model.sample(50, rng=np.random.default_rng(1))
+    assert drawn.domain == COLUMNS[columns].domain
+    for codes, size in zip(drawn.codes, drawn.domain.sizes, strict=True):
+        assert (codes < size).all()
+
+
+@pytest.mark.parametrize("columns", ["levels", "both"])
+@pytest.mark.parametrize("name", METHODS)
+def test_an_interrupted_release_asks_the_same_again(name, columns):
+    session, before, _ = release(name, columns)
+    charges = len(session.charges)
+    # The session raises if a question of a name it knows is another one.
+    _, after, _ = release(name, columns, session=session)
+    assert len(session.charges) == charges
+    for one, two in zip(before, after, strict=True):
+        if not isinstance(one, Records):
+            np.testing.assert_array_equal(one.values, two.values)
+
+
+@pytest.mark.parametrize("columns", COLUMNS)
+@pytest.mark.parametrize("name", METHODS)
+def test_the_same_results_of_the_curator_give_the_same_records(name, columns):
+    _, released, model = release(name, columns)
+    variables = COLUMNS[columns]
+    again = made(name).fit(variables, released, rows=ROWS, zeros=NONE)
+    one = model.sample(200, rng=np.random.default_rng(7))
+    np.testing.assert_array_equal(one.codes, again.sample(200, rng=np.random.default_rng(7)).codes)
+    other = model.sample(200, rng=np.random.default_rng(8))
+    assert (one.codes != other.codes).any()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_what_cannot_be_is_in_no_record(name):
+    # No tall people in the second group; no visits unless the level is the first.
+    zeros = StructuralZeros(
+        (
+            Rule(("group", "height"), ((1,), tuple(range(90, 120))), "tall in group 1"),
+            Rule(("level", "visits"), ((1, 2), tuple(range(5, 21))), "visits"),
+        )
+    )
+    variables = COLUMNS["both"]
+    legal = file_of(variables)
+    keep = ~zeros.violations(legal)
+    data = Dataset(legal.domain, np.ascontiguousarray(legal.codes[:, keep]))
+    _, _, model = release(name, "both", zeros=zeros, data=data)
+    drawn = model.sample(1000, rng=np.random.default_rng(1))
+    assert drawn.rows == 1000
+    assert not zeros.violations(drawn).any()
+
+
+@pytest.mark.parametrize("rows", [0, 1, 3])
+@pytest.mark.parametrize("name", METHODS)
+def test_a_set_has_as_many_records_as_asked_for(name, rows):
+    _, _, model = release(name, "levels")
+    assert model.sample(rows, rng=np.random.default_rng(1)).rows == rows
+
+
+@pytest.mark.parametrize("columns", ["levels", "both"])
+@pytest.mark.parametrize("name", METHODS)
+def test_little_budget_and_few_records_still_give_records(name, columns):
+    data = file_of(COLUMNS[columns], rows=3)
+    _, _, model = release(name, columns, epsilon="1/1000", data=data)
+    drawn = model.sample(20, rng=np.random.default_rng(1))
+    assert drawn.rows == 20
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if not made(name).draws])
+def test_a_large_budget_gives_back_means_and_shares(name):
+    """Draws are left out: what they tell does not grow with epsilon alone."""
+    variables = COLUMNS["both"]
+    _, _, model = release(name, "both", epsilon="1000")
+    real, drawn = file_of(variables), model.sample(4000, rng=np.random.default_rng(1))
+    assert abs(drawn.column("group").mean() - real.column("group").mean()) < 0.06
+    # A histogram knows bins of 30 positions only, so within them it is even.
+    assert abs(drawn.column("height").mean() - real.column("height").mean()) < 4
+
+    def gap(data: Dataset) -> float:
+        height, group = data.column("height").astype(float), data.column("group")
+        return float(height[group == 1].mean() - height[group == 0].mean())
+
+    assert gap(drawn) == pytest.approx(gap(real), abs=4)
