@@ -17,7 +17,7 @@ from dp_core.inference.carried import carried_sentence, needed_groups, not_carri
 from dp_core.inference.combine import Combined
 from dp_core.inference.intervals import interval
 from dp_core.inference.rules import WORDING
-from dp_core.marginals import Measurement, SparseTable
+from dp_core.marginals import Measurement, SparseTable, Totals
 from dp_core.metrics.noise_size import expected_tvd
 from dp_core.regression.analysis import analyse
 from dp_core.regression.design import Design, Family
@@ -29,6 +29,7 @@ from dp_core.regression.fitting import (
 )
 from dp_core.regression.formula import Formula, read_formula
 from dp_core.regression.frames import Frame, read_frames
+from dp_core.sums.binned_counts import BinnedCounts
 
 LARGE_NOISE = 0.10
 """Distance (TVD) that noise alone puts on a table from which on it is called large."""
@@ -101,7 +102,7 @@ def infer(request: Request) -> dict[str, object]:
         "coefficients": _coefficients(design, fits, combined, stacked, request.level),
         "covariance": combined.variance.tolist() if combined else fits[0].covariance.tolist(),
         "all_terms": _joint(design, combined) if combined else None,
-        "warnings": _warnings(bundle, formula, combined),
+        "warnings": warnings_of(bundle, formula, combined),
         "notes": _notes(bundle, design, fits, frames, factor),
     }
 
@@ -190,7 +191,7 @@ def _finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def _warnings(bundle: Bundle, formula: Formula, combined: Combined | None) -> list[str]:
+def warnings_of(bundle: Bundle, formula: Formula, combined: Combined | None) -> list[str]:
     """Return why the intervals may not mean what they say."""
     found = []
     if combined is None:
@@ -203,17 +204,24 @@ def _warnings(bundle: Bundle, formula: Formula, combined: Combined | None) -> li
             "These intervals are too narrow: all sets come from one noisy measurement, and the"
             " noise that they share does not show between them."
         )
-    cliques = _cliques(bundle)
+    tables, sums = _cliques(bundle)
     groups = needed_groups(formula.outcome_columns, formula.terms)
-    if not any(cliques.values()):
+    if not tables and not sums:
         found.append(
             "The release holds no noisy table, so nothing shows which relations its sets carry; its"
             " report says what the method models."
         )
         return found
-    sentence = carried_sentence(not_carried(groups, cliques))
-    if sentence:
-        found.append(sentence)
+    missing = not_carried(groups, tables)
+    lost = [group for group in missing if group in not_carried(missing, sums)]
+    if lost:
+        found.append(carried_sentence(lost))
+    if len(lost) < len(missing):
+        found.append(
+            "Some of these relations are in noisy sums, not in tables: the sets have them in the"
+            " form of the release's own model only, and curves and interactions that it lacks are"
+            " not there."
+        )
     noisy = _noisy_groups(bundle, groups)
     if noisy:
         found.append(
@@ -224,13 +232,18 @@ def _warnings(bundle: Bundle, formula: Formula, combined: Combined | None) -> li
     return found
 
 
-def _cliques(bundle: Bundle) -> dict[int, list[Clique]]:
-    """Return the columns of every measured table, by the set it was measured for."""
-    found: dict[int, list[Clique]] = {}
+def _cliques(bundle: Bundle) -> tuple[dict[int, list[Clique]], dict[int, list[Clique]]]:
+    """Return the columns of every measured table, and of every sum, by the set it is for."""
+    tables: dict[int, list[Clique]] = {}
+    sums: dict[int, list[Clique]] = {}
     for item in bundle.measured:
         if isinstance(item, Measurement | SparseTable) and item.clique:
-            found.setdefault(item.replicate, []).append(item.clique)
-    return found
+            tables.setdefault(item.replicate, []).append(item.clique)
+        elif isinstance(item, Totals) and isinstance(item.of, BinnedCounts):
+            tables.setdefault(item.replicate, []).append(item.of.clique)
+        elif isinstance(item, Totals):
+            sums.setdefault(item.replicate, []).append(item.of.clique)
+    return tables, sums
 
 
 def _noisy_groups(bundle: Bundle, groups: Sequence[tuple[str, ...]]) -> list[str]:

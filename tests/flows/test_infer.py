@@ -388,3 +388,40 @@ def test_a_release_that_was_really_made_is_analysed(project, command):
     assert answer["rule"]["name"] == "split"
     assert [row["name"] for row in answer["coefficients"]][1] == "sex[T.female]"
     assert all(row["low"] < row["high"] for row in answer["coefficients"])
+
+
+def measured_as(*items):
+    """A bundle of which only what was measured matters."""
+    from dp_core.bundle.reading import Bundle
+
+    return Bundle(Path(), None, "split", 1000.0, items)  # type: ignore[arg-type]
+
+
+def sum_of(kind, **about):
+    from dp_core.marginals import Totals
+
+    of = kind(**about)
+    values = np.zeros(of.length, dtype=np.int64)
+    return Totals(of=of, values=values, noise="laplace", scale=1.0, stage="m", replicate=0, grant=1)
+
+
+def test_relations_that_only_sums_hold_are_told_as_such():
+    from dp_core.regression.formula import read_formula
+    from dp_core.sums.binned_counts import BinnedCounts
+    from dp_core.sums.moments import Products
+    from flows.inference import warnings_of
+
+    honest = combine([1, 2], [1, 1], "split")
+    formula = read_formula("pay ~ age", ("pay", "age", "sex"))
+    product = sum_of(Products, by=(), sizes=(), columns=("pay", "age"), positions=(9, 9))
+    binned = sum_of(BinnedCounts, columns=("pay", "age"), sizes=(9, 9), edges=(None, (0, 9)))
+
+    (said,) = warnings_of(measured_as(), formula, honest)
+    assert "holds no noisy table" in said
+    (said,) = warnings_of(measured_as(product), formula, honest)
+    assert "in the form of the release's own model only" in said
+    assert warnings_of(measured_as(binned), formula, honest) == []
+    both = read_formula("pay ~ age + sex", ("pay", "age", "sex"))
+    lost, some = warnings_of(measured_as(product), both, honest)
+    assert "No measured table holds pay with sex, or age with sex:" in lost
+    assert "noisy sums" in some
