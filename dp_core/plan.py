@@ -20,6 +20,7 @@ from dp_core.accounting.sensitivity import count_l1, count_l2_squared
 from dp_core.canonical import digest
 from dp_core.domain import Clique
 from dp_core.errors import BadInput
+from dp_core.parametric.stages import Measuring
 from dp_core.privacy import PAYING_STAGES, TABLE_STAGES, Stage
 from dp_core.scores import sensitivities
 from dp_core.selection.allocation import shares as allocate
@@ -59,6 +60,29 @@ class PlannedTable:
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedTotal:
+    """One sum over records that a parametric method is certain to release.
+
+    Attributes:
+        step: Its name.
+        of: Columns it is computed from.
+        numbers: Number of entries.
+        cost: Budget of one release of it.
+        noise: Noise of each entry, in the sum's own unit.
+        largest: Most that one record adds to all entries together, in that unit.
+        times: How often it is released.
+    """
+
+    step: str
+    of: Clique
+    numbers: int
+    cost: Fraction
+    noise: NoiseScale
+    largest: int
+    times: int
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """A release whose every cost is decided.
 
@@ -67,6 +91,7 @@ class Plan:
         currency: What it pays in, and the total.
         costs: Budget of each stage; they sum to the currency's limit exactly.
         tables: Tables known beforehand.
+        totals: Sums over records known beforehand, of a parametric method.
         score_noise: Noise of each of the selection's scores, None without private selection.
         scores: Number of those scores.
         memory: Bytes that reconstruction and synthesis need, about; None without `rows_about`.
@@ -76,6 +101,7 @@ class Plan:
     currency: Currency
     costs: Mapping[Stage, Fraction]
     tables: tuple[PlannedTable, ...]
+    totals: tuple[PlannedTotal, ...]
     score_noise: NoiseScale | None
     scores: int
     memory: int | None
@@ -146,13 +172,13 @@ def make_plan(spec: ReleaseSpec) -> Plan:
     l1, l2_squared = count_l1(privacy.neighbours), count_l2_squared(privacy.neighbours)
     currency = _currency(spec, l1, l2_squared, times)
     costs = {stage: spec.shares[stage] * currency.limit for stage in PAYING_STAGES}
-    plan = Plan(spec, currency, costs, (), None, 0, None)
+    plan = Plan(spec, currency, costs, (), (), None, 0, None)
     _check_draws(spec, currency, costs["measure"] / times)
 
     tables: list[PlannedTable] = []
 
-    def add(stage: Stage, selection: Selection) -> None:
-        for clique, weight in zip(selection.cliques, selection.weights, strict=True):
+    def add(stage: Stage, cliques: Sequence[Clique], weights: Sequence[Fraction]) -> None:
+        for clique, weight in zip(cliques, weights, strict=True):
             if domain.size(clique) > MOST_CELLS:
                 raise BadInput(
                     f"The table {' x '.join(clique)} has {domain.size(clique):,} cells, more than"
@@ -164,12 +190,27 @@ def make_plan(spec: ReleaseSpec) -> Plan:
             tables.append(PlannedTable(stage, clique, domain.size(clique), cost, noise, times))
 
     if costs["total"]:
-        add("total", Selection(((),), (Fraction(1),)))
+        add("total", [()], [Fraction(1)])
     if costs["one_way"]:
-        add("one_way", plan.one_way())
+        first = plan.one_way()
+        add("one_way", first.cliques, first.weights)
     selection = spec.selector.planned(domain)
     if selection is not None:
-        add("measure", selection)
+        add("measure", selection.cliques, selection.weights)
+    totals: list[PlannedTotal] = []
+    parametric = spec.selector if isinstance(spec.selector, Measuring) else None
+    for ask in parametric.method.asks(parametric.variables) if parametric else ():
+        if isinstance(ask.what, tuple):
+            add("measure", [ask.what], [ask.share])
+            continue
+        cost = costs["measure"] * ask.share / times
+        bounds = {
+            "l1": ask.what.l1(privacy.neighbours),
+            "l2_squared": ask.what.l2_squared(privacy.neighbours),
+        }
+        noise, length = currency.noise(cost, **bounds), ask.what.length
+        largest = ask.what.l1("add-remove")
+        totals.append(PlannedTotal(ask.step, ask.what.clique, length, cost, noise, largest, times))
     statistic, score_noise = spec.selector.statistic(domain), None
     if costs["select"] and statistic:
         score_l1, score_l2_squared = sensitivities(statistic, privacy.neighbours)
@@ -184,6 +225,7 @@ def make_plan(spec: ReleaseSpec) -> Plan:
         currency,
         costs,
         tuple(tables),
+        tuple(totals),
         score_noise,
         statistic.length if statistic else 0,
         memory,

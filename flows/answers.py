@@ -11,7 +11,7 @@ from typing import cast
 from dp_core.accounting.composition import Amount, Terms
 from dp_core.accounting.sensitivity import count_l1
 from dp_core.errors import BadInput
-from dp_core.plan import Plan, PlannedTable
+from dp_core.plan import Plan, PlannedTable, PlannedTotal
 from dp_core.privacy import PAYING_STAGES
 from dp_core.selection.thresholds import Thresholding, planned_threshold
 from tasks.stores.accounts import Above, Account
@@ -106,6 +106,8 @@ def plan_facts(plan: Plan, ledger: Ledger | None) -> dict[str, object]:
             if plan.costs[stage]
         ],
         "tables": [_table(table, rows) for table in plan.tables],
+        "totals": [_total(total) for total in plan.totals],
+        "evenness": _evenness(plan),
         "score_noise_within": _within(plan.score_noise.half_width) if plan.score_noise else None,
         "threshold": threshold,
         "memory_bytes": plan.memory,
@@ -180,6 +182,9 @@ def _what(plan: Plan, stage: str, threshold: Mapping[str, object] | None) -> str
         return f"the number of rows{times}"
     if stage == "select":
         return f"{plan.scores} scores of dependence" if plan.scores else f"private choices{times}"
+    if plan.totals and stage == "measure":
+        numbers = sum(total.numbers for total in plan.totals) + sum(t.cells for t in tables)
+        return f"{numbers:,} sums and counts that the method needs{times}"
     if tables:
         plural = "s" if len(tables) != 1 else ""
         return f"{len(tables)} table{plural}, {sum(t.cells for t in tables):,} cells{times}"
@@ -196,6 +201,32 @@ def _what(plan: Plan, stage: str, threshold: Mapping[str, object] | None) -> str
     if "totals" in gives:
         return f"sums and counts that the method needs{times}"
     return f"tables that the selection chooses{times}"
+
+
+def _total(total: PlannedTotal) -> dict[str, object]:
+    return {
+        "step": total.step,
+        "columns": list(total.of),
+        "numbers": total.numbers,
+        "noise": total.noise.kind,
+        "scale": total.noise.scale,
+        # In the same unit for sums of any column: records at the end of its range.
+        "within_records": total.noise.half_width / total.largest,
+        "times": total.times,
+    }
+
+
+def _evenness(plan: Plan) -> float | None:
+    """Return the part of drawn records that will tell nothing of the file, where records are."""
+    from dp_core.parametric.drawn_records import TableDraws
+    from dp_core.parametric.stages import Measuring
+
+    spec, rows = plan.spec, plan.spec.rows or plan.spec.schema.rows_about
+    half = spec.selector
+    if not (isinstance(half, Measuring) and isinstance(half.method, TableDraws) and rows):
+        return None
+    cost = plan.costs["measure"] / plan.replicates
+    return half.method.evenness(half.variables, plan.currency, cost, rows)
 
 
 def _table(table: PlannedTable, rows: int | None) -> dict[str, object]:

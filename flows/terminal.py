@@ -53,6 +53,15 @@ def _plan(console: Console, plan: Mapping[str, Any]) -> None:
     if plan["tables"]:
         console.print()
         _planned_tables(console, plan)
+    if plan["totals"]:
+        console.print()
+        _planned_totals(console, plan)
+    if plan["evenness"] is not None:
+        sentence(
+            console,
+            f"About {plan['evenness']:.1%} of a set's records are drawn evenly and tell nothing of"
+            " the file: that is what the privacy of drawn records costs.",
+        )
     if plan["threshold"] and plan["threshold"]["rare_lost"]:
         sentence(console, plan["threshold"]["rare_lost"])
     if plan["score_noise_within"] is not None:
@@ -115,6 +124,25 @@ def _planned_tables(console: Console, plan: Mapping[str, Any]) -> None:
         else " State rows_about in the schema to see noise as TVD as well."
     )
     console.print(f"[dim]{kind} noise; 'within': 95 times in 100, in records.{note}[/dim]")
+
+
+def _planned_totals(console: Console, plan: Mapping[str, Any]) -> None:
+    totals = table_of("sum", "of", "numbers", "each is within", right=("numbers", "each is within"))
+    for total in plan["totals"][:MOST_TABLES]:
+        totals.add_row(
+            total["step"],
+            ", ".join(total["columns"]),
+            f"{total['numbers']:,}",
+            f"±{number(total['within_records'])}",
+        )
+    console.print(totals)
+    left_out = len(plan["totals"]) - MOST_TABLES
+    if left_out > 0:
+        console.print(f"... and {left_out} more sums (--json lists all)")
+    console.print(
+        "[dim]'within': 95 times in 100, as much as so many records at the end of their range"
+        " add to it.[/dim]"
+    )
 
 
 def _made(console: Console, made: Mapping[str, Any]) -> None:

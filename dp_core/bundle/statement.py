@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
+from dp_core import registry
 from dp_core.accounting.currency import Currency
 from dp_core.accounting.statement import Guarantee, implied
 from dp_core.canonical import canonical_json, digest
@@ -23,6 +24,7 @@ from dp_core.ledger.receipts import START, Receipt
 from dp_core.marginals import Released
 from dp_core.privacy import Privacy
 from dp_core.schema import Schema
+from dp_core.spec import Mode
 
 FORMAT_NAME = "dp-release bundle"
 FORMAT_VERSION = 2
@@ -69,7 +71,7 @@ class Published:
         released: Everything that was measured, in the order of the file of noisy tables.
         sets: Number of synthetic sets, m.
         rows: Records of each synthetic set: one number for all, or one for each.
-        mode: `shared`: m sets from one measurement; `split`: one measurement for each.
+        mode: How the m sets were made.
         seed: Of post-processing.
         records: Number of records of the file: public, or estimated from noisy tables.
         records_public: Whether it is public (replace-one), and so exact.
@@ -97,7 +99,7 @@ class Published:
     released: tuple[Released, ...]
     sets: int
     rows: int | tuple[int, ...]
-    mode: Literal["shared", "split"]
+    mode: Mode
     seed: int
     records: float
     records_public: bool = False
@@ -210,13 +212,23 @@ def statement(
                 "how": "public" if published.records_public else "estimated from noisy tables",
             },
         },
-        "inference": inference_statement(published.mode, published.sets),
+        "inference": inference_statement(
+            published.mode, published.sets, drawn=draws_records(published.plan)
+        ),
         "files": {path: dict(files[path]) for path in sorted(files)},
     }
     signed = sign(statement_message(document))
     document["signature"] = signed and {"public_key": signed[0], "signature": signed[1]}
     document["sha256"] = digest(document)
     return document
+
+
+def draws_records(plan: Mapping[str, Any]) -> bool:
+    """Return whether the records of a plan's sets are themselves the private mechanism."""
+    name = plan["spec"]["synthesize"].get("method")
+    if name is None:
+        return False
+    return bool(registry.find("parametric", name).draws)
 
 
 def statement_message(document: Mapping[str, object]) -> bytes:

@@ -14,6 +14,7 @@ from dp_core.bundle.claims import Claims
 from dp_core.bundle.statement import (
     NOT_COVERED,
     STATEMENT,
+    draws_records,
     exact,
     guarantee_json,
     in_words,
@@ -52,7 +53,9 @@ def differences(document: Mapping[str, Any], claims: Claims) -> str | tuple[str,
         f"{STATEMENT} states {name!r:.40}, which no statement has."
         for name in sorted(set(document) - _WHOLE)
     ]
-    rule = inference_statement(claims.plan["spec"]["synthesize"]["mode"], claims.sets)
+    rule = inference_statement(
+        claims.plan["spec"]["synthesize"]["mode"], claims.sets, drawn=draws_records(claims.plan)
+    )
     if canonical_json(document["inference"]) != canonical_json(rule):
         wrong.append(f"{STATEMENT} states 'inference' otherwise than plan and receipts.")
     for section, names in _SECTIONS.items():

@@ -87,19 +87,32 @@ def rule_of(mode: str, sets: int) -> Rule:
     raise ValueError(f"There is no mode {mode!r}.")
 
 
-def inference_statement(mode: str, sets: int) -> dict[str, object]:
-    """Return what the statement of a release says about combining its sets."""
+DRAWN_EVENLY = (
+    "Nothing: the records themselves are private draws, of which a public part is drawn evenly, so"
+    " that every estimate is pulled towards that of an even table, and no spread shows it."
+)
+"""What intervals from privately drawn records take into account."""
+
+
+def inference_statement(mode: str, sets: int, *, drawn: bool = False) -> dict[str, object]:
+    """Return what the statement of a release says about combining its sets.
+
+    Args:
+        mode: How the sets were made.
+        sets: How many there are.
+        drawn: Whether their records are themselves the private mechanism.
+    """
     rule = rule_of(mode, sets)
     words = WORDING[rule]
     return {
         "rule": rule,
         "sets": sets,
-        "honest": rule != "shared",
+        "honest": rule != "shared" and not drawn,
         "estimate": "q = mean of the m estimates",
         "within": "W = mean of the m estimated variances",
         "between": "B = sample variance of the m estimates",
         "variance": words.variance,
         "degrees_of_freedom": words.degrees_of_freedom,
-        "covers": words.covers,
+        "covers": DRAWN_EVENLY if drawn else words.covers,
         "source": words.source,
     }
