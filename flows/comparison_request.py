@@ -57,7 +57,12 @@ class Request:
     def note(self) -> str:
         """What classifiers and regressions did, for the table; empty without them."""
         fitted = ", ".join(f"`{formula}`" for formula in self.formulas)
-        regressions = f"Regressions: {fitted}; intercepts are not counted." if fitted else ""
+        regressions = (
+            f"Regressions: {fitted}; intercepts are not counted. Sets are combined by the rule of"
+            " their mode; of one set, or of sets that share a measurement, intervals miss its noise."
+            if fitted
+            else ""
+        )
         return " ".join(text for text in (self._tested, regressions) if text)
 
     @property

@@ -61,6 +61,8 @@ def comparison(
         analyse=analyse,
     )
     words = f"by the rule {rule}, {WORDING[rule].variance} ({WORDING[rule].in_words})"
+    if rule == "shared":
+        words += ", which misses the noise of the measurement: the sets' intervals are too narrow"
     return Comparison(INTERNAL_NOTICE, schema.title, words, agreements)
 
 
