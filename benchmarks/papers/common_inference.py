@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from dp_core.inference.combine import Rule
+from dp_core.inference.combine import combine as combined
 from dp_core.metrics.significance import Outcome, outcome
 
 
@@ -54,19 +56,11 @@ def logistic(
 def combine(
     estimates: Sequence[NDArray[np.float64]], variances: Sequence[NDArray[np.float64]]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return estimate, standard error and degrees of freedom from m independently noised sets.
-
-    T = B / m + W with (m - 1) (1 + m W / B)^2 degrees of freedom (Liu, 2016).
-    """
-    q, w = np.array(estimates), np.mean(variances, axis=0)
-    sets = len(q)
-    if sets == 1:
-        return q[0], np.sqrt(w), np.full(q.shape[1], np.inf)
-    between = q.var(axis=0, ddof=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        freedom = (sets - 1) * (1 + sets * w / between) ** 2
-    # Where all sets agree, nothing is left to estimate.
-    return q.mean(axis=0), np.sqrt(between / sets + w), np.where(between > 0, freedom, np.inf)
+    """Return estimate, standard error and degrees of freedom from m independently noised sets."""
+    matrices = np.array([np.diag(each) for each in variances])
+    rule: Rule = "split" if len(matrices) > 1 else "shared"
+    found = combined(np.array(estimates), matrices, rule)
+    return found.estimate, found.standard_error, found.degrees_of_freedom
 
 
 def significant(
