@@ -59,7 +59,7 @@ class Request:
         fitted = ", ".join(f"`{formula}`" for formula in self.formulas)
         regressions = (
             f"Regressions: {fitted}; intercepts are not counted. Sets are combined by the rule of"
-            " their mode; of one set, or of sets that share a measurement, intervals miss its noise."
+            " their mode; of one set, or of sets of one measurement, intervals miss the noise."
             if fitted
             else ""
         )
