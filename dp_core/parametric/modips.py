@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 MOST_CELLS = 2**20
 """Cells of the categorical columns (and of what is missing): each is a group with its own means."""
+FEW_CELLS = 40
+"""Up to so many, covariances about the middle are nearer (measured: ranges of 12 deviations)."""
 MOST_NUMBERS = 30
 """Numeric columns: with J of them there are J (J + 1)/2 products to pay for."""
 
@@ -57,8 +59,8 @@ class Modips(Synthesizer):
             squares and of the products of each two numbers. The paper has equal ones.
         about: What squares and products are about: the `middle` of the ranges (an eighth to half of
             the noise, but what the noise of the cells' sums does to the products of their means
-            adds to it), or the means of the `cells`; `auto`: the middle where there is one cell and
-            no part of a product is missing.
+            adds to it), or the means of the `cells`; `auto`: the middle up to 40 cells, unless one
+            of two numbers may be missing.
         outside: Whether a number out of its range is moved to the `bound`, as in the paper, or the
             record drawn again (`redraw`).
     """
@@ -188,7 +190,7 @@ class Modips(Synthesizer):
         if about == "auto":
             # Where one of two numbers may be missing, the others' means are not of both.
             whole = first == second or not (first.missing or second.missing)
-            about = "middle" if layout.cells == 1 and whole else "cells"
+            about = "middle" if layout.cells <= FEW_CELLS and whole else "cells"
         return layout.products(first, second, about)
 
 
