@@ -5,8 +5,8 @@
 Numbers from N(0, sigma^2), moved into [-3 sigma, 4 sigma] (or [-4 sigma, 4 sigma], as in the
 supplement), n = 20, 100 and 1000, epsilon e^-4 to e^4. Everything scales with sigma, so it is 1. As
 the paper has it, one record is replaced and n is public, but a histogram's sensitivity is 1. The
-number of its bins is Scott's rule with the public sigma: 7, 10 and 20 (6 at n = 20 where it is
-rounded), where the paper's, from the sample, are 7, 10 and 21.
+number of its bins follows Scott's rule with the public sigma: 6, 10 and 20 (8 sigma: 7, 11 and 23),
+where the paper's, from the sample's deviation, are 7, 10 and 21 in the median.
 
 "MODIPS" is as published: noise on the mean and on the variance, each with half of epsilon/5, at
 sensitivities R/n and R^2/n. "MODIPS, corrected" is what `dp_core.parametric.modips` does: sums and
@@ -15,6 +15,7 @@ squares about the middle of the range, at R and R^2/4, replace-one, n public.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,7 +36,6 @@ from comparative import score as score_of
 from numpy.typing import NDArray
 
 SIZES = (20, 100, 1000)
-BINS = {20: 6, 100: 10, 1000: 20}
 METHODS = (
     "original",
     "MS, no privacy",
@@ -54,7 +54,7 @@ class Setting:
     Attributes:
         size: n, public.
         low, high: Public bounds.
-        bins: Of the histograms; public.
+        bins: Of the histograms, public; 0 for Scott's rule: a width of 3.5 n^(-1/3).
     """
 
     size: int
@@ -69,7 +69,8 @@ class Setting:
 
     def __post_init__(self) -> None:
         if not self.bins:
-            object.__setattr__(self, "bins", BINS[self.size])
+            bins = math.ceil(self.width * self.size ** (1 / 3) / 3.5 - 1e-9)
+            object.__setattr__(self, "bins", bins)
 
 
 def normal_sets(
