@@ -119,6 +119,24 @@ PRESETS: Mapping[str, Preset] = {
         shares={"total": Fraction(1, 50), "select": Fraction(1, 20), "measure": Fraction(93, 100)},
         noise="laplace",
     ),
+    "pegs": Preset(
+        select="pegs",
+        reconstruct="records",
+        shares={"total": Fraction(1, 50), "select": Fraction(1, 10), "measure": Fraction(22, 25)},
+    ),
+    "laplace-sanitizer": Preset(synthesize="laplace_sanitizer", shares={"measure": Fraction(1)}),
+    "perturbed-histogram": Preset(
+        synthesize="laplace_sanitizer",
+        shares={"measure": Fraction(1)},
+        noise="laplace",
+        options={
+            "synthesize": {
+                "categories": Fraction(1, 2),
+                "negative": "zero",
+                "draw": "multinomial",
+            }
+        },
+    ),
     "smoothed-histogram": Preset(
         synthesize="smoothed_histogram",
         shares={"total": Fraction(1, 50), "measure": Fraction(49, 50)},
@@ -139,11 +157,5 @@ PRESETS: Mapping[str, Preset] = {
     "sequential-regression": Preset(
         synthesize="sequential_regression", shares={"measure": Fraction(1)}
     ),
-    "laplace-sanitizer": Preset(synthesize="laplace_sanitizer", shares={"measure": Fraction(1)}),
     "average": Preset(synthesize="average", shares={"measure": Fraction(1)}),
-    "pegs": Preset(
-        select="pegs",
-        reconstruct="records",
-        shares={"total": Fraction(1, 50), "select": Fraction(1, 10), "measure": Fraction(22, 25)},
-    ),
 }

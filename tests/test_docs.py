@@ -27,7 +27,12 @@ def rows(heading: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("heading", "family"), [("Selection", "selection"), ("Reconstruction", "reconstruction")]
+    ("heading", "family"),
+    [
+        ("Selection", "selection"),
+        ("Reconstruction", "reconstruction"),
+        ("Parametric", "parametric"),
+    ],
 )
 def test_every_method_has_a_row_with_its_file_and_its_options(heading, family):
     table = rows(heading)
@@ -55,7 +60,8 @@ def test_every_preset_has_a_row_with_its_stages():
     assert unknown == set(), f"{page}: no preset has the row {unknown}"
     assert list(table) == list(PRESETS), f"{page}: rows in the order of dp_core/presets.py"
     for name, preset in PRESETS.items():
-        stages = f"`{preset.select}` + `{preset.reconstruct}`"
+        stages = preset.synthesize or f"{preset.select}` + `{preset.reconstruct}"
+        stages = f"`{stages}`"
         assert stages in table[name], f"{page}, {name}: its stages are {stages}"
 
 
