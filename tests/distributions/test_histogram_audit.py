@@ -1,0 +1,156 @@
+"""Audits of what histograms of mixed data ask, through the curator, on neighbouring files.
+
+As in `test_audit.py`: a lower bound on the privacy loss, which chance takes beyond what was charged
+with probability FALSE_ALARM = 1e-9, and which a sensitivity wrong by a factor of 2 takes well
+beyond it: more than 5 standard errors. Neighbours are as far apart as the proofs allow.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dp_core.accounting.currency import Currency
+from dp_core.curator import Curator
+from dp_core.domain import Domain
+from dp_core.ledger.session import Grant
+from dp_core.marginals import Marginal
+from dp_core.scores import Quantile
+from dp_core.sums.binned_counts import BinnedCounts
+from tests.distributions.test_audit import gaussian_claim
+from tests.statistical import delta_at_least, epsilon_at_least
+
+pytestmark = pytest.mark.statistical
+
+RELATIONS = ["add-remove", "replace-one"]
+GROUPS = 15_000
+DOMAIN = Domain(("g", "x"), (GROUPS, 6))
+
+
+class File:
+    """A confidential file, given by the cells that hold a record, or by one column's counts."""
+
+    def __init__(self, cells=(), counts=(), column=()):
+        self.cells, self.counts = cells, counts
+        self.column = np.array(column, dtype=np.int64)
+
+    def observed(self, _):
+        return self.cells, self.counts
+
+    def count(self, cliques):
+        return {
+            clique: Marginal(Domain(clique, self.column.shape), self.column) for clique in cliques
+        }
+
+
+class PaysAlways:
+    """A session that grants whatever it is asked, as often as it is asked."""
+
+    def __init__(self, currency, neighbours):
+        self.currency, self.neighbours = currency, neighbours
+
+    def perform(self, batch, steps, draw):  # noqa: ARG002
+        grants = [Grant(1, step) for step in steps]
+        return tuple(zip(grants, draw(grants), strict=True))
+
+
+# In every group the same experiment: a record in the first bin or not (replaced: in the second).
+TABLE = BinnedCounts(columns=("g", "x"), sizes=(GROUPS, 6), edges=(None, (0, 2, 6)))
+
+
+def noisy(kind, neighbours, cost, *, there, twice):
+    """Return noisy counts of both bins, shape (groups, 2); every group holds four records more."""
+    place = [(0, 1)] if there else [(5, 1)] if neighbours == "replace-one" else []
+    positions, counts = np.array([(1, 2), (4, 2), *place]).T
+    groups = np.repeat(np.arange(GROUPS), len(positions))
+    cells = np.column_stack([groups, np.tile(positions, GROUPS)]).astype(np.uint16)
+    file = File(cells, np.tile(counts * (1 + twice), GROUPS))
+    curator = Curator(DOMAIN, file, PaysAlways(Currency(kind, cost), neighbours))
+    return curator.total("measure", "x", TABLE, cost).values.reshape(GROUPS, 2) - 2 * (1 + twice)
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("twice", [False, True])
+def test_counts_of_bins_keep_the_epsilon_they_were_charged(neighbours, twice):
+    """A row that is counted twice is a sensitivity that is wrong by a factor of 2."""
+    first, second = (
+        noisy("pure", neighbours, Fraction(1), there=there, twice=twice) for there in (False, True)
+    )
+
+    def event(values):
+        happened = values[:, 0] >= 1 + twice
+        return happened & (values[:, 1] <= 0) if neighbours == "replace-one" else happened
+
+    bound = epsilon_at_least(event(second), event(first))
+    assert (bound > 1.5) if twice else (0.6 < bound <= 1)
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("twice", [False, True])
+def test_counts_of_bins_keep_the_curve_they_were_charged(neighbours, twice):
+    """At a variance of 1 or 2; what the Gaussian curve adds for smoothing would hide an error."""
+    cost, epsilon = Fraction(1, 2), 1.0
+    first, second = (
+        noisy("zcdp", neighbours, cost, there=there, twice=twice) for there in (False, True)
+    )
+    moved, variance = 1 + twice, TABLE.l2_squared(neighbours)
+
+    def event(values):
+        # The log-likelihood ratio of the two neighbours exceeds epsilon.
+        lean = values[:, 0] - moved / 2
+        if neighbours == "replace-one":
+            lean = lean - (values[:, 1] - moved / 2)
+        return moved * lean > epsilon * variance
+
+    bound = delta_at_least(event(second), event(first), epsilon)
+    claim = gaussian_claim("zcdp", cost, epsilon)
+    assert (bound > claim + 0.05) if twice else (0 < bound <= claim)
+
+
+# Two cuts of three positions, at the median: a row that comes to the first position, or goes there
+# from the last, lets the first cut gain as much as it can and the second lose as much.
+HALF = Quantile(column="x", low=0, high=3, part=2, of=4)
+RIVALS = {
+    "add-remove": ((0, 3, 1), (1, 3, 1)),
+    "replace-one": ((0, 4, 2), (1, 4, 1)),
+}
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+def test_the_cuts_of_the_audit_move_apart_as_far_as_they_can(neighbours):
+    before, after = (
+        HALF.compute(File(column=column).count(HALF.cliques)) for column in RIVALS[neighbours]
+    )
+    change = HALF.largest_change(neighbours)
+    assert (after - before).tolist() == [change, -change]
+    assert before[0] - before[1] == -2 * change
+    rows = [sum(column) for column in RIVALS[neighbours]]
+    assert rows[1] - rows[0] == (1 if neighbours == "add-remove" else 0)
+
+
+# Of two entries that start 2 changes apart and end even, permute-and-flip tells all that it may,
+# e^epsilon; the exponential mechanism e^1.4 at epsilon 2. With half of the sensitivity they tell
+# e^(2 epsilon), and e^3.3.
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("kind", ["pure", "zcdp"])
+@pytest.mark.parametrize("halved", [False, True])
+def test_a_choice_of_a_cut_keeps_the_epsilon_it_was_charged(kind, neighbours, halved, monkeypatch):
+    change, epsilon = HALF.largest_change(neighbours), Fraction(2)
+    if halved:
+        monkeypatch.setattr(Quantile, "largest_change", lambda *_: change // 2)
+    times = 4_000 if halved else 1_500
+    cost = epsilon if kind == "pure" else epsilon**2 / 8
+    session = PaysAlways(Currency(kind, times * cost), neighbours)
+    first, second = (
+        np.array(
+            Curator(Domain(("x",), (3,)), File(column=column), session).choose_several(
+                "measure", "x", HALF, [cost] * times
+            )
+        )
+        == 0
+        for column in RIVALS[neighbours]
+    )
+    bound = epsilon_at_least(second, first)
+    assert bound > epsilon if halved else 0.25 < bound <= epsilon
