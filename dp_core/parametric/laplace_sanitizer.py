@@ -21,7 +21,7 @@ from dp_core.parametric.bought_edges import buy_edges, number_bought
 from dp_core.parametric.drawn_records import edges_of
 from dp_core.parametric.variables import Variable, Variables
 from dp_core.privacy import Neighbours
-from dp_core.reconstruction.consistency import consistent, overlapping
+from dp_core.reconstruction.consistency import norm_sub, overlapping, reconcile
 from dp_core.reconstruction.drawing import records
 from dp_core.reconstruction.raking import margin, others
 from dp_core.structural_zeros import Rule, StructuralZeros
@@ -161,11 +161,8 @@ class LaplaceSanitizer(Synthesizer):
         # The number of records, and tables of levels; numbers are in bins here.
         levels = {variable.name for variable in variables.categorical}
         measured = [whole, *(each for each in tables_of(released) if levels >= {*each.clique})]
-        if self.negative == "nearest":
-            tables, total = consistent(domain, measured, rows=rows, zeros=known)
-            (table,) = (each for each in tables if each.clique == domain.columns)
-        else:
-            table, total = _cut_at_zero(domain, measured, rows, known)
+        brought = _nearest if self.negative == "nearest" else _cut_at_zero
+        table, total = brought(domain, measured, rows, known)
         return CellsToRecords(
             variables, total, zeros, table, counted.of.edges, self.draw == "rounded"
         )
@@ -266,6 +263,34 @@ def _by_bins(zeros: StructuralZeros, domain: Domain, edges: Edges) -> Structural
         if all(codes):
             rules.append(Rule(rule.columns, tuple(codes), rule.text))
     return StructuralZeros(tuple(rules))
+
+
+def _nearest(
+    domain: Domain, measured: Sequence[Measurement], rows: int | None, zeros: StructuralZeros
+) -> tuple[Table, int]:
+    """Return the nearest table that agrees with the others and is not negative, and its total.
+
+    Where there is a table of the levels, what it says of a cell is what the bins in that cell have
+    together: one projection of the whole table would draw all cells towards those of most bins.
+    """
+    estimates, subsets, total = overlapping(domain, measured, rows=rows, zeros=zeros)
+    reconcile(estimates, subsets, total=float(total))
+    (whole,) = (each for each in estimates if each.clique == domain.columns)
+    levels = max((each.clique for each in estimates if each is not whole), key=len, default=())
+    sums, possible = whole.project(levels)
+    groups = norm_sub(sums, total=float(total), possible=possible > 0).ravel()
+    first = (domain.axes(levels), range(len(levels)))
+    inside = np.moveaxis(whole.values, *first)
+    shape = inside.shape
+    masks = np.moveaxis(whole.possible, *first).reshape(groups.size, -1)
+    parts = inside.reshape(groups.size, -1)
+    values = np.array(
+        [
+            norm_sub(part, total=float(group), possible=mask)
+            for part, group, mask in zip(parts, groups, masks, strict=True)
+        ]
+    )
+    return Table(domain, np.moveaxis(values.reshape(shape), *reversed(first))), total
 
 
 def _cut_at_zero(

@@ -1,0 +1,448 @@
+"""Laplace sanitizer and perturbed histogram, and the edges they may buy."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dp_core.accounting.currency import Currency
+from dp_core.accounting.events import LaplaceEvent, NoisyMaxEvent
+from dp_core.curator import Curator, choice_event
+from dp_core.dataset import Dataset
+from dp_core.domain import Domain
+from dp_core.errors import BadInput
+from dp_core.ledger.session import MemorySession
+from dp_core.marginals import Measurement, Totals
+from dp_core.memory_counter import MemoryCounter
+from dp_core.parametric.bought_edges import buy_edges, number_bought
+from dp_core.parametric.laplace_sanitizer import LaplaceSanitizer
+from dp_core.parametric.stages import measuring
+from dp_core.parametric.variables import Variable, Variables
+from dp_core.scores import Quantile, required
+from dp_core.structural_zeros import Rule, StructuralZeros
+
+NONE = StructuralZeros()
+SEX = Variable(name="sex", size=2)
+AGE = Variable(name="age", size=101, positions=100, high=100, bins=(0, 20, 65, 100), missing=True)
+AREA = Variable(name="area", size=3)
+PAY = Variable(name="pay", size=64, positions=64, high=64, bins=(0, 32, 64))
+MIXED = Variables((SEX, AGE, AREA, PAY))
+LEVELS = Variables((SEX, AREA))
+NUMBERS = Variables((AGE, PAY))
+EXACT = Fraction(10**13)
+"""Epsilon at which nothing of the noise is left."""
+RELATIONS = ["add-remove", "replace-one"]
+PERTURBED = {"categories": Fraction(1, 2)}
+OPTIONS = [
+    {},
+    PERTURBED,
+    {"bought": 3},
+    {"bought": 3, "bins": 1, "buying": Fraction(1, 3), **PERTURBED},
+    {"bins": 5, "negative": "zero", "draw": "multinomial"},
+]
+
+
+def data_of(variables, rows=2_000, seed=3):
+    rng = np.random.default_rng(seed)
+    sex = rng.random(rows) < 0.3
+    columns = {
+        "sex": sex,
+        "age": np.where(rng.random(rows) < 0.1, 100, rng.integers(0, 60, rows) + 20 * sex),
+        "area": rng.binomial(2, 0.3, rows),
+        "pay": np.minimum(rng.geometric(0.1, rows) - 1, 63),
+    }
+    codes = np.stack([columns[variable.name] for variable in variables]).astype(np.uint16)
+    return Dataset(variables.domain, codes)
+
+
+def measured(method, variables, data, epsilon=EXACT, *, kind="pure", session=None, **more):
+    session = session or MemorySession(
+        Currency(kind, Fraction(epsilon)), more.get("neighbours", "add-remove")
+    )
+    released = method.measure(
+        Curator(variables.domain, MemoryCounter(data), session),
+        variables,
+        cost=Fraction(epsilon),
+        rows=None,
+        zeros=NONE,
+        rng=np.random.default_rng(0),
+        replicate=more.get("replicate", 0),
+    )
+    return released, session
+
+
+def model_of(method, variables, data, epsilon=EXACT, *, zeros=NONE, rows=None, **more):
+    method.check(variables, "add-remove")
+    released, _ = measured(method, variables, data, epsilon, **more)
+    return method.fit(variables, released, rows=rows, zeros=zeros)
+
+
+def table_of(data, model):
+    """Return counts by the bins of a model."""
+    cells = np.zeros(data.rows, dtype=np.int64)
+    domain = model.table.domain
+    for codes, edges, size in zip(data.codes, model.edges, domain.sizes, strict=True):
+        binned = codes if edges is None else np.searchsorted(edges, codes, side="right") - 1
+        cells = cells * size + binned
+    return np.bincount(cells, minlength=domain.size()).reshape(domain.sizes)
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("variables", [MIXED, LEVELS, NUMBERS])
+def test_without_noise_the_table_is_that_of_the_file_and_sets_are_drawn_from_it(
+    variables, options, neighbours
+):
+    data, method = data_of(variables), LaplaceSanitizer(**options)
+    rows = data.rows if neighbours == "replace-one" else None
+    model = model_of(method, variables, data, rows=rows, neighbours=neighbours)
+    assert model.rows == data.rows
+    exact = table_of(data, model)
+    np.testing.assert_allclose(model.table.values, exact, atol=1e-6)
+    found = table_of(model.sample(data.rows, rng=np.random.default_rng(1)), model)
+    assert (found[exact == 0] == 0).all()
+    if method.draw == "rounded":
+        assert np.abs(found - exact).max() <= 1
+        half = table_of(model.sample(data.rows // 2, rng=np.random.default_rng(2)), model)
+        assert np.abs(half - exact / 2).max() <= 1
+    else:
+        assert np.abs(found - exact).max() > 3
+        # Six standard deviations of every cell.
+        assert (np.abs(found - exact) <= 6 * np.sqrt(exact)).all()
+
+
+@pytest.mark.parametrize("draw", ["rounded", "multinomial"])
+def test_positions_are_even_within_their_bins_and_missing_stays_missing(draw):
+    data = data_of(NUMBERS, 1_000)
+    model = model_of(LaplaceSanitizer(draw=draw), NUMBERS, data)
+    found = model.sample(60_000, rng=np.random.default_rng(1))
+    assert (found.codes[0] == 100).mean() == pytest.approx((data.codes[0] == 100).mean(), abs=0.01)
+    for low, high in ((0, 20), (20, 65)):
+        inside = found.codes[0][(found.codes[0] >= low) & (found.codes[0] < high)]
+        seen, expected = np.bincount(inside - low), inside.size / (high - low)
+        assert len(seen) == high - low
+        assert np.abs(seen - expected).max() < 6.5 * np.sqrt(expected)
+
+
+def test_the_same_generator_gives_the_same_set_and_another_one_another():
+    model = model_of(LaplaceSanitizer(), MIXED, data_of(MIXED), 1)
+    one, again, other = (model.sample(500, rng=np.random.default_rng(seed)) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one.codes, again.codes)
+    assert (one.codes != other.codes).any()
+
+
+# -- edges that are bought
+
+
+def bought(counts, number, epsilon=EXACT, neighbours="add-remove", kind="pure"):
+    """Return edges of a column with so many records at each position; the last one is missing."""
+    size = len(counts)
+    variable = Variable(name="x", size=size, positions=size - 1, missing=True)
+    codes = np.repeat(np.arange(size), counts).astype(np.uint16)[None, :]
+    domain = Domain(("x",), (size,))
+    session = MemorySession(Currency(kind, Fraction(epsilon)), neighbours)
+    curator = Curator(domain, MemoryCounter(Dataset(domain, codes)), session)
+    number = number_bought(variable, number)
+    edges = buy_edges(curator, "edge", variable, number, Fraction(epsilon), replicate=0)
+    return edges, session
+
+
+def test_without_noise_edges_are_quantiles_and_missing_numbers_have_no_say():
+    assert bought([3] * 64 + [10_000], 7)[0] == tuple(range(8, 64, 8))
+    # Three cuts of twelve: at 3, 6 and 9; of five parts, at the even ones.
+    assert bought([2] * 12 + [0], 3)[0] == (3, 6, 9)
+    assert bought([1] * 10 + [5], 4)[0] == (2, 4, 6, 8)
+    # As many records at 3 and at 7, 8, 9 together.
+    assert bought([0, 0, 0, 9, 0, 0, 0, 4, 1, 4, 0], 1)[0][0] in (4, 5, 6, 7)
+
+
+def test_a_value_that_many_share_takes_one_edge_and_the_others_divide_the_rest():
+    edges, _ = bought([900] + [1] * 63 + [0], 7)
+    assert edges[0] == 1
+    assert np.diff((*edges, 64)).tolist() == [9, 9, 9, 9, 9, 9, 9]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    counts=st.lists(st.integers(0, 5), min_size=3, max_size=30),
+    number=st.integers(1, 40),
+    epsilon=st.sampled_from([Fraction(1, 100), Fraction(1), EXACT]),
+)
+def test_edges_ascend_within_the_range_and_each_is_paid_for_equally(counts, number, epsilon):
+    counts[0] += 1
+    wanted = min(number, len(counts) - 2)
+    edges, session = bought(counts, number, epsilon)
+    assert len(edges) == wanted
+    assert all(
+        one < other for one, other in zip((0, *edges), (*edges, len(counts) - 1), strict=True)
+    )
+    assert session.spent() == epsilon
+    assert {grant.step.cost for grant in session.charges} == {epsilon / wanted}
+
+
+@pytest.mark.parametrize("kind", ["pure", "zcdp"])
+@pytest.mark.parametrize("neighbours", RELATIONS)
+def test_a_choice_is_charged_for_the_sensitivity_of_its_quantile(neighbours, kind):
+    _, session = bought([4] * 20, 2, Fraction(3), neighbours, kind)
+    first, second = session.charges
+    asked = [Quantile(column="x", low=0, high=19, part=1, of=3), None]
+    assert first.step.asks.items() >= asked[0].to_json().items()
+    # A third under add-remove moves by 2 of its thirds, a half by 1; replaced, by 3 and 2.
+    changes = {"add-remove": (2, 1), "replace-one": (3, 2)}[neighbours]
+    for grant, change in zip((first, second), changes, strict=True):
+        event = grant.step.event
+        assert isinstance(event, NoisyMaxEvent)
+        assert event.sensitivity == required(grant.step.asks, neighbours)[0] == change
+        assert event == choice_event(session.currency, Fraction(3, 2), change)
+        assert session.currency.cost(event) <= Fraction(3, 2)
+
+
+def test_bought_edges_stand_among_the_public_ones_and_missing_keeps_its_bin():
+    model = model_of(LaplaceSanitizer(bought=3), MIXED, data_of(MIXED))
+    age, pay = model.edges[1], model.edges[3]
+    assert {0, 20, 65, 100, 101} <= set(age)
+    assert age[-2:] == (100, 101)
+    assert 5 <= len(age) <= 8
+    # A geometric column: all quartiles are below its middle.
+    assert {0, 32, 64} < set(pay)
+    assert all(edge < 32 for edge in set(pay) - {0, 32, 64})
+
+
+# -- what it costs
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("kind", ["pure", "zcdp", "gaussian"])
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("variables", [MIXED, LEVELS, NUMBERS])
+def test_exactly_the_cost_is_spent_and_in_the_parts_that_are_stated(
+    variables, options, kind, neighbours
+):
+    method, data, cost = LaplaceSanitizer(**options), data_of(variables, 200), Fraction(3, 7)
+    if kind == "gaussian" and method.bought and variables.numeric:
+        pytest.skip("a private choice has no cost on the Gaussian curve")
+    released, session = measured(
+        method, variables, data, cost, kind=kind, neighbours=neighbours, replicate=2
+    )
+    assert session.spent() == cost
+    assert all(grant.step.stage == "measure" for grant in session.charges)
+    asks = method.asks(variables)
+    tables = [each for each in session.charges if not isinstance(each.step.event, NoisyMaxEvent)]
+    assert [each.step.cost for each in tables] == [cost * ask.share for ask in asks]
+    assert len(session.charges) - len(tables) == method.bought * len(variables.numeric)
+    moved = {"add-remove": 1, "replace-one": 2}[neighbours]
+    for item, ask in zip(released, asks, strict=True):
+        assert item.replicate == 2
+        expected = session.currency.noise_event(cost * ask.share, l1=moved, l2_squared=moved)
+        assert item.scale == float(expected.scale)
+        if kind == "pure":
+            assert isinstance(expected, LaplaceEvent)
+            assert item.scale == pytest.approx(moved / float(cost * ask.share))
+    if not method.bought or not variables.numeric:
+        assert sum(ask.share for ask in asks) == 1
+        assert released[0].of == asks[0].what
+    assert released[0].of.length <= asks[0].what.length
+
+
+def test_it_says_whether_it_chooses():
+    assert not LaplaceSanitizer().chooses
+    assert LaplaceSanitizer(bought=1).chooses
+    for bought_, chooses in ((0, False), (4, True)):
+        selector = measuring(LaplaceSanitizer(bought=bought_), MIXED, None)
+        assert selector.chooses is chooses
+        assert selector.choices(MIXED.domain) == 0
+        shares = [ask.share for ask in selector.asked(MIXED.domain, "replace-one")]
+        assert sum(shares) == (Fraction(3, 4) if chooses else 1)
+
+
+class Dies(MemorySession):
+    """A session whose process is killed before a charge, or after it was committed."""
+
+    left = 0
+
+    def perform(self, batch, steps, draw):
+        if batch not in self._results:
+            if self.left == 0:
+                raise KeyboardInterrupt
+            self.left -= 1
+        return super().perform(batch, steps, draw)
+
+
+@pytest.mark.parametrize("options", [OPTIONS[3], PERTURBED])
+def test_after_a_crash_the_same_questions_are_asked_and_nothing_is_paid_twice(options):
+    method, data = LaplaceSanitizer(**options), data_of(MIXED, 300)
+    session = Dies(Currency("pure", Fraction(1)), "add-remove")
+    questions = len(method.asks(MIXED)) + method.bought * 2
+    for _ in range(questions):
+        with pytest.raises(KeyboardInterrupt):
+            measured(method, MIXED, data, 1, session=session)
+        session.left = 1
+    released, _ = measured(method, MIXED, data, 1, session=session)
+    again, _ = measured(method, MIXED, data, 1, session=session)
+    assert len(session.charges) == questions
+    assert session.spent() == 1
+    names = [grant.step.name for grant in session.charges]
+    assert len(set(names)) == len(names)
+    for one, other in zip(released, again, strict=True):
+        np.testing.assert_array_equal(one.values, other.values)
+
+
+# -- from noisy counts to a table
+
+
+def of_counts(values, variables, *more, **options):
+    """Return the model of given noisy counts."""
+    method = LaplaceSanitizer(**options)
+    cells = method.asks(variables)[0].what
+    counted = Totals(
+        of=cells,
+        values=np.array(values, dtype=np.int64).ravel(),
+        noise="laplace",
+        scale=2.0,
+        stage="measure",
+        replicate=0,
+        grant=1,
+    )
+    return method.fit(variables, [*more, counted], rows=options.pop("rows", None), zeros=NONE)
+
+
+def counts_of(columns, values, scale, variables=MIXED):
+    domain = variables.domain.project(columns)
+    return Measurement(
+        domain=domain,
+        values=np.array(values).reshape(domain.sizes),
+        noise="laplace",
+        scale=scale,
+        stage="measure",
+        replicate=0,
+        grant=2,
+    )
+
+
+ONE = Variables((Variable(name="x", size=40, positions=40, bins=(0, 10, 20, 30, 40)),))
+
+
+def test_negative_counts_become_the_nearest_or_zero():
+    noisy = [50, -6, 20, 16]
+    near = of_counts(noisy, ONE)
+    assert near.rows == 80
+    np.testing.assert_allclose(near.table.values, [48, 0, 18, 14])
+    cut = of_counts(noisy, ONE, negative="zero")
+    assert cut.rows == 80
+    np.testing.assert_allclose(cut.table.values, np.array([50, 0, 20, 16]) * 80 / 86)
+    # Where all is negative, nothing is known: even.
+    lost = of_counts([-1, -2, -3, -4], ONE, negative="zero")
+    np.testing.assert_allclose(lost.table.values, [0.25] * 4)
+
+
+@pytest.mark.parametrize("negative", ["nearest", "zero"])
+def test_the_number_of_records_is_weighed_with_what_else_says_it(negative):
+    # Four cells of scale 2 have a sum of variance 4 times that of a total of scale 2.
+    total = counts_of((), 100, 2.0, ONE)
+    model = of_counts([40, 20, 15, 5], ONE, total, negative=negative)
+    assert model.rows == round(0.8 * 100 + 0.2 * 80)
+    assert model.table.values.sum() == pytest.approx(model.rows)
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("options", OPTIONS)
+def test_a_model_is_made_again_from_what_was_released(options, neighbours):
+    method, data = LaplaceSanitizer(**options), data_of(MIXED, 300)
+    released, _ = measured(method, MIXED, data, 1, neighbours=neighbours)
+    rows = 300 if neighbours == "replace-one" else None
+    model = method.fit(MIXED, released, rows=rows, zeros=NONE)
+    again = method.fit(MIXED, released, rows=model.rows, zeros=NONE)
+    np.testing.assert_array_equal(model.table.values, again.table.values)
+    assert model.edges == again.edges
+    assert model.table.values.min() >= 0
+    assert model.table.values.sum() == pytest.approx(model.rows)
+    assert rows is None or model.rows == rows
+
+
+@pytest.mark.parametrize("negative", ["nearest", "zero"])
+def test_a_table_of_the_levels_makes_their_counts_more_exact(negative):
+    """Its 6 cells have noise of scale 2, mean error 2; without it they are summed over 1,040 bins.
+
+    The mean error of 120 cells is then 2 +- .2; without it some 40, by noise that is cut at 0.
+    """
+    wide = Variables((SEX, AGE, AREA, Variable(name="pay", size=64, positions=64)))
+    data = data_of(wide, 20_000)
+    exact = np.zeros((2, 3))
+    np.add.at(exact, (data.codes[0], data.codes[2]), 1)
+
+    def error(**options):
+        found = []
+        for _ in range(20):
+            model = model_of(LaplaceSanitizer(bins=16, negative=negative, **options), wide, data, 1)
+            found.append(np.abs(model.table.values.sum(axis=(1, 3)) - exact).mean())
+        return np.mean(found)
+
+    assert error(**PERTURBED) < 5 < 15 < error()
+
+
+# -- what cannot be
+
+ZEROS = StructuralZeros(
+    (
+        Rule(("sex", "age"), ((1,), tuple(range(20))), "sex: 1, age: under 20"),
+        # Within a bin of pay only: 0 to 31 is one.
+        Rule(("area", "pay"), ((2,), tuple(range(8))), "area: 2, pay: under 8"),
+    )
+)
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_impossible_cells_get_no_mass_and_no_record_is_impossible(options):
+    model = model_of(LaplaceSanitizer(**options), MIXED, data_of(MIXED, 300), 1, zeros=ZEROS)
+    low = [bin for bin, edge in enumerate(model.edges[1][1:]) if edge <= 20]
+    assert model.table.values[1, low].sum() == 0
+    assert model.table.values[0, low].sum() > 0 or options.get("bins") == 1
+    found = model.sample(1_000, rng=np.random.default_rng(4))
+    assert not ZEROS.violations(found).any()
+    assert ((found.codes[2] == 2) & (found.codes[3] < 32)).any()
+
+
+@pytest.mark.parametrize("draw", ["rounded", "multinomial"])
+def test_rules_that_leave_nothing_are_refused(draw):
+    everything = StructuralZeros((Rule(("sex",), ((0, 1),), "sex: any"),))
+    model = model_of(LaplaceSanitizer(draw=draw), LEVELS, data_of(LEVELS), 1, zeros=everything)
+    with pytest.raises(BadInput, match="impossible"):
+        model.sample(10, rng=np.random.default_rng(1))
+
+
+def test_what_does_not_fit_is_refused_with_what_does():
+    cells = 2 * 4 * 3 * 2
+    LaplaceSanitizer(max_cells=cells).check(MIXED, "add-remove")
+    with pytest.raises(BadInput, match=rf"of {cells} cells, more than max_cells, .*privsyn"):
+        LaplaceSanitizer(max_cells=cells - 1).check(MIXED, "add-remove")
+    # Two more edges each: 6 bins of age, missing included, and 4 of pay.
+    LaplaceSanitizer(bought=2, max_cells=2 * 6 * 3 * 4).check(MIXED, "replace-one")
+    with pytest.raises(BadInput, match="of 144 cells"):
+        LaplaceSanitizer(bought=2, max_cells=143).check(MIXED, "replace-one")
+    for wrong in (
+        {"bins": 0},
+        {"max_cells": 0},
+        {"bought": -1},
+        {"buying": Fraction(1)},
+        {"buying": Fraction(0)},
+        {"categories": Fraction(1)},
+        {"categories": Fraction(-1, 2)},
+    ):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            LaplaceSanitizer(**wrong)
+
+
+def test_more_edges_than_positions_are_all_positions():
+    tiny = Variables((Variable(name="x", size=4, positions=3, missing=True), SEX))
+    rng = np.random.default_rng(2)
+    data = Dataset(tiny.domain, rng.integers(0, [[4], [2]], (2, 400)).astype(np.uint16))
+    method = LaplaceSanitizer(bins=1, bought=50)
+    released, session = measured(method, tiny, data)
+    assert session.spent() == EXACT
+    assert released[0].of.edges == ((0, 1, 2, 3, 4), None)
+    assert math.prod(released[0].of.shape) == method.asks(tiny)[0].what.length == 8
