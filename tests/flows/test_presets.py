@@ -46,6 +46,8 @@ def town(project):
 
 
 def write(project, name, *, sets="sets: 1"):
+    if name == "average":
+        sets += ", models: [modips, sequential_regression]"
     project.write_spec(
         STAGES.get(name, "") + f"synthesize: {{{sets}}}\n",
         method=name,
@@ -68,7 +70,8 @@ def stop_at(monkeypatch, question):
     return asked
 
 
-@pytest.mark.parametrize("name", PRESETS)
+# beta-binomial takes no numbers, which this file has; it draws as smoothed-histogram does.
+@pytest.mark.parametrize("name", [name for name in PRESETS if name != "beta-binomial"])
 def test_a_release_stopped_amid_its_questions_asks_the_same_and_pays_once(town, monkeypatch, name):
     write(town, name)
     asked = stop_at(monkeypatch, 3)

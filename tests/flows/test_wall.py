@@ -162,6 +162,13 @@ RELEASES = [
     ("sba", {}, BOTH[:1]),
     ("sbhg", {}, BOTH[1:]),
     ("pegs", {"select": "{records: 20}"}, BOTH[:1]),
+    ("fixed", {"select": CLIQUES, "synthesize": "{sets: 2, mode: noise-aware}"}, BOTH[:1]),
+    ("laplace-sanitizer", {"synthesize": "{bought: 2}"}, BOTH[:1]),
+    ("smoothed-histogram", {}, BOTH[:1]),
+    ("multinomial-dirichlet", {"synthesize": "{sets: 2}"}, BOTH[1:]),
+    ("modips", {"synthesize": "{sets: 2}"}, BOTH[1:]),
+    ("slomag", {}, BOTH[:1]),
+    ("average", {"synthesize": "{models: [modips, sequential_regression]}"}, BOTH[1:]),
 ]
 
 
