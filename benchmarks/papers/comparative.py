@@ -195,7 +195,13 @@ def draw(
                 axis.yaxis.set_major_formatter(mpl.ticker.FormatStrFormatter("%g"))
                 axis.yaxis.set_minor_locator(mpl.ticker.NullLocator())
     handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+    figure.legend(
+        handles,
+        labels,
+        loc="outside lower center",
+        ncols=max(3, min(len(labels), 2 * len(panels))),
+        frameon=False,
+    )
     figure.suptitle(title, fontsize=11)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
