@@ -70,7 +70,7 @@ class Pgm:
     """
 
     takes: ClassVar[frozenset[ReleasedKind]] = TABLES
-    for_inference: ClassVar[Mapping[str, object]] = {"shrink": False, "smoothing": 0.03}
+    for_inference: ClassVar[Mapping[str, object]] = {"shrink": False, "smoothing": 0.1}
 
     max_cells: int = 2**21
     shrink: bool = True
