@@ -28,11 +28,13 @@ class Outcome:
     """What is modelled.
 
     Attributes:
+        name: Left side of the formula.
         family: Of the regression.
         levels: Of a category, the reference first; empty for a number.
         in_words: For people.
     """
 
+    name: str
     family: Family
     levels: tuple[str, ...]
     in_words: str
@@ -223,7 +225,7 @@ def _decide(
     if not levels:
         family = asked or ("logistic" if _is_zero_one(formula, schema) else "linear")
         if family == "linear":
-            return Outcome(family, (), f"the mean of {name}"), y
+            return Outcome(name, family, (), f"the mean of {name}"), y
         if family == "poisson":
             for number, one in enumerate(y, start=1):
                 if (one < 0).any() or (one != np.floor(one)).any():
@@ -231,9 +233,9 @@ def _decide(
                         f"--family poisson needs counts, whole numbers from 0; {name} has others in"
                         f" set {number}."
                     )
-            return Outcome(family, (), f"the mean count of {name}, on the log scale"), y
+            return Outcome(name, family, (), f"the mean count of {name}, on the log scale"), y
         if family == "logistic" and all(np.isin(one, (0.0, 1.0)).all() for one in y):
-            return Outcome(family, ("0", "1"), f"the log odds of {name} = 1"), y
+            return Outcome(name, family, ("0", "1"), f"the log odds of {name} = 1"), y
         fit = "linear or poisson"
         raise BadInput(
             f"--family {family} needs a category, and {name} is a number: --family {fit}, or name"
@@ -257,9 +259,9 @@ def _decide(
         if levels[0].casefold() in _YES and levels[1].casefold() in _NO:
             levels, y = (levels[1], levels[0]), [1 - one for one in y]
         event = name if set(levels) == {"False", "True"} else f"{name} = {levels[1]!r}"
-        return Outcome(family, levels, f"the log odds of {event}"), y
+        return Outcome(name, family, levels, f"the log odds of {event}"), y
     words = f"the log odds of each level of {name} against {levels[0]!r}"
-    return Outcome(family, levels, words), y
+    return Outcome(name, family, levels, words), y
 
 
 def _is_zero_one(formula: Formula, schema: Schema) -> bool:

@@ -62,6 +62,10 @@ def fit_stacked(design: Design) -> Fit:
 
 
 def _fit(design: Design, y: Floats, x: Floats, where: str) -> Fit:
+    # Importing them brings filters of their own, which must not come after ours.
+    import statsmodels.discrete.discrete_model
+    import statsmodels.regression.linear_model  # noqa: F401
+
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         # What they warn of is looked for below, in numbers.
         warnings.simplefilter("ignore")
@@ -76,7 +80,7 @@ def _linear(design: Design, y: Floats, x: Floats, where: str) -> Fit:
     result = OLS(y, x).fit()
     if result.ssr <= 1e-18 * float(y @ y):
         raise BadInput(
-            f"The terms give {_outcome(design)} without any error in {where}; one of them is the"
+            f"The terms give {design.outcome.name} without any error in {where}; one of them is the"
             " outcome itself in another form."
         )
     return Fit(
@@ -94,21 +98,13 @@ def _likelihood(design: Design, y: Floats, x: Floats, where: str) -> Fit:
     for ever along it, the information in that direction goes to 0, and each Newton step is about as
     long as the one before. Either is looked for at the end (Albert and Anderson 1984).
     """
-    from statsmodels.tools.sm_exceptions import PerfectSeparationError
-
     basis, triangle = linalg.qr(x, mode="economic")
     basis = basis * np.sqrt(len(y))
     model, start = _model(design, y, basis)
-    try:
-        result = model.fit(method="newton", maxiter=100, disp=0, start_params=start)
-    except (PerfectSeparationError, np.linalg.LinAlgError, ValueError, OverflowError):
-        raise BadInput(_separated(design, where, "")) from None
-    # statsmodels gives the coefficients of a multinomial as a matrix, a column for each level.
-    found = np.asarray(result.params, dtype=float).reshape(-1, order="F")
-    information = -np.asarray(model.hessian(found), dtype=float)
-    most = float(y.mean()) if design.outcome.family == "poisson" else 1.0
-    if not (np.isfinite(found).all() and np.isfinite(information).all()):
+    found, information = _search(model, start)
+    if found is None:
         raise BadInput(_separated(design, where, ""))
+    most = float(y.mean()) if design.outcome.family == "poisson" else 1.0
     sizes, directions = np.linalg.eigh(information)
     back = np.kron(np.eye(found.size // x.shape[1]), linalg.inv(triangle) * np.sqrt(len(y)))
     weak = sizes[0] <= _LEAST_INFORMATION * most * len(y)
@@ -120,6 +116,29 @@ def _likelihood(design: Design, y: Floats, x: Floats, where: str) -> Fit:
         raise BadInput(_separated(design, where, _culprit(design, back @ directions[:, 0], x)))
     covariance = back @ np.linalg.inv(information) @ back.T
     return Fit(back @ found, (covariance + covariance.T) / 2, None, len(y))
+
+
+def _search(model: Any, start: Floats | None) -> tuple[Floats | None, Floats]:
+    """Return coefficients and the information at them; none if no search comes to any.
+
+    Where Newton's method fails, a slower one goes far enough to see which way they run.
+    """
+    from statsmodels.tools.sm_exceptions import PerfectSeparationError
+
+    for method, options in (
+        ("newton", {"maxiter": 100}),
+        ("bfgs", {"maxiter": 50, "skip_hessian": True}),
+    ):
+        try:
+            result = model.fit(method=method, disp=0, start_params=start, **options)
+        except (PerfectSeparationError, np.linalg.LinAlgError, ValueError, OverflowError):
+            continue
+        # statsmodels gives the coefficients of a multinomial as a matrix, a column for each level.
+        found = np.asarray(result.params, dtype=float).reshape(-1, order="F")
+        information = -np.asarray(model.hessian(found), dtype=float)
+        if np.isfinite(found).all() and np.isfinite(information).all():
+            return found, information
+    return None, np.empty(0)
 
 
 def _model(design: Design, y: Floats, basis: Floats) -> tuple[Any, Floats | None]:
@@ -138,7 +157,7 @@ def _model(design: Design, y: Floats, basis: Floats) -> tuple[Any, Floats | None
 def _separated(design: Design, where: str, culprit: str) -> str:
     what = f"{culprit} separates" if culprit else "the terms separate"
     return (
-        f"In {where} {what} the values of {_outcome(design)} perfectly, so the estimate is"
+        f"In {where} {what} the values of {design.outcome.name} perfectly, so the estimate is"
         f" infinite: leave {culprit or 'a term'} out, or merge levels that are rare."
     )
 
@@ -147,10 +166,6 @@ def _culprit(design: Design, direction: Floats, x: Floats) -> str:
     """Return the term along which the likelihood rises most."""
     size = np.abs(direction.reshape(-1, x.shape[1])).max(axis=0) * x.std(axis=0)
     return design.names[int(size.argmax())] if size.max() > 0 else ""
-
-
-def _outcome(design: Design) -> str:
-    return design.outcome.in_words.removeprefix("the mean of ").removeprefix("the log odds of ")
 
 
 def check_enough(fits: Sequence[Fit]) -> str:

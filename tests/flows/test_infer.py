@@ -329,6 +329,22 @@ def test_perfect_separation_and_a_vanished_level_name_the_set(tmp_path, sentence
     assert "The design is collinear in set 2: I(sex == 'male')[T.True]" in said
 
 
+def test_a_fit_that_fails_is_told_in_one_line_from_a_fresh_process(tmp_path):
+    """statsmodels warns by filters that it sets when it is first imported."""
+
+    def change(data):
+        for one in data:
+            one.codes[0] = np.where(one.codes[2] == 2, 2, one.codes[1] % 2)
+        return data
+
+    folder = build(tmp_path, mode="split", change=change)
+    words = ["-m", "flows.cli", "infer", str(folder), "sex ~ height"]
+    ran = subprocess.run([sys.executable, *words], capture_output=True, text=True)
+    assert ran.returncode == 2
+    assert ran.stderr.count("\n") == 1
+    assert "height separates the values of sex perfectly" in ran.stderr
+
+
 def test_too_few_rows_are_told(tmp_path, sentence):
     folder = build(tmp_path, rows=2, planned_rows=2, records=2.0)
     assert "too few for 2 coefficients" in sentence("infer", folder, "height ~ age")
