@@ -75,6 +75,8 @@ def run(prepared: Prepared, progress: ComparisonProgress) -> None:
     work = prepared.out / "work"
     try:
         codes = {of.name: _coded(of, work, prepared, progress) for of in _files(todo)}
+        for of in _files(todo):
+            _write_grids(of, codes[of.name], [cell for cell, its in todo if its is of])
         progress.begin(len(todo), kept=runnable - len(todo))
         # All methods of the first run, then all of the second: stopped early, it still compares.
         todo.sort(key=lambda one: one[0].run)
@@ -218,6 +220,21 @@ def _coded(of: Input, work: Path, prepared: Prepared, progress: ComparisonProgre
             " test on; leave out --target."
         )
     return work / of.name
+
+
+def _write_grids(of: Input, folder: Path, cells: Sequence[Cell]) -> None:
+    """Write the codes on each grid that a method of the file works on, beside the schema's own."""
+    from dp_core.comparison.worker import grid_codes
+    from dp_core.spec_file import load_spec
+    from tasks.coding import write_codes
+
+    schemas = {}
+    for path in {cell.spec for cell in cells if cell.spec is not None}:
+        spec = load_spec(path)
+        if spec.schema.coarse is not None:
+            schemas[grid_codes(folder, spec)] = spec.schema
+    for place, schema in schemas.items():
+        write_codes(of.source, schema, place)
 
 
 def _task(cell: Cell, of: Input, codes: Path, prepared: Prepared) -> dict[str, Any]:

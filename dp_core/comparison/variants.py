@@ -27,6 +27,7 @@ from dp_core.spec import ReleaseSpec
 from dp_core.spec_file import DEFAULT_METHOD, load_spec
 from dp_core.yaml_text import Node, load
 
+_SYNTHESIS = ("sets", "rows", "mode", "seed")
 _STAGES = ("total", "one_way", "select", "measure", "reconstruct", "checks")
 _PLACE = re.compile(r"^[^:]*?\.ya?ml(?:, line \d+)?(?:, ([\w.]+))?: ")
 
@@ -237,7 +238,12 @@ def _common(plain: Mapping[str, Any]) -> bool:
 
 
 def _without_stages(plain: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in plain.items() if key not in _STAGES}
+    kept = {key: value for key, value in plain.items() if key not in _STAGES}
+    if isinstance(kept.get("synthesize"), Mapping):
+        # What is left out is a parametric method's own.
+        own = kept["synthesize"]
+        kept["synthesize"] = {key: own[key] for key in own if key in _SYNTHESIS}
+    return kept
 
 
 def _refusal(path: Path) -> str | None:

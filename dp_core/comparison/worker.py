@@ -28,14 +28,17 @@ from dp_core.comparison.variants import planned
 from dp_core.dataset import Dataset
 from dp_core.domain import Domain
 from dp_core.errors import ReleaseError
+from dp_core.grid import Coarsening
 from dp_core.memory_counter import MemoryCounter
 from dp_core.metrics.relative_error import cost_normalised_error
 from dp_core.metrics.usage import Meter
 from dp_core.noise.opendp_mechanisms import add_noise
+from dp_core.parametric.stages import Modelling
 from dp_core.plan import Plan
 from dp_core.procedure import carry_out, sample
 from dp_core.reconstruction.base import Model
 from dp_core.schema_file import parse_schema
+from dp_core.spec import ReleaseSpec
 
 _MEGABYTE = 10**6
 
@@ -49,11 +52,17 @@ def perform(job: Mapping[str, Any]) -> Result:
             (of the file's values, which are beside its codes) and `schema` (as a document).
     """
     try:
-        real, test = split(_read(job), job["hold_out"])
+        domain = Domain(tuple(job["columns"]), tuple(job["sizes"]))
+        real, test = split(_read(Path(job["codes"]), domain), job["hold_out"])
         plan = planned(Path(job["spec"]), seed=job["seed"]) if job["spec"] else None
+        seen_by_method = real
+        if plan is not None and plan.spec.schema.coarse is not None:
+            place = grid_codes(Path(job["codes"]), plan.spec)
+            fine = _read(place, plan.spec.schema.domain)
+            seen_by_method, _ = split(fine, job["hold_out"])
         _warm(real)
         meter = Meter()
-        synthetic, numbers, models = _made(plan, real, job["seed"])
+        synthetic, numbers, models = _made(plan, seen_by_method, job["seed"])
         usage = meter.usage()
     except ReleaseError as error:
         return Result("refused", {}, error.message)
@@ -95,7 +104,16 @@ def _made(
     outcome = carry_out(plan, MemoryCounter(real))
     # One set is judged, whatever their number: they are alike.
     own = [item for item in outcome.released if item.replicate in (0, 1)]
-    return sample(plan, outcome.models, 1), noisy_numbers(own), outcome.models
+    drawn = sample(plan, outcome.models, 1)
+    if plan.spec.schema.coarse is not None:
+        drawn = Coarsening(plan.spec.schema).dataset(drawn)
+    return drawn, noisy_numbers(own), outcome.models
+
+
+def grid_codes(folder: Path, spec: ReleaseSpec) -> Path:
+    """Return where the codes on a method's grid are, below the folder of the schema's own codes."""
+    assert isinstance(spec.reconstructor, Modelling)
+    return folder / f"grid-{spec.reconstructor.positions}"
 
 
 def _warm(real: Dataset) -> None:
@@ -104,9 +122,8 @@ def _warm(real: Dataset) -> None:
     add_noise("laplace", np.zeros(1, np.int64), Fraction(1))
 
 
-def _read(job: Mapping[str, Any]) -> Dataset:
-    domain = Domain(tuple(job["columns"]), tuple(job["sizes"]))
-    store = CodeStore(Path(job["codes"]), domain)
+def _read(folder: Path, domain: Domain) -> Dataset:
+    store = CodeStore(folder, domain)
     codes = [store.codes(chunk) for chunk in range(store.chunks)]
     return Dataset(domain, np.ascontiguousarray(np.concatenate(codes, axis=1)))
 

@@ -474,3 +474,24 @@ def test_every_preset_has_a_name_that_the_command_takes():
     )
     assert request.methods == tuple(PRESETS)
     assert request.epsilons == (Fraction(1, 3), Fraction(1, 2))
+
+
+@pytest.mark.usefixtures("home", "quick", "unseen")
+def test_methods_on_a_grid_are_judged_by_the_schema_s_own_bins(command, spec, tmp_path, ran):
+    rng = random.Random(1)
+    lines = [f"{rng.choice('xy')},{rng.gauss(50, 5):.2f}" for _ in range(200)]
+    (tmp_path / "data.csv").write_text("a,n\n" + "\n".join(lines) + "\n")
+    (tmp_path / "schema.yaml").write_text(
+        "version: 1\ntitle: Numbers\ncolumns:\n  a: {type: category, levels: [x, y]}\n"
+        "  n: {type: number, min: 0, max: 100, edges: [0, 40, 50, 60, 100]}\n"
+    )
+    # What one method has under synthesize, another does not know.
+    write_spec(tmp_path, "synthesize: {about: cells, sets: 2}\n", name=spec.stem, method="modips")
+    methods = ("--method", "modips", "--method", "laplace-sanitizer", "--method", "independent")
+    answer = command("compare", spec, *SURE, *methods, "--epsilon", "500", "--out", "out", "--json")
+    assert answer.code == 0, answer.err
+    rows = {row["method"]: row for row in json.loads(answer.out)["rows"] if not row["reference"]}
+    assert all(row["outcomes"] == {"done": row["runs"]} for row in rows.values()), rows
+    # At this epsilon a histogram is that of the file; on positions nearly all would be different.
+    assert rows["laplace-sanitizer"]["figures"]["tvd1"]["mean"] < 0.02
+    assert rows["modips"]["figures"]["tvd2"]["mean"] < 0.15
