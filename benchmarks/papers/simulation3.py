@@ -11,9 +11,10 @@ taken about them.
 "MODIPS" is as published, but for the scale of the inverse Wishart draw (sums of squares, not S) and
 the variance of a correlation, (1 - r^2)^2/(n - 2): noise of scale 8/n_k on a cell's mean, which no
 guarantee covers, since n_k is private. "MODIPS, corrected" is `dp_core.parametric.modips`: sums
-and products about the middle, of sensitivities 4 and 16 (add-remove), divided by noisy counts. Both
-divide epsilon/5 by six. "NP-DIPS": half of epsilon/5 for the counts of cells, half for a two-way
-histogram in each, its bins by Scott's rule from the public expected counts: 4 x 4 to 7 x 7.
+about the middle, of sensitivity 4 (add-remove), divided by noisy counts, and products about the
+cells' means, of sensitivity 64. Both divide epsilon/5 by six. "NP-DIPS": half of epsilon/5 for the
+counts of cells, half for a two-way histogram in each, its bins by Scott's rule from the public
+expected counts: 4 x 4 to 7 x 7.
 """
 
 from __future__ import annotations
@@ -169,19 +170,8 @@ def corrected(counts: Counts, numbers: Floats, epsilon: float, rng: np.random.Ge
     sums += rng.laplace(0, REACH / each, sums.shape)
     many = np.maximum(noisy, 1.0)
     means = np.where((noisy >= 1)[..., None], sums / many[..., None], sums.sum(1)[:, None] / N)
-    # Sums of 2 u^2 - r^2 and of u v, about the middles; noise of the cells' sums is taken off.
-    squares = exact.within.copy()
-    away = np.nan_to_num(exact.means)
-    products = np.stack([away[..., 0] ** 2, away[..., 1] ** 2, away.prod(axis=2)], axis=2)
-    squares += (exact.counts[..., None] * products).sum(axis=1)
-    squares = np.repeat(squares, SETS, axis=0)
-    noise = rng.laplace(0, REACH**2 / each, squares.shape)
-    noise[:, :2] /= 2
-    bounded = np.clip(means, -REACH, REACH)
-    between = bounded**2 - 2 * (REACH / each) ** 2 / many[..., None] ** 2
-    between = np.where((noisy >= 1)[..., None], np.maximum(between, 0.0), 0.0)
-    products = np.concatenate([between, bounded.prod(axis=2, keepdims=True)], axis=2)
-    within = squares + noise - (noisy[..., None] * products).sum(axis=1)
+    within = np.repeat(exact.within, SETS, axis=0)
+    within += rng.laplace(0, 4 * REACH**2 / each, within.shape)
     return glom_sets(noisy, many, means, within / N, rng)
 
 

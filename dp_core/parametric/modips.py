@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 MOST_CELLS = 2**20
 """Cells of the categorical columns (and of what is missing): each is a group with its own means."""
-FEW_CELLS = 40
-"""Up to so many, covariances about the middle are nearer (measured: ranges of 12 deviations)."""
 MOST_NUMBERS = 30
 """Numeric columns: with J of them there are J (J + 1)/2 products to pay for."""
 
@@ -57,10 +55,11 @@ class Modips(Synthesizer):
         alpha: Records that the Dirichlet prior has in every possible cell.
         weights: Relative parts of the budget of the counts, of each number's sums, of each number's
             squares and of the products of each two numbers. The paper has equal ones.
-        about: What squares and products are about: the `middle` of the ranges (an eighth to half of
-            the noise, but what the noise of the cells' sums does to the products of their means
-            adds to it), or the means of the `cells`; `auto`: the middle up to 40 cells, unless one
-            of two numbers may be missing.
+        about: What squares and products are about: the `middle` of the ranges, or the means of the
+            `cells`; `auto`: the middle where there is one cell and no part of a product is missing.
+            The middle takes an eighth to half of the noise, and is two to four times nearer up to
+            some 40 cells of many records. But the squares of the cells' noisy means are taken off:
+            of small cells these are mostly noise, and variances become too small.
         outside: Whether a number out of its range is moved to the `bound`, as in the paper, or the
             record drawn again (`redraw`).
     """
@@ -155,7 +154,7 @@ class Modips(Synthesizer):
             # What the means' noise adds to their squares is taken off again.
             many = present[:, number] >= EMPTY
             square = means[many, number] ** 2 - item.variance / present[many, number] ** 2
-            between[number] = present[many, number] @ np.maximum(square, 0.0)
+            between[number] = max(float(present[many, number] @ square), 0.0)
         covariance = np.zeros((len(layout.numbers),) * 2)
         for number, variable in enumerate(layout.numbers):
             for other, second in enumerate(layout.numbers[: number + 1]):
@@ -190,7 +189,7 @@ class Modips(Synthesizer):
         if about == "auto":
             # Where one of two numbers may be missing, the others' means are not of both.
             whole = first == second or not (first.missing or second.missing)
-            about = "middle" if layout.cells <= FEW_CELLS and whole else "cells"
+            about = "middle" if layout.cells == 1 and whole else "cells"
         return layout.products(first, second, about)
 
 

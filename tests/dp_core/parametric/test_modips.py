@@ -24,6 +24,7 @@ H = Variable(name="h", size=2)
 X = Variable(name="x", size=2001, positions=2001, low=-4, high=6)
 Y = Variable(name="y", size=1001, positions=1000, low=0, high=20, missing=True)
 Z = Variable(name="z", size=51, positions=50, low=0, high=1, missing=True)
+W = Variable(name="w", size=800, positions=800, low=-1, high=9)
 MIXED = Variables((G, X, H, Y, Z))
 EXACT = Fraction(10**13)
 """Epsilon at which nothing of the noise is left."""
@@ -86,7 +87,7 @@ def cells_of(data, variables):
 @pytest.mark.parametrize("about", ["auto", "middle", "cells"])
 @pytest.mark.parametrize(
     "variables",
-    [MIXED, Variables((X,)), Variables((X, Y)), Variables((G, X, H)), Variables((G, H))],
+    [MIXED, Variables((X,)), Variables((X, Y)), Variables((G, X, W)), Variables((G, H))],
 )
 def test_without_noise_the_model_has_the_moments_of_the_file(variables, about, neighbours):
     data = data_of(variables)
@@ -94,6 +95,11 @@ def test_without_noise_the_model_has_the_moments_of_the_file(variables, about, n
     cell = cells_of(data, variables)
     assert model.rows == data.rows
     np.testing.assert_allclose(model.counts.sum(axis=1), np.bincount(cell), atol=1e-6)
+    if variables.numeric:
+        least = min(centred(data, variable)[1].sum() for variable in variables.numeric)
+        groups, numbers = int(cell.max() + 1), len(variables.numeric)
+        assert model.freedom == pytest.approx(freedom_of(float(least), groups, numbers))
+        assert model.records == pytest.approx(float(least))
     for number, variable in enumerate(variables.numeric):
         value, there = centred(data, variable)
         for k in range(cell.max() + 1):
@@ -304,15 +310,22 @@ def test_numbers_out_of_range_are_moved_to_the_bound_or_drawn_again():
 
 
 def test_a_noisy_number_of_rows_from_elsewhere_is_made_use_of():
-    variables = Variables((G, H))
-    data = data_of(variables, 500)
-    session = MemorySession(Currency("pure", Fraction(200)), "add-remove")
-    curator = Curator(variables.domain, MemoryCounter(data), session)
-    total = curator.measure("total", [()], [Fraction(100)])
-    table = curator.measure("measure", [("g", "h")], [Fraction(1, 50)])
-    model = Modips().fit(variables, [*total, *table], rows=None, zeros=NONE)
-    assert abs(model.rows - 500) <= 2
-    assert model.counts.sum() == pytest.approx(model.rows)
+    """Each measurement has the weight of its noise, the table's own total too."""
+    for variables in (Variables((G, H)), Variables((X,))):
+        data = data_of(variables, 500)
+        session = MemorySession(Currency("pure", Fraction(200)), "add-remove")
+        curator = Curator(variables.domain, MemoryCounter(data), session)
+        total = curator.measure("total", [()], [Fraction(100)])
+        method, rng = Modips(), np.random.default_rng(1)
+        released = method.measure(
+            curator, variables, cost=Fraction(1, 50), rows=None, zeros=NONE, rng=rng
+        )
+        for known in ([*total, *released], [*released, *total]):
+            model = method.fit(variables, known, rows=None, zeros=NONE)
+            assert abs(model.rows - 500) <= 2
+            assert model.counts.sum() == pytest.approx(model.rows)
+            again = method.fit(variables, known, rows=model.rows, zeros=NONE)
+            np.testing.assert_array_equal(again.counts, model.counts)
 
 
 def test_what_is_too_large_is_refused_with_the_limit_and_a_way_out():
