@@ -56,6 +56,12 @@ def _plan(console: Console, plan: Mapping[str, Any]) -> None:
     if plan["totals"]:
         console.print()
         _planned_totals(console, plan)
+    if plan["sets"] > 1 and plan["mode"] == "shared":
+        sentence(
+            console,
+            "Intervals from these sets will miss the noise they share; synthesize: {mode:"
+            " noise-aware} costs no more and carries it.",
+        )
     if plan["evenness"] is not None:
         sentence(
             console,
