@@ -25,7 +25,7 @@ from dp_core.reconstruction.consistency import norm_sub, overlapping, reconcile
 from dp_core.reconstruction.drawing import records
 from dp_core.reconstruction.raking import margin, others
 from dp_core.structural_zeros import Rule, StructuralZeros
-from dp_core.sums.binned_counts import BinnedCounts
+from dp_core.sums.binned_counts import MOST_CELLS, BinnedCounts
 
 if TYPE_CHECKING:
     from dp_core.curator import Curator
@@ -72,6 +72,8 @@ class LaplaceSanitizer(Synthesizer):
         for name in ("bins", "max_cells"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise ValueError(f"{name} is a number from 1, not {value}.")
+        if self.max_cells > MOST_CELLS:
+            raise ValueError(f"max_cells is at most {MOST_CELLS:,}, not {self.max_cells:,}.")
         if self.bought < 0:
             raise ValueError(f"bought is a number of edges, from 0, not {self.bought}.")
         if not 0 < self.buying < 1:

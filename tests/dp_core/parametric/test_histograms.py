@@ -19,6 +19,7 @@ from dp_core.errors import BadInput
 from dp_core.ledger.session import MemorySession
 from dp_core.marginals import Measurement, Totals
 from dp_core.memory_counter import MemoryCounter
+from dp_core.names import step_name
 from dp_core.parametric.bought_edges import buy_edges, number_bought
 from dp_core.parametric.laplace_sanitizer import LaplaceSanitizer
 from dp_core.parametric.stages import measuring
@@ -231,6 +232,8 @@ def test_exactly_the_cost_is_spent_and_in_the_parts_that_are_stated(
     )
     assert session.spent() == cost
     assert all(grant.step.stage == "measure" for grant in session.charges)
+    # Each of m independent releases has questions of its own.
+    assert all(grant.step.name.startswith(step_name("", 2, 0)) for grant in session.charges)
     asks = method.asks(variables)
     tables = [each for each in session.charges if not isinstance(each.step.event, NoisyMaxEvent)]
     assert [each.step.cost for each in tables] == [cost * ask.share for ask in asks]
@@ -427,6 +430,7 @@ def test_what_does_not_fit_is_refused_with_what_does():
     for wrong in (
         {"bins": 0},
         {"max_cells": 0},
+        {"max_cells": 2**26 + 1},
         {"bought": -1},
         {"buying": Fraction(1)},
         {"buying": Fraction(0)},
