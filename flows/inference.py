@@ -11,6 +11,7 @@ import numpy as np
 
 from dp_core.bundle.example_code import SIZES_DIFFER
 from dp_core.bundle.reading import Bundle, read_bundle
+from dp_core.bundle.statement import draws_records
 from dp_core.domain import Clique
 from dp_core.errors import BadInput
 from dp_core.inference.carried import carried_sentence, needed_groups, not_carried
@@ -90,7 +91,7 @@ def infer(request: Request) -> dict[str, object]:
         ],
         "rule": {
             "name": bundle.rule,
-            "honest": combined is not None and combined.honest,
+            "honest": (combined is not None and combined.honest and not draws_records(claims.plan)),
             "variance": words.variance,
             "degrees_of_freedom": words.degrees_of_freedom,
             "in_words": words.in_words,
@@ -204,6 +205,12 @@ def warnings_of(bundle: Bundle, formula: Formula, combined: Combined | None) -> 
             "These intervals are too narrow: all sets come from one noisy measurement, and the"
             " noise that they share does not show between them."
         )
+    if draws_records(bundle.claims.plan):
+        found.append(
+            "The records of these sets are private draws, a public part of them even: every"
+            " estimate is pulled towards no relation, and the interval does not cover that."
+        )
+        return found
     tables, sums = _cliques(bundle)
     groups = needed_groups(formula.outcome_columns, formula.terms)
     if not tables and not sums:

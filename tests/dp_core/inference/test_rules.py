@@ -29,3 +29,11 @@ def test_the_statement_says_what_an_interval_misses():
     assert (aware["rule"], aware["honest"]) == ("noise-aware", True)
     assert aware["variance"] == "T = W + (1 + 1/m) B"
     assert "too narrow" in str(inference_statement("split", 1)["covers"])
+
+
+def test_records_that_are_private_draws_have_no_honest_interval_whatever_the_mode():
+    drawn = inference_statement("split", 5, drawn=True)
+    assert drawn["rule"] == "split"
+    assert drawn["honest"] is False
+    assert str(drawn["covers"]).startswith("Nothing")
+    assert inference_statement("split", 5)["honest"] is True
