@@ -57,9 +57,9 @@ class Modips(Synthesizer):
             squares and of the products of each two numbers. The paper has equal ones.
         about: What squares and products are about: the `middle` of the ranges, or the means of the
             `cells`; `auto`: the middle where there is one cell and no part of a product is missing.
-            The middle takes an eighth to half of the noise, and is two to four times nearer up to
-            some 40 cells of many records. But the squares of the cells' noisy means are taken off:
-            of small cells these are mostly noise, and variances become too small.
+            The middle takes an eighth to half of the noise, and is up to four times nearer where
+            cells have many records. But the squares of the cells' noisy means are taken off: those
+            of small cells are mostly noise, and leave variances that are too small.
         outside: Whether a number out of its range is moved to the `bound`, as in the paper, or the
             record drawn again (`redraw`).
     """
