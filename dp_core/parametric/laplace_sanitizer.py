@@ -159,7 +159,6 @@ class LaplaceSanitizer(Synthesizer):
             grant=counted.grant,
         )
         known = _by_bins(zeros, domain, counted.of.edges)
-        known = known.with_empty_levels(domain, most_cells=domain.size())
         # The number of records, and tables of levels; numbers are in bins here.
         levels = {variable.name for variable in variables.categorical}
         measured = [whole, *(each for each in tables_of(released) if levels >= {*each.clique})]

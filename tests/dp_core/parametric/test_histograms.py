@@ -368,6 +368,31 @@ def test_a_model_is_made_again_from_what_was_released(options, neighbours):
 
 
 @pytest.mark.parametrize("negative", ["nearest", "zero"])
+def test_tables_of_levels_are_weighed_and_those_of_positions_are_left_out(negative):
+    cells = np.full((2, 4, 3, 2), 10)
+    levels = counts_of(("sex",), [300, 180], 0.001)
+    positions = counts_of(("pay",), [1] * 64, 0.001)
+    alone = of_counts(cells, MIXED, levels, negative=negative)
+    model = of_counts(cells, MIXED, positions, levels, negative=negative)
+    np.testing.assert_array_equal(model.table.values, alone.table.values)
+    np.testing.assert_allclose(model.table.values.sum(axis=(1, 2, 3)), [300, 180], atol=0.01)
+
+
+@pytest.mark.parametrize("draw", ["rounded", "multinomial"])
+def test_a_level_that_no_cell_allows_has_no_records(draw):
+    never = StructuralZeros(
+        (Rule(("sex", "area"), ((0,), (1,)), "one"), Rule(("sex", "area"), ((1,), (1,)), "other"))
+    )
+    for options in (PERTURBED, {**PERTURBED, "negative": "zero"}):
+        model = model_of(
+            LaplaceSanitizer(draw=draw, **options), MIXED, data_of(MIXED, 300), 1, zeros=never
+        )
+        assert model.table.values[:, :, 1].sum() == 0
+        assert model.table.values.sum() == pytest.approx(model.rows)
+        assert (model.sample(200, rng=np.random.default_rng(1)).codes[2] != 1).all()
+
+
+@pytest.mark.parametrize("negative", ["nearest", "zero"])
 def test_a_table_of_the_levels_makes_their_counts_more_exact(negative):
     """Its 6 cells have noise of scale 2, mean error 2; without it they are summed over 1,040 bins.
 
