@@ -61,7 +61,7 @@ class ChainedRegressions(Synthesizer):
     weights: tuple[Fraction, ...] = ()
     minimiser: Minimiser = "gradient"
     steps: int = 1
-    prior: float = 10.0
+    prior: float = 5.0
     reach: float = 3.0
     ridge: Fraction = Fraction(1, 20)
 

@@ -49,7 +49,7 @@ from dp_core.sums.minimisers import ClassMinimiser
 if TYPE_CHECKING:
     from dp_core.curator import Curator
 
-MODEL_RECORDS = 1 << 13
+MODEL_RECORDS = 1 << 12
 """Records of the model that stand for the predictors: a low-discrepancy sequence, no randomness."""
 
 NUMBER_PRIOR = 1.0

@@ -82,9 +82,23 @@ class NumberFit:
 
 def chances(matrix: NDArray[np.float64], coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the probabilities of all classes, shape (rows, classes)."""
-    logits = np.column_stack([np.zeros(len(matrix)), matrix @ coefficients.T])
-    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+    own, _ = _chances(matrix, coefficients)
+    return np.asarray(np.vstack([1 - own.sum(axis=0), own]).clip(0, 1).T)
+
+
+def _chances(
+    matrix: NDArray[np.float64], coefficients: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the probabilities of the classes from the second on, and the log of the odds' sum.
+
+    Shapes (classes - 1, rows) and (rows,): along the rows everything is fast.
+    """
+    logits = coefficients @ matrix.T
+    top = np.maximum(logits.max(axis=0), 0)
+    weights = np.exp(logits - top)
+    sums = weights.sum(axis=0) + np.exp(-top)
+    weights /= sums
+    return weights, np.log(sums) + top
 
 
 def whole_coefficients(coefficients: NDArray[np.float64]) -> tuple[int, ...]:
@@ -139,10 +153,10 @@ def class_precision(
     # nothing were known of it.
     records = float(mass.sum())
     smooth = (records * chances(features, coefficients) + 0.5) / (records + 0.5 * (classes + 1))
-    weights = smooth[:, 1:]
+    weights = smooth[:, 1:].T
     if classes * width > _JOINT:
         alone = [
-            _products(features, mass * weights[:, each] * (1 - weights[:, each]))
+            _products(features, mass * weights[each] * (1 - weights[each]))
             for each in range(classes)
         ]
         return tuple(_root(each + np.eye(width) / prior**2) for each in alone)
@@ -207,12 +221,12 @@ def _penalty(curvature: NDArray[np.float64], noise: float, prior: float) -> NDAr
 def _curvature(
     features: NDArray[np.float64], mass: NDArray[np.float64], weights: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the Hessian of the loss at probabilities of the classes from the second on."""
-    classes, width = weights.shape[1], features.shape[1]
+    """Return the Hessian at probabilities of the classes from the second on, (classes, rows)."""
+    classes, width = len(weights), features.shape[1]
     found = np.empty((classes, width, classes, width))
     for one in range(classes):
         for other in range(one, classes):
-            part = mass * weights[:, one] * ((one == other) - weights[:, other])
+            part = mass * weights[one] * ((one == other) - weights[other])
             found[one, :, other, :] = _products(features, part)
             found[other, :, one, :] = found[one, :, other, :].T
     return found.reshape(classes * width, classes * width)
@@ -229,25 +243,23 @@ def _minimum(
 
     def value(point: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         coefficients = point.reshape(start.shape)
-        logits = np.column_stack([np.zeros(len(features)), features @ coefficients.T])
-        top = logits.max(axis=1, keepdims=True)
-        weights = np.exp(logits - top)
-        sums = weights.sum(axis=1, keepdims=True)
+        own, odds = _chances(features, coefficients)
         drawn = coefficients @ penalty
-        loss = mass @ (np.log(sums) + top)[:, 0] + np.sum(coefficients * (drawn / 2 - target))
-        residual = (weights / sums)[:, 1:] * mass[:, None]
-        return float(loss), (residual.T @ features - target + drawn).reshape(-1)
+        loss = mass @ odds + np.sum(coefficients * (drawn / 2 - target))
+        slope = (own * mass) @ features - target + drawn
+        return float(loss), slope.reshape(-1)
 
     point = start.reshape(-1)
     if point.size > _MOST_NEWTON:
         found = optimize.minimize(value, point, jac=True, method="L-BFGS-B")
         return np.asarray(found.x).reshape(start.shape)
-    within = 1e-9 * max(1.0, float(mass.sum()))
+    # A millionth of a record in a thousand: noise is never so small.
+    within = 1e-7 * max(1.0, float(mass.sum()))
     whole = np.kron(np.eye(start.shape[0]), penalty)
     loss, slope = value(point)
     for _ in range(_NEWTON):
-        weights = chances(features, point.reshape(start.shape))[:, 1:]
-        step = np.linalg.solve(_curvature(features, mass, weights) + whole, slope)
+        own, _ = _chances(features, point.reshape(start.shape))
+        step = np.linalg.solve(_curvature(features, mass, own) + whole, slope)
         size = 1.0
         while size > 1e-9:
             trial = point - size * step

@@ -68,12 +68,12 @@ def _in_floats(loss: _Loss, gradient: float, rounds: int) -> tuple[NDArray[np.fl
     point = np.zeros(loss.shape)
     value = loss.value(point)
     for _ in range(rounds):
-        slope, curvature = loss.derivatives(point)
+        slope, chances = loss.slope(point)
         length = float(np.linalg.norm(slope))
         # privacy: the stopping rule; a comparison with anything that is no number is false.
         if length + loss.error(point) <= gradient:
             return point, True
-        step = _solve(curvature, slope)
+        step = _solve(loss.curvature(chances), slope)
         size = 1.0
         while size > _UNIT:
             trial = point - size * step
@@ -118,10 +118,8 @@ class _Loss:
         losses = np.log(np.exp(logits - top).sum(axis=1)) - own
         return float(self.counts @ losses + self.ridge / 2 * np.sum(point**2))
 
-    def derivatives(
-        self, point: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return gradient, shape `shape`, and Hessian."""
+    def slope(self, point: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the gradient, shape `shape`, and the probabilities of the classes."""
         logits = self.logits(point)
         weights = np.exp(logits - logits.max(axis=1, keepdims=True))
         chances = (weights / weights.sum(axis=1, keepdims=True))[:, 1:]
@@ -133,7 +131,7 @@ class _Loss:
         stacked = np.array(blocks).reshape(-1, residual.shape[1] * self.shape[1])
         sums = [math.fsum(column) for column in stacked.T] if blocks else [0.0] * stacked.shape[1]
         slope = np.array(sums).reshape(self.shape) + self.ridge * point
-        return slope, self.curvature(chances)
+        return slope, chances
 
     def curvature(self, chances: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the Hessian at probabilities of the classes from the second on."""

@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dp_core.accounting.currency import Currency
+from dp_core.curator import Curator
+from dp_core.dataset import Dataset
+from dp_core.domain import Domain
+from dp_core.ledger.session import MemorySession
+from dp_core.memory_counter import MemoryCounter
+from dp_core.sums import exact_minimum, sum_from_json
+from dp_core.sums.exact_minimum import minimise
+from dp_core.sums.features import ONE, Features, Levels, Number
+from dp_core.sums.minimisers import ClassMinimiser
+from tests.statistical import FALSE_ALARM
+
+COLUMNS = {"x": 6, "g": 2, "h": 3, "b": 2}
+FEATURES = Features((Number(name="x", positions=6, centre=0, reach=5), Levels(name="g", size=2)))
+BINARY = ClassMinimiser(column="b", classes=2, features=FEATURES, ridge=2)
+THREE = ClassMinimiser(column="h", classes=3, features=FEATURES, ridge=5)
+ALONE = ClassMinimiser(column="b", classes=2, features=Features(), ridge=1)
+ALL = {"two classes": BINARY, "three classes": THREE, "no predictor": ALONE}
+
+
+def cells_of(sum, rows):
+    sizes = tuple(COLUMNS[name] for name in sum.clique)
+    codes = np.array(rows, dtype=np.uint16).reshape(len(rows), len(sizes)).T
+    data = Dataset(Domain(sum.clique, sizes), np.ascontiguousarray(codes))
+    return MemoryCounter(data).observed(sum.clique)
+
+
+def total(sum, rows):
+    return sum.total(*cells_of(sum, rows))
+
+
+def random_rows(sum, rows, rng):
+    return np.column_stack([rng.integers(0, COLUMNS[name], rows) for name in sum.clique])
+
+
+def slope(sum, rows, point):
+    """Return the gradient of the penalised loss, record by record."""
+    found = sum.ridge * np.array(point, dtype=float).reshape(sum.classes - 1, -1)
+    for row in rows:
+        x = sum.features.matrix(np.array([row[:-1]]))[0] / ONE
+        weights = np.exp(np.array([0.0, *(point.reshape(sum.classes - 1, -1) @ x)]))
+        r = weights / weights.sum() - (np.arange(sum.classes) == row[-1])
+        found += np.outer(r[1:], x)
+    return found
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_gradient_at_what_is_returned_is_as_small_as_the_proof_needs(name):
+    sum, rng = ALL[name], np.random.default_rng(2)
+    for size in (0, 1, 5, 80):
+        rows = random_rows(sum, size, rng)
+        point = total(sum, rows) * float(sum.unit)
+        # Half a unit by the stopping rule, and half a unit in each entry by the grid.
+        curvature = sum.ridge + 2 * size * sum.features.norm
+        grid = curvature * math.sqrt(sum.length) / 2
+        allowed = (sum.ridge / 2 + grid) * float(sum.unit)
+        assert np.linalg.norm(slope(sum, rows, point)) <= allowed
+
+
+def neighbouring(sum, neighbours):
+    rng = np.random.default_rng(9)
+    for size in (0, 0, 0, 1, 2, 5, 30, 30):
+        rows = random_rows(sum, size, rng).reshape(size, len(sum.clique))
+        for _ in range(4):
+            one, other = random_rows(sum, 2, rng)
+            more = np.vstack([rows, one])
+            replaced = np.vstack([rows, other])
+            yield more, replaced if neighbours == "replace-one" else rows
+    # One record of each kind against none, or against another.
+    records = [*itertools.product(*(range(COLUMNS[n]) for n in sum.clique))]
+    for record in records:
+        if neighbours == "add-remove":
+            yield [record], []
+        else:
+            yield [record], [(*record[:-1], (record[-1] + 1) % COLUMNS[sum.column])]
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("name", ALL)
+def test_neighbouring_minimisers_are_no_farther_apart_than_the_bound(name, neighbours):
+    sum = ALL[name]
+    l1, l2_squared = sum.l1(neighbours), sum.l2_squared(neighbours)
+    far, far_squared = 0, 0
+    for one, other in neighbouring(sum, neighbours):
+        change = np.abs(total(sum, one) - total(sum, other))
+        far, far_squared = max(far, change.sum()), max(far_squared, (change**2).sum())
+    assert far <= l1
+    assert far_squared <= l2_squared
+    # A loss as steep as the bound would need a coefficient without end; a third is reached.
+    assert far_squared > l2_squared / 12
+
+
+def test_the_bound_is_that_of_a_minimiser_without_a_grid_and_little_more():
+    for sum in ALL.values():
+        records = {"add-remove": 1, "replace-one": 2}
+        steepest = math.sqrt((1 if sum.classes == 2 else 2) * sum.features.norm)
+        for neighbours, s in records.items():
+            exact = s * steepest / (sum.ridge * sum.unit)
+            assert exact + 1 < math.sqrt(sum.l2_squared(neighbours)) < 1.01 * exact
+            least = math.sqrt(sum.length) * exact
+            assert least < sum.l1(neighbours) < 1.01 * least
+
+
+def test_the_loss_is_so_steep_where_coefficients_are_large():
+    """With many records that pull one way, one that pulls the other reaches the bound nearly.
+
+    J(b) = n log(1 + e^b) + b^2/2 for n of class 0; one of class 1 more adds -1 to the gradient.
+    """
+    strong = ClassMinimiser(column="b", classes=2, features=Features(), ridge=2**20)
+    few = total(strong, [(0,)] * 3)
+    more = total(strong, [(0,)] * 3 + [(1,)])
+    # Here b is about 0 and the gradient 1/2: half of the bound, as it must be.
+    assert (more - few)[0] == pytest.approx(
+        math.sqrt(strong.l2_squared("add-remove")) / 2, rel=0.01
+    )
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_decimals_end_where_floating_point_ends(classes):
+    rng = np.random.default_rng(4)
+    features = np.column_stack([np.ones(40), rng.uniform(-1, 1, (40, 2))])
+    labels, counts = rng.integers(0, classes, 40), rng.integers(1, 50, 40)
+    asked = {"classes": classes, "ridge": 3, "gradient": 1e-7, "bits": 20}
+    quick = minimise(features, labels, counts, **asked)
+    slow = minimise(features, labels, counts, **asked, rounds=0)
+    assert np.abs(quick - slow).max() <= 1
+
+
+def test_a_file_that_floating_point_cannot_do_is_minimised_all_the_same(monkeypatch):
+    """Ten billion records on the one side, and a penalty of next to nothing."""
+    used = []
+    decimals = exact_minimum._in_decimals
+    monkeypatch.setattr(
+        exact_minimum, "_in_decimals", lambda *args: used.append(1) or decimals(*args)
+    )
+    features, counts = np.ones((1, 1)), np.array([10**15])
+    found = minimise(features, np.array([1]), counts, classes=2, ridge=1, gradient=1e-5, bits=30)
+    assert used
+    b = float(found[0]) / 2**30
+    # n/(1 + e^b) = b
+    assert 10**15 / (1 + math.exp(b)) == pytest.approx(b, rel=1e-6)
+
+
+def test_a_penalty_that_is_stronger_moves_less():
+    weak, strong = (
+        ClassMinimiser(column="b", classes=2, features=FEATURES, ridge=ridge) for ridge in (1, 100)
+    )
+    rows = random_rows(weak, 50, np.random.default_rng(1))
+    far, near = (np.abs(total(sum, rows) * float(sum.unit)).sum() for sum in (weak, strong))
+    assert near < far / 2
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_minimiser_is_read_back_from_its_description(name):
+    sum = ALL[name]
+    assert sum_from_json(json.loads(json.dumps(sum.to_json()))) == sum
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"ridge": 0}, {"ridge": 2.0}, {"classes": 1}, {"column": "x"}, {"missing_from": 3}, {"a": 1}],
+)
+def test_a_description_that_is_none_is_refused(change):
+    document = {**THREE.to_json(), **change}
+    with pytest.raises((ValueError, TypeError)):
+        sum_from_json(document)
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("kind", ["pure", "zcdp"])
+def test_the_noise_of_a_minimiser_is_that_of_its_sensitivity_and_its_charge(kind, neighbours):
+    """Of a file without records coefficients are 0, and the rest is noise: 100 releases of 200."""
+    classes, times = 201, 100
+    sum = ClassMinimiser(column="h", classes=classes, features=Features(), ridge=1)
+    cost = Fraction(2)
+    session = MemorySession(Currency(kind, cost * times), neighbours)
+    curator = Curator(Domain(("h",), (classes,)), _Nothing(), session)
+    found = [curator.total("measure", f"m-{each}", sum, cost) for each in range(times)]
+    records = {"add-remove": 1, "replace-one": 2}[neighbours]
+    root, unit = math.sqrt(classes - 1), float(sum.unit)
+    l2 = records * math.sqrt(2) / unit
+    scale = root * l2 / 2 if kind == "pure" else l2 / 2
+    assert found[0].scale == pytest.approx(scale, rel=0.02)
+    noise = np.concatenate([each.values for each in found]) / found[0].scale
+    law = stats.laplace if kind == "pure" else stats.norm
+    assert stats.kstest(noise, law(scale=1).cdf).pvalue > FALSE_ALARM
+    assert stats.kstest(noise, law(scale=1.2).cdf).pvalue < FALSE_ALARM
+    assert session.charges[0].step.asks == sum.to_json()
+    assert all(session.currency.cost(grant.step.event) <= cost for grant in session.charges)
+
+
+class _Nothing:
+    """A file without records."""
+
+    def observed(self, clique):
+        return np.zeros((0, len(clique)), dtype=np.uint16), np.zeros(0, dtype=np.int64)
