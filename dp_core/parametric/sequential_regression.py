@@ -16,8 +16,8 @@ class SequentialRegression(ChainedRegressions):
     column of levels a table. The paper leaves open how the regressions are made private. Here each
     is a sum of gradients, whose sensitivity is proven whatever the data are (`ClassGradient`,
     `NumberGradient`), or the minimiser of a penalised loss (`ClassMinimiser`). Left out are the
-    functional mechanism, a polynomial of the loss that is unbounded on a private scale, and every
-    choice of predictors or penalties by the data.
+    functional mechanism, which perturbs a polynomial in the loss's place, and every choice of
+    predictors or penalties by the data.
 
     Gradients are fitted with records of the model so far in the place of the predictors
     (`fitted_regressions`), so that one noisy question for each regression is enough. Coefficients
