@@ -21,10 +21,10 @@ class Slomag(ChainedRegressions):
 
     In the paper the noise of Chaudhuri & Monteleoni (2009), which covers the exact minimiser of a
     penalised loss, is added to a draw from the posterior. A posterior draw moves by more than the
-    minimiser does, so that this has no guarantee, and it is left out. So is noise on
-    the sample covariance by half of its sensitivity under replace-one. Here the regression is private first, by sums with a
-    proof (`ClassGradient`, or `ClassMinimiser`, that is output perturbation), and coefficients are
-    drawn around it from a public covariance.
+    minimiser does, so that this has no guarantee, and it is left out. So is noise on the sample
+    covariance by half of its sensitivity under replace-one. Here the regression is private first,
+    by sums with a proof (`ClassGradient`, or `ClassMinimiser`, that is output perturbation), and
+    coefficients are drawn around it from a public covariance.
 
     Options are those of `ChainedRegressions`; in `order` numbers come first.
     """
