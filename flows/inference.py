@@ -11,14 +11,13 @@ import numpy as np
 
 from dp_core.bundle.example_code import SIZES_DIFFER
 from dp_core.bundle.reading import Bundle, read_bundle
-from dp_core.bundle.statement import draws_records
-from dp_core.domain import Clique
+from dp_core.bundle.relations import measured_cliques
 from dp_core.errors import BadInput
 from dp_core.inference.carried import carried_sentence, needed_groups, not_carried
 from dp_core.inference.combine import Combined
 from dp_core.inference.intervals import interval
 from dp_core.inference.rules import WORDING
-from dp_core.marginals import Measurement, SparseTable, Totals
+from dp_core.marginals import Measurement
 from dp_core.metrics.noise_size import expected_tvd
 from dp_core.regression.analysis import analyse
 from dp_core.regression.design import Design, Family
@@ -30,7 +29,6 @@ from dp_core.regression.fitting import (
 )
 from dp_core.regression.formula import Formula, read_formula
 from dp_core.regression.frames import Frame, read_frames
-from dp_core.sums.binned_counts import BinnedCounts
 
 LARGE_NOISE = 0.10
 """Distance (TVD) that noise alone puts on a table from which on it is called large."""
@@ -91,7 +89,7 @@ def infer(request: Request) -> dict[str, object]:
         ],
         "rule": {
             "name": bundle.rule,
-            "honest": (combined is not None and combined.honest and not draws_records(claims.plan)),
+            "honest": (combined is not None and combined.honest and not bundle.drawn),
             "variance": words.variance,
             "degrees_of_freedom": words.degrees_of_freedom,
             "in_words": words.in_words,
@@ -205,13 +203,13 @@ def warnings_of(bundle: Bundle, formula: Formula, combined: Combined | None) -> 
             "These intervals are too narrow: all sets come from one noisy measurement, and the"
             " noise that they share does not show between them."
         )
-    if draws_records(bundle.claims.plan):
+    if bundle.drawn:
         found.append(
             "The records of these sets are private draws, a public part of them even: every"
             " estimate is pulled towards no relation, and the interval does not cover that."
         )
         return found
-    tables, sums = _cliques(bundle)
+    tables, sums = measured_cliques(bundle.measured)
     groups = needed_groups(formula.outcome_columns, formula.terms)
     if not tables and not sums:
         found.append(
@@ -229,6 +227,13 @@ def warnings_of(bundle: Bundle, formula: Formula, combined: Combined | None) -> 
             " form of the release's own model only, and curves and interactions that it lacks are"
             " not there."
         )
+    weak = [level for level in bundle.faint if level.split(": ")[0] in _columns(formula)]
+    if weak:
+        found.append(
+            f"Counts of {_listed(weak)} hardly stand out of their noise: coefficients that rest on"
+            " such a level are biased, and covered in 78 to 94 of 100 cases rather than 95; merge"
+            " it with another."
+        )
     noisy = _noisy_groups(bundle, groups)
     if noisy:
         found.append(
@@ -239,18 +244,9 @@ def warnings_of(bundle: Bundle, formula: Formula, combined: Combined | None) -> 
     return found
 
 
-def _cliques(bundle: Bundle) -> tuple[dict[int, list[Clique]], dict[int, list[Clique]]]:
-    """Return the columns of every measured table, and of every sum, by the set it is for."""
-    tables: dict[int, list[Clique]] = {}
-    sums: dict[int, list[Clique]] = {}
-    for item in bundle.measured:
-        if isinstance(item, Measurement | SparseTable) and item.clique:
-            tables.setdefault(item.replicate, []).append(item.clique)
-        elif isinstance(item, Totals) and isinstance(item.of, BinnedCounts):
-            tables.setdefault(item.replicate, []).append(item.of.clique)
-        elif isinstance(item, Totals):
-            sums.setdefault(item.replicate, []).append(item.of.clique)
-    return tables, sums
+def _columns(formula: Formula) -> list[str]:
+    terms = (name for term in formula.terms for name in term)
+    return list(dict.fromkeys([*formula.outcome_columns, *terms]))
 
 
 def _noisy_groups(bundle: Bundle, groups: Sequence[tuple[str, ...]]) -> list[str]:

@@ -12,7 +12,8 @@ from dp_core.bundle.claims import Claims, read_claims
 from dp_core.bundle.codebook import MARGINALS
 from dp_core.bundle.contents import as_published
 from dp_core.bundle.marginals_file import Measured, read_marginals
-from dp_core.bundle.statement import STATEMENT
+from dp_core.bundle.relations import faint_levels
+from dp_core.bundle.statement import STATEMENT, draws_records
 from dp_core.bundle.verification import verify
 from dp_core.errors import BadInput
 from dp_core.inference.combine import Rule, known_rule
@@ -28,6 +29,8 @@ class Bundle:
         rule: By which its sets are combined.
         records: Of the file: public, or estimated from noisy tables.
         measured: Every noisy table.
+        drawn: Whether its records are themselves the private mechanism.
+        faint: Levels whose counts hardly stand out of their noise, as "column: level".
     """
 
     folder: Path
@@ -35,6 +38,8 @@ class Bundle:
     rule: Rule
     records: float
     measured: Sequence[Measured]
+    drawn: bool = False
+    faint: tuple[str, ...] = ()
 
 
 def read_bundle(folder: Path) -> Bundle:
@@ -60,12 +65,15 @@ def read_bundle(folder: Path) -> Bundle:
         raise BadInput(_not_whole(folder, check.sentence))
     document = document or json.loads((folder / STATEMENT).read_bytes())
     claims = read_claims(document)
+    measured = read_marginals(folder / MARGINALS)
     return Bundle(
         folder=folder,
         claims=claims,
         rule=known_rule(cast("dict[str, Any]", document["inference"])["rule"]),
         records=float(document["sets"]["records"]["value"]),
-        measured=read_marginals(folder / MARGINALS),
+        measured=measured,
+        drawn=draws_records(claims.plan),
+        faint=faint_levels(measured, claims.schema, claims.schema.domain.columns),
     )
 
 

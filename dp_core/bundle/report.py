@@ -15,9 +15,11 @@ from dp_core.bundle.checks import TableFit, check_fit
 from dp_core.bundle.example_code import example_code, size_factor
 from dp_core.bundle.pictures import Picture, picture
 from dp_core.bundle.provenance import headline, listed, made_from
+from dp_core.bundle.relations import relations
 from dp_core.bundle.statement import (
     NOT_COVERED,
     Published,
+    draws_records,
     in_words,
     over_all,
     plain,
@@ -101,6 +103,8 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         code=example_code(published),
         rule=rule,
         combine=WORDING[rule],
+        drawn=draws_records(published.plan),
+        relations=relations(published.released, published.schema),
         size_factor=size_factor(published),
         spending=_spending(published),
         made_from=listed(made_from(published)),

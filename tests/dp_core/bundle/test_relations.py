@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dp_core.bundle.relations import faint_levels, measured_cliques, relations
+from dp_core.domain import Domain
+from dp_core.marginals import Measurement, Totals
+from dp_core.structural_zeros import Rule, StructuralZeros
+from dp_core.sums.binned_counts import BinnedCounts
+from dp_core.trial import codes_schema
+
+DOMAIN = Domain(("a", "b", "c"), (2, 2, 3))
+SCHEMA = codes_schema(DOMAIN, StructuralZeros())
+
+
+def table(clique, values, *, scale=10.0, replicate=0):
+    domain = DOMAIN.project(clique)
+    counts = np.array(values, dtype=np.int64).reshape(domain.sizes)
+    return Measurement(domain, counts, "gaussian", scale, "measure", replicate, 1)
+
+
+def test_a_release_tells_which_pairs_its_tables_hold():
+    found = relations([table(("a", "b"), [500, 300, 400, 600]), table((), 1800)], SCHEMA)
+    assert (found.pairs, found.carried) == (3, 1)
+    assert found.missing == ("a × c", "b × c")
+    assert found.more == 0
+
+
+def test_of_sets_with_their_own_tables_every_one_must_hold_a_pair():
+    own = [table(("a", "b"), [5, 3, 4, 6], replicate=1), table(("a",), [8, 10], replicate=2)]
+    assert relations(own, SCHEMA).carried == 0
+    both = [*own, table(("a", "b"), [5, 3, 4, 6], replicate=2)]
+    assert relations(both, SCHEMA).carried == 1
+
+
+@pytest.mark.parametrize(("count", "named"), [(29, ("c: 2",)), (31, ())])
+def test_a_level_is_named_below_three_standard_errors_of_its_noise(count, named):
+    found = relations([table(("c",), [500, 300, count])], SCHEMA)
+    assert found.faint == named
+
+
+def test_what_cannot_occur_is_not_called_faint():
+    zeros = StructuralZeros((Rule(("c",), ((2,),), "c: 2"),))
+    schema = codes_schema(DOMAIN, zeros)
+    assert faint_levels([table(("c",), [500, 300, 0])], schema, ["c"]) == ()
+
+
+def test_counts_by_bins_are_tables_and_other_sums_are_not():
+    counts = BinnedCounts(columns=("a", "b"), sizes=(2, 2), edges=(None, None))
+    item = Totals(counts, np.zeros(4, np.int64), "laplace", 1.0, "measure", 0, 1)
+    assert measured_cliques([item]) == ({0: [("a", "b")]}, {})
+
+
+def test_long_lists_end_with_how_many_more():
+    names = tuple(f"x{number}" for number in range(12))
+    schema = codes_schema(Domain(names, (2,) * 12), StructuralZeros())
+    found = relations([], schema)
+    assert (found.pairs, found.carried, len(found.missing), found.more) == (66, 0, 20, 46)
