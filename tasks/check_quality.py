@@ -26,7 +26,12 @@ def check_quality(run: Run) -> Mapping[str, object]:
     from tasks.dask_counter import DaskCounter
 
     domain = run.spec.schema.domain
-    fits = check_fit(_own_tables(run), tally_sets(run), records=records(run))
+    fits = check_fit(
+        _own_tables(run),
+        tally_sets(run),
+        records=records(run),
+        redrawn=run.spec.mode == "noise-aware",
+    )
     counters: list[Counter] = [
         run.counter,
         *(

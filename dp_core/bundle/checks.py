@@ -89,7 +89,11 @@ class TableFit:
 
 
 def check_fit(
-    measurements: Sequence[Measurement], tallies: Sequence[Tally], *, records: float
+    measurements: Sequence[Measurement],
+    tallies: Sequence[Tally],
+    *,
+    records: float,
+    redrawn: bool = False,
 ) -> tuple[TableFit, ...]:
     """Compare synthetic sets with the noisy tables they were made from. Public.
 
@@ -103,7 +107,10 @@ def check_fit(
         measurements: Noisy tables.
         tallies: One per synthetic set, counting at least the tables that serve it.
         records: Public or estimated number of records of the file.
+        redrawn: Whether the sets are noise-aware: fitted to the tables with their noise once more,
+            and so expected to be as far from them as two noisy tables are from each other.
     """
+    times = math.sqrt(2) if redrawn else 1.0
     fits = []
     for table in measurements:
         if not table.clique:
@@ -114,7 +121,8 @@ def check_fit(
             else list(tallies[table.replicate - 1 : table.replicate])
         )
         width = half_width(table.noise, table.scale)
-        mean_noise = expected_absolute(table.noise, table.scale)
+        reach = times * width
+        mean_noise = times * expected_absolute(table.noise, table.scale)
         whole = 2 * max(records, 1.0)
         distances, expected, outside = [], [], []
         for tally in served:
@@ -124,7 +132,7 @@ def check_fit(
             distances.append(float(gap.sum()) / whole)
             expected.append(float(np.sqrt(mean_noise**2 + 2 / math.pi * drawing).sum()) / whole)
             # Half a record is rounding, not misfit: noisy counts are whole, scaled ones are not.
-            limit = np.sqrt(width**2 + _NORMAL**2 * drawing) + 0.5
+            limit = np.sqrt(reach**2 + _NORMAL**2 * drawing) + 0.5
             outside.append(int(np.count_nonzero(gap > limit)))
         fits.append(
             TableFit(

@@ -72,7 +72,12 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         tallies: One per synthetic set, of `checks.needed_counts`.
     """
     tables = tables_of(published.released)
-    fits = check_fit(tables, tallies, records=published.records)
+    fits = check_fit(
+        tables,
+        tallies,
+        records=published.records,
+        redrawn=published.mode == "noise-aware",
+    )
     lines = table_lines(fits, records=published.records)
     pictures: list[Picture] = [
         picture(column, tables, tallies, records=published.records)

@@ -163,3 +163,19 @@ def test_an_internal_folder_that_cannot_be_written_is_a_sentence(tmp_path):
     found = utility(*counters(), DOMAIN)
     with pytest.raises(StageFailed, match="could not be written"):
         write_utility(tmp_path / "internal", found, title="t")
+
+
+def test_sets_with_the_noise_once_more_are_expected_farther_from_the_tables():
+    rng = np.random.default_rng(1)
+    exact = rng.integers(200, 900, 40)
+    noisy = exact + np.rint(rng.normal(0, 20, 40)).astype(int)
+    again = noisy + np.rint(rng.normal(0, 20, 40)).astype(int)
+    domain = Domain(("a",), (40,))
+    table = Measurement(domain, noisy, "gaussian", 20.0, "measure", 0, 1)
+    codes = np.repeat(np.arange(40), again).astype(np.uint16)
+    tally = Tally(domain, [("a",)]).add(Dataset(domain, codes[None]))
+    (once,) = check_fit([table], [tally], records=float(noisy.sum()))
+    (twice,) = check_fit([table], [tally], records=float(noisy.sum()), redrawn=True)
+    assert twice.set_tvd == once.set_tvd
+    assert twice.expected_tvd[0] > 1.2 * once.expected_tvd[0]
+    assert twice.outside[0] <= once.outside[0]
