@@ -124,10 +124,13 @@ PRESETS: Mapping[str, Preset] = {
         reconstruct="records",
         shares={"total": Fraction(1, 50), "select": Fraction(1, 10), "measure": Fraction(22, 25)},
     ),
-    "laplace-sanitizer": Preset(synthesize="laplace_sanitizer", shares={"measure": Fraction(1)}),
+    "laplace-sanitizer": Preset(
+        synthesize="laplace_sanitizer",
+        shares={"total": Fraction(1, 50), "measure": Fraction(49, 50)},
+    ),
     "perturbed-histogram": Preset(
         synthesize="laplace_sanitizer",
-        shares={"measure": Fraction(1)},
+        shares={"total": Fraction(1, 50), "measure": Fraction(49, 50)},
         noise="laplace",
         options={
             "synthesize": {
@@ -152,10 +155,14 @@ PRESETS: Mapping[str, Preset] = {
         shares={"total": Fraction(1, 50), "measure": Fraction(49, 50)},
         noise="laplace",
     ),
-    "modips": Preset(synthesize="modips", shares={"measure": Fraction(1)}),
+    "modips": Preset(
+        synthesize="modips", shares={"total": Fraction(1, 50), "measure": Fraction(49, 50)}
+    ),
     "slomag": Preset(synthesize="slomag", shares={"measure": Fraction(1)}),
     "sequential-regression": Preset(
         synthesize="sequential_regression", shares={"measure": Fraction(1)}
     ),
-    "average": Preset(synthesize="average", shares={"measure": Fraction(1)}),
+    "average": Preset(
+        synthesize="average", shares={"total": Fraction(1, 50), "measure": Fraction(49, 50)}
+    ),
 }
