@@ -81,7 +81,7 @@ class Synthesizer(ABC):
         rng: np.random.Generator,  # noqa: ARG002
         replicate: int = 0,
     ) -> tuple[Released, ...]:
-        """Release the statistics; unless a method says otherwise, those of `asks`, in their order.
+        """Release the statistics; unless a method says otherwise, those of `asks`, tables first.
 
         It may be called again after a crash: then the curator gives back what was paid for, and
         everything else must follow from that and `rng`, so that the same questions are asked.
@@ -99,15 +99,19 @@ class Synthesizer(ABC):
         Privacy:
             Spends exactly `cost`, through the curator, in the stage `measure`.
         """
+        asks = self.asks(variables)
+        tables = [(ask.what, cost * ask.share) for ask in asks if isinstance(ask.what, tuple)]
         released: list[Released] = []
-        for ask in self.asks(variables):
-            budget = cost * ask.share
+        if tables:
+            # One batch: what is drawn together is charged together, under one name.
+            cliques, costs = zip(*tables, strict=True)
+            released += curator.measure("measure", cliques, costs, replicate=replicate)
+        for ask in asks:
             if isinstance(ask.what, Sum):
+                budget = cost * ask.share
                 released.append(
                     curator.total("measure", ask.step, ask.what, budget, replicate=replicate)
                 )
-            else:
-                released += curator.measure("measure", [ask.what], [budget], replicate=replicate)
         return tuple(released)
 
     @abstractmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from fractions import Fraction
 from typing import Any
@@ -17,7 +18,7 @@ from dp_core.errors import BadInput
 from dp_core.ledger.session import MemorySession
 from dp_core.marginals import Records
 from dp_core.memory_counter import MemoryCounter
-from dp_core.parametric.base import Synthesizer
+from dp_core.parametric.base import Ask, Synthesizer
 from dp_core.parametric.stages import Modelling, measuring
 from dp_core.parametric.variables import Variable, Variables
 from dp_core.presets import PRESETS
@@ -85,6 +86,7 @@ def release(
     replicate=0,
     session=None,
     data=None,
+    cost=None,
 ):
     """Return the session, what was released, and the model."""
     method, variables = made(name), COLUMNS[columns]
@@ -101,7 +103,7 @@ def release(
         [],
         domain=variables.domain,
         cost=Fraction(0),
-        measure_cost=session.currency.limit,
+        measure_cost=cost or session.currency.limit,
         zeros=zeros,
         rng=np.random.default_rng(3),
         replicate=replicate,
@@ -229,3 +231,60 @@ def test_a_large_budget_gives_back_means_and_shares(name):
         return float(height[group == 1].mean() - height[group == 0].mean())
 
     assert gap(drawn) == pytest.approx(gap(real), abs=4)
+
+
+@pytest.mark.parametrize("columns", ["levels", "both"])
+@pytest.mark.parametrize("name", METHODS)
+def test_every_set_has_answers_of_its_own(name, columns):
+    """One session, twice its budget: of set 1 and of set 2 nothing is asked under one name."""
+    method = made(name)
+    half = session_of(method, "2", "0").currency
+    session = MemorySession(dataclasses.replace(half, limit=2 * half.limit), "add-remove")
+    found = []
+    for replicate in (1, 2):
+        _, released, _ = release(
+            name, columns, session=session, replicate=replicate, cost=half.limit
+        )
+        assert released
+        assert {item.replicate for item in released} == {replicate}
+        found.append(released)
+    assert session.spent() == 2 * half.limit or method.draws
+    for one, two in zip(*found, strict=False):
+        if isinstance(one, Records) and isinstance(two, Records):
+            assert one.dataset.codes.tobytes() != two.dataset.codes.tobytes()
+    noisy = [
+        np.concatenate([item.values.ravel() for item in each if not isinstance(item, Records)])
+        for each in found
+        if not isinstance(each[0], Records)
+    ]
+    assert not noisy or noisy[0].tobytes() != noisy[1].tobytes()
+
+
+def test_a_method_may_ask_for_several_tables():
+    class TwoTables(Synthesizer):
+        def asks(self, variables):  # noqa: ARG002
+            return (
+                Ask("a", ("group",), Fraction(1, 4)),
+                Ask("b", ("level",), Fraction(3, 4)),
+            )
+
+        def fit(self, variables, released, *, rows, zeros):
+            raise NotImplementedError
+
+    variables = COLUMNS["levels"]
+    session = session_of(TwoTables(), "4", "0")
+    curator = Curator(variables.domain, MemoryCounter(file_of(variables)), session)
+    released = TwoTables().measure(
+        curator,
+        variables,
+        cost=Fraction(4),
+        rows=None,
+        zeros=NONE,
+        rng=np.random.default_rng(0),
+        replicate=2,
+    )
+    assert [(item.clique, item.replicate) for item in released] == [
+        (("group",), 2),
+        (("level",), 2),
+    ]
+    assert [grant.step.cost for grant in session.charges] == [1, 3]
