@@ -22,8 +22,11 @@ def inferred(console: Console, answer: Mapping[str, Any]) -> None:
             console,
             "Rule",
             f"{rule['name']}: {rule['in_words']}. {rule['variance']}, degrees of freedom"
-            f" {rule['degrees_of_freedom']} ({rule['source']}).",
+            f" {rule['degrees_of_freedom']}; after {rule['source']}.",
         )
+    # Before the numbers, which are read only once.
+    for text in answer["warnings"]:
+        fact(console, "Warning", text)
     console.print()
     _table(console, answer, level)
     joint = answer["all_terms"]
@@ -39,8 +42,6 @@ def inferred(console: Console, answer: Mapping[str, Any]) -> None:
         sentence(console, _naive(answer))
     for text in answer["notes"]:
         fact(console, "Note", text)
-    for text in answer["warnings"]:
-        fact(console, "Warning", text)
 
 
 def _sets(answer: Mapping[str, Any]) -> str:

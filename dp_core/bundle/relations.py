@@ -15,7 +15,11 @@ from dp_core.inference.faint import Faint, faint
 from dp_core.marginals import Measurement, Released, SparseTable, Totals
 from dp_core.schema import Schema
 from dp_core.sums.binned_counts import BinnedCounts
+from dp_core.sums.moments import CellCounts
 
+THIN = 0.2
+"""Part of the cells of a table that may hardly stand out of their noise."""
+_MOST_CELLS = 1 << 20
 _NAMED = 20
 """Pairs, and levels, that are named; of more the number is given."""
 
@@ -31,6 +35,9 @@ class Relations:
         more: How many others there are beside these.
         faint: Levels near to zero for their noise, `_NAMED` at most, as "column: level".
         faint_more: How many there are beside these.
+        thin: Pairs of columns many of whose cells are near to zero for their noise, likewise, as
+            "a × b (a share)", the thinnest first.
+        thin_more: How many there are beside these.
     """
 
     pairs: int
@@ -39,6 +46,8 @@ class Relations:
     more: int
     faint: tuple[str, ...]
     faint_more: int
+    thin: tuple[str, ...]
+    thin_more: int
 
 
 def relations(released: Sequence[Released], schema: Schema) -> Relations:
@@ -52,6 +61,8 @@ def relations(released: Sequence[Released], schema: Schema) -> Relations:
     groups = list(combinations(schema.domain.columns, 2))
     missing = not_carried(groups, tables)
     weak = faint_levels(released, schema, schema.domain.columns)
+    weakest = sorted(thin_groups(released, schema, groups), key=lambda pair: -pair[1])
+    thin = tuple(f"{' × '.join(group)} ({share:.0%})" for group, share in weakest)
     return Relations(
         pairs=len(groups),
         carried=len(groups) - len(missing),
@@ -59,6 +70,8 @@ def relations(released: Sequence[Released], schema: Schema) -> Relations:
         more=max(len(missing) - _NAMED, 0),
         faint=weak[:_NAMED],
         faint_more=max(len(weak) - _NAMED, 0),
+        thin=thin[:_NAMED],
+        thin_more=max(len(thin) - _NAMED, 0),
     )
 
 
@@ -96,6 +109,71 @@ def faint_levels(
         return ()
     found = faint(schema.domain, own, wanted, zeros=schema.zeros)
     return tuple(_named(cell, schema) for cell in found)
+
+
+def thin_groups(
+    released: Sequence[Released], schema: Schema, groups: Sequence[tuple[str, ...]]
+) -> tuple[tuple[tuple[str, ...], float], ...]:
+    """Return groups of columns whose joint counts hardly stand out of their noise.
+
+    A synthetic file has no negative counts: what is noisy around nothing is moved up, and the rest
+    down, most of all in the tails, which a slope hangs on. So where `THIN` of the possible cells
+    and more are below three standard errors, relations are drawn towards none.
+
+    Args:
+        released: Everything that was measured; of sets with their own tables, those of the first.
+        schema: As published.
+        groups: Of columns; those that no table of counts holds are left out.
+
+    Returns:
+        Each group with the part of its possible cells that is so.
+    """
+    own = [item for item in (_as_table(each, schema) for each in released) if item is not None]
+    known = tuple(item for item in own if item.replicate in (0, 1))
+    cells = {group: _possible(group, schema) for group in groups}
+    wanted = [
+        group
+        for group in groups
+        if len(group) > 1 and cells[group] and any(set(group) <= {*t.clique} for t in known)
+    ]
+    if not wanted:
+        return ()
+    count: dict[frozenset[str], int] = {}
+    for cell in faint(schema.domain, known, wanted, zeros=schema.zeros):
+        key = frozenset(cell.clique)
+        count[key] = count.get(key, 0) + 1
+    shares = [(group, count.get(frozenset(group), 0) / cells[group]) for group in wanted]
+    return tuple((group, share) for group, share in shares if share >= THIN)
+
+
+def _possible(group: tuple[str, ...], schema: Schema) -> int:
+    """Return how many cells can occur; 0 for a table that is too large to look at."""
+    ordered = tuple(name for name in schema.domain.columns if name in group)
+    domain = schema.domain.project(ordered)
+    if domain.size() > _MOST_CELLS:
+        return 0
+    return int((~schema.zeros.mask(domain)).sum())
+
+
+def _as_table(item: Released, schema: Schema) -> Measurement | None:
+    """Return a noisy table of counts as one; None for what is none."""
+    if isinstance(item, Measurement):
+        fits = item.domain == schema.domain.project(item.clique)
+        return item if fits else None
+    if isinstance(item, Totals) and isinstance(item.of, CellCounts) and not item.of.numbers:
+        domain = schema.domain.project(item.of.by)
+        if domain.sizes != item.of.sizes:
+            return None
+        return Measurement(
+            domain,
+            item.values.reshape(domain.sizes),
+            item.noise,
+            item.scale,
+            item.stage,
+            item.replicate,
+            item.grant,
+        )
+    return None
 
 
 def _named(cell: Faint, schema: Schema) -> str:

@@ -408,9 +408,16 @@ def test_a_release_that_was_really_made_is_analysed(project, command):
 
 def measured_as(*items):
     """A bundle of which only what was measured matters."""
-    from dp_core.bundle.reading import Bundle
+    from types import SimpleNamespace
 
-    return Bundle(Path(), None, "split", 1000.0, items)  # type: ignore[arg-type]
+    from dp_core.bundle.reading import Bundle
+    from dp_core.domain import Domain
+    from dp_core.structural_zeros import StructuralZeros
+    from dp_core.trial import codes_schema
+
+    schema = codes_schema(Domain(("pay", "age", "sex"), (9, 9, 2)), StructuralZeros())
+    claims = SimpleNamespace(schema=schema)
+    return Bundle(Path(), claims, "split", 1000.0, items)  # type: ignore[arg-type]
 
 
 def sum_of(kind, **about):

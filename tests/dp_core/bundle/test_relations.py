@@ -3,11 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dp_core.bundle.relations import faint_levels, measured_cliques, relations
+from dp_core.bundle.relations import faint_levels, measured_cliques, relations, thin_groups
 from dp_core.domain import Domain
 from dp_core.marginals import Measurement, Totals
 from dp_core.structural_zeros import Rule, StructuralZeros
 from dp_core.sums.binned_counts import BinnedCounts
+from dp_core.sums.moments import CellCounts
 from dp_core.trial import codes_schema
 
 DOMAIN = Domain(("a", "b", "c"), (2, 2, 3))
@@ -57,3 +58,24 @@ def test_long_lists_end_with_how_many_more():
     schema = codes_schema(Domain(names, (2,) * 12), StructuralZeros())
     found = relations([], schema)
     assert (found.pairs, found.carried, len(found.missing), found.more) == (66, 0, 20, 46)
+
+
+@pytest.mark.parametrize(("low", "named"), [(29, True), (31, False)])
+def test_pairs_whose_tails_drown_in_noise_are_named(low, named):
+    """Two of six cells of a pair: more than a fifth."""
+    pair = table(("a", "c"), [500, 300, low, 400, 350, low])
+    found = relations([pair], SCHEMA)
+    assert found.thin == (("a × c (33%)",) if named else ())
+
+
+def test_counts_by_cell_of_a_parametric_method_are_looked_at_as_tables():
+    counts = CellCounts(by=("a", "c"), sizes=(2, 3), numbers=(), positions=())
+    values = np.array([500, 300, 2, 400, 350, 1])
+    item = Totals(counts, values, "laplace", 10.0, "measure", 1, 1)
+    assert thin_groups([item], SCHEMA, [("a", "c"), ("a", "b")]) == ((("a", "c"), 2 / 6),)
+
+
+def test_cells_that_cannot_occur_are_not_counted_as_thin():
+    zeros = StructuralZeros((Rule(("a", "c"), ((0,), (2,)), "a 0, c 2"),))
+    pair = table(("a", "c"), [500, 300, 0, 400, 350, 300])
+    assert relations([pair], codes_schema(DOMAIN, zeros)).thin == ()
