@@ -106,7 +106,7 @@ def plan_facts(plan: Plan, ledger: Ledger | None) -> dict[str, object]:
             if plan.costs[stage]
         ],
         "tables": [_table(table, rows) for table in plan.tables],
-        "totals": [_total(total) for total in plan.totals],
+        "totals": [_total(total, rows) for total in plan.totals],
         "evenness": _evenness(plan),
         "score_noise_within": _within(plan.score_noise.half_width) if plan.score_noise else None,
         "threshold": threshold,
@@ -203,7 +203,9 @@ def _what(plan: Plan, stage: str, threshold: Mapping[str, object] | None) -> str
     return f"tables that the selection chooses{times}"
 
 
-def _total(total: PlannedTotal) -> dict[str, object]:
+def _total(total: PlannedTotal, rows: int | None) -> dict[str, object]:
+    counts = total.largest == 1  # every record is in one entry, and adds 1 to it
+    moved = total.numbers * total.noise.mean_absolute / (2 * rows) if rows else 0.0
     return {
         "step": total.step,
         "columns": list(total.of),
@@ -212,6 +214,7 @@ def _total(total: PlannedTotal) -> dict[str, object]:
         "scale": total.noise.scale,
         # In the same unit for sums of any column: records at the end of its range.
         "within_records": total.noise.half_width / total.largest,
+        "tvd": min(1.0, moved) if rows and counts else None,
         "times": total.times,
     }
 

@@ -21,6 +21,8 @@ from flows.terminal_parts import (
 )
 
 MOST_TABLES = 40
+TOO_NOISY = 0.5
+"""Expected TVD of a parametric method's counts from which its sets tell little."""
 
 
 def show(what: str, answer: Mapping[str, Any]) -> None:
@@ -133,13 +135,15 @@ def _planned_tables(console: Console, plan: Mapping[str, Any]) -> None:
 
 
 def _planned_totals(console: Console, plan: Mapping[str, Any]) -> None:
-    totals = table_of("sum", "of", "numbers", "each is within", right=("numbers", "each is within"))
+    right = ("numbers", "each is within", "TVD")
+    totals = table_of("sum", "of", *right, right=right)
     for total in plan["totals"][:MOST_TABLES]:
         totals.add_row(
             total["step"],
             ", ".join(total["columns"]),
             f"{total['numbers']:,}",
             f"±{number(total['within_records'])}",
+            "" if total["tvd"] is None else f"{total['tvd']:.3f}",
         )
     console.print(totals)
     left_out = len(plan["totals"]) - MOST_TABLES
@@ -147,8 +151,14 @@ def _planned_totals(console: Console, plan: Mapping[str, Any]) -> None:
         console.print(f"... and {left_out} more sums (--json lists all)")
     console.print(
         "[dim]'within': 95 times in 100, as much as so many records at the end of their range"
-        " add to it.[/dim]"
+        " add to it. TVD: expected distance of the counts by noise alone.[/dim]"
     )
+    if any((total["tvd"] or 0) > TOO_NOISY for total in plan["totals"]):
+        sentence(
+            console,
+            "Noise moves most of the records between the cells of this method: take fewer columns"
+            " or levels, more epsilon, or a method of small tables, such as privsyn.",
+        )
 
 
 def _made(console: Console, made: Mapping[str, Any]) -> None:

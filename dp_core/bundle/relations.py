@@ -5,6 +5,7 @@ Both are known from public figures before anybody analyses a set.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -160,15 +161,17 @@ def _as_table(item: Released, schema: Schema) -> Measurement | None:
     if isinstance(item, Measurement):
         fits = item.domain == schema.domain.project(item.clique)
         return item if fits else None
-    if isinstance(item, Totals) and isinstance(item.of, CellCounts) and not item.of.numbers:
-        domain = schema.domain.project(item.of.by)
+    if isinstance(item, Totals) and isinstance(item.of, CellCounts):
+        domain, missing = schema.domain.project(item.of.by), len(item.of.numbers)
         if domain.sizes != item.of.sizes:
             return None
+        # Which numbers are missing is added up, and so is the noise of these counts.
+        axes = tuple(range(len(domain), len(domain) + missing))
         return Measurement(
             domain,
-            item.values.reshape(domain.sizes),
+            item.values.reshape(item.of.shape).sum(axis=axes),
             item.noise,
-            item.scale,
+            item.scale * math.sqrt(2**missing),
             item.stage,
             item.replicate,
             item.grant,

@@ -79,3 +79,14 @@ def test_cells_that_cannot_occur_are_not_counted_as_thin():
     zeros = StructuralZeros((Rule(("a", "c"), ((0,), (2,)), "a 0, c 2"),))
     pair = table(("a", "c"), [500, 300, 0, 400, 350, 300])
     assert relations([pair], codes_schema(DOMAIN, zeros)).thin == ()
+
+
+def test_which_numbers_are_missing_is_added_up_with_its_noise():
+    counts = CellCounts(by=("a",), sizes=(2,), numbers=("c",), positions=(3,))
+    item = Totals(counts, np.array([20, 8, 15, 15]), "gaussian", 7.0, "measure", 1, 1)
+    schema = codes_schema(Domain(("a", "b"), (2, 2)), StructuralZeros())
+    # 28 and 30 of a noise of 9.9: three standard errors are 29.7.
+    assert relations([item], schema).thin == ()
+    pairs = CellCounts(by=("a", "b"), sizes=(2, 2), numbers=("c",), positions=(3,))
+    item = Totals(pairs, np.array([20, 8, 15, 16] * 2), "gaussian", 7.0, "measure", 1, 1)
+    assert thin_groups([item], schema, [("a", "b")]) == ((("a", "b"), 0.5),)
