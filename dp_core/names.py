@@ -9,6 +9,7 @@ from dp_core.errors import BadInput
 
 MAX_NAME = 100
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_SET = re.compile(r"set ([1-9][0-9]{0,5}): ")
 
 
 def check_name(text: str, *, what: str) -> str:
@@ -49,6 +50,16 @@ def step_name(name: str, replicate: int, round: int) -> str:
     if round:
         name = f"round {round}: {name}"
     return f"set {replicate}: {name}" if replicate else name
+
+
+def set_of(step: str) -> int:
+    """Return of which set a step is by its name, 0 where it is of all of them.
+
+    >>> set_of("age"), set_of("set 12: round 3: age"), set_of("'set 2: age'")
+    (0, 12, 0)
+    """
+    found = _SET.match(step)
+    return int(found[1]) if found else 0
 
 
 def batch_name(stage: str, replicate: int, round: int) -> str:

@@ -11,12 +11,12 @@ import numpy as np
 
 from dp_core.bundle.example_code import SIZES_DIFFER
 from dp_core.bundle.reading import Bundle, read_bundle
-from dp_core.bundle.relations import measured_cliques
+from dp_core.bundle.relations import measured_cliques, thin_groups
 from dp_core.errors import BadInput
 from dp_core.inference.carried import carried_sentence, needed_groups, not_carried
 from dp_core.inference.combine import Combined
 from dp_core.inference.intervals import interval
-from dp_core.inference.rules import WORDING
+from dp_core.inference.rules import OFF, WORDING, covered
 from dp_core.marginals import Measurement
 from dp_core.metrics.noise_size import expected_tvd
 from dp_core.regression.analysis import analyse
@@ -89,11 +89,11 @@ def infer(request: Request) -> dict[str, object]:
         ],
         "rule": {
             "name": bundle.rule,
-            "honest": (combined is not None and combined.honest and not bundle.drawn),
+            "honest": (combined is not None and combined.honest and bundle.origin == "modelled"),
             "variance": words.variance,
             "degrees_of_freedom": words.degrees_of_freedom,
             "in_words": words.in_words,
-            "covers": words.covers,
+            "covers": covered(bundle.rule, bundle.origin),
             "source": words.source,
         },
         "size_factor": factor,
@@ -203,11 +203,9 @@ def warnings_of(bundle: Bundle, formula: Formula, combined: Combined | None) -> 
             "These intervals are too narrow: all sets come from one noisy measurement, and the"
             " noise that they share does not show between them."
         )
-    if bundle.drawn:
-        found.append(
-            "The records of these sets are private draws, a public part of them even: every"
-            " estimate is pulled towards no relation, and the interval does not cover that."
-        )
+    if bundle.origin != "modelled":
+        found.append(f"No interval from these sets is honest: {OFF[bundle.origin]}")
+    if bundle.origin in ("drawn", "chosen"):
         return found
     tables, sums = measured_cliques(bundle.measured)
     groups = needed_groups(formula.outcome_columns, formula.terms)
@@ -233,6 +231,15 @@ def warnings_of(bundle: Bundle, formula: Formula, combined: Combined | None) -> 
             f"Counts of {_listed(weak)} hardly stand out of their noise: coefficients that rest on"
             " such a level are biased, and covered in 78 to 94 of 100 cases rather than 95; merge"
             " it with another."
+        )
+    thin = dict(thin_groups(bundle.measured, bundle.claims.schema, groups))
+    if thin:
+        named = [f"{' × '.join(group)} ({share:.0%})" for group, share in thin.items()]
+        found.append(
+            f"Many cells of {_listed(named)} hardly stand out of their noise. No set has a negative"
+            " count, so the tails of these tables are raised, coefficients are drawn towards no"
+            " relation, and intervals cover less often than they say; answer from the noisy tables"
+            " themselves, or with wider bins."
         )
     noisy = _noisy_groups(bundle, groups)
     if noisy:

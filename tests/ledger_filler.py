@@ -98,6 +98,7 @@ class Filler:
             "unit": "row",
             "plan": plan.hash,
             "sets": spec.sets,
+            "mode": spec.mode,
             "currency": plan.currency.to_json(),
             "costs": {stage: str(cost) for stage, cost in plan.costs.items()},
         }

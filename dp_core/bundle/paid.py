@@ -6,7 +6,7 @@ every noisy table has to be what one charge paid for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import cast
 
@@ -38,7 +38,7 @@ from dp_core.ledger.session import (
     sparse_asks,
 )
 from dp_core.marginals import Answers, SparseTable, Totals
-from dp_core.names import step_name, table_step
+from dp_core.names import set_of, step_name, table_step
 from dp_core.scores import QueryCounts, required
 from dp_core.sparse_counting import sparse_result
 from dp_core.sums import SUMS
@@ -86,11 +86,51 @@ def charges_cover(claims: Claims) -> str | tuple[str, ...]:
         wrong.append("No receipt says that the release was finished and settled.")
     elif exact_fraction(claims.settled.body["spent"]) != sum(spent.values()):
         wrong.append("The settlement states another sum than was charged.")
+    mode = claims.plan["spec"]["synthesize"]["mode"]
+    # Sets that share a measurement, called independent, would get intervals that are too narrow.
+    if claims.reserve.body["mode"] != mode:
+        wrong.append("The plan makes its sets in another mode than was reserved.")
+    wrong += otherwise_made(
+        mode, claims.sets, [(charge.stage, charge.step) for charge in claims.charges]
+    )
     if not claims.charges:
         wrong.append("Nothing was charged, so nothing can have been measured.")
     return tuple(wrong) or (
         f"{len(claims.charges)} charges cover their events and stay within the reservation."
     )
+
+
+def otherwise_made(mode: str, sets: int, charged: Iterable[tuple[str, str]]) -> list[str]:
+    """Return a sentence for each way in which charges contradict how sets are said to be made.
+
+    Args:
+        mode: Of the plan.
+        sets: Their number.
+        charged: Stage and name of every step that was charged.
+    """
+    wrong: list[str] = []
+    paid: dict[int, set[str]] = {}
+    for stage, step in charged:
+        paid.setdefault(set_of(step), set()).add(stage)
+    if mode != "split":
+        own = sorted(number for number in paid if number)
+        if own:
+            wrong.append(f"Set {own[0]} has measurements of its own, and {mode} sets have none.")
+        return wrong
+    # One choice of tables may serve all sets; every measurement of numbers is of one of them.
+    if paid.pop(0, set()) - {"select"}:
+        wrong.append("A measurement is of all sets, and split sets share none.")
+    measured = {number: stages - {"select"} for number, stages in paid.items()}
+    if not any(measured.values()):
+        measured = paid  # records that are choices
+    every = set().union(*measured.values())
+    without = (number for number in range(1, sets + 1) if measured.get(number, set()) != every)
+    missing = next(without, None) if every else 1
+    if missing is not None:
+        wrong.append(f"Set {missing} has not all measurements of its own, as split sets have.")
+    if max(measured, default=0) > sets:
+        wrong.append(f"Set {max(measured)} was measured, and does not exist.")
+    return wrong
 
 
 def _noise(event: Event) -> tuple[str, Fraction] | None:

@@ -13,10 +13,11 @@ from dp_core.bundle.codebook import MARGINALS
 from dp_core.bundle.contents import as_published
 from dp_core.bundle.marginals_file import Measured, read_marginals
 from dp_core.bundle.relations import faint_levels
-from dp_core.bundle.statement import STATEMENT, draws_records
+from dp_core.bundle.statement import STATEMENT, origin_of
 from dp_core.bundle.verification import verify
 from dp_core.errors import BadInput
 from dp_core.inference.combine import Rule, known_rule
+from dp_core.inference.rules import Origin
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,7 +30,7 @@ class Bundle:
         rule: By which its sets are combined.
         records: Of the file: public, or estimated from noisy tables.
         measured: Every noisy table.
-        drawn: Whether its records are themselves the private mechanism.
+        origin: Where its records come from.
         faint: Levels whose counts hardly stand out of their noise, as "column: level".
     """
 
@@ -38,7 +39,7 @@ class Bundle:
     rule: Rule
     records: float
     measured: Sequence[Measured]
-    drawn: bool = False
+    origin: Origin = "modelled"
     faint: tuple[str, ...] = ()
 
 
@@ -72,7 +73,7 @@ def read_bundle(folder: Path) -> Bundle:
         rule=known_rule(cast("dict[str, Any]", document["inference"])["rule"]),
         records=float(document["sets"]["records"]["value"]),
         measured=measured,
-        drawn=draws_records(claims.plan),
+        origin=origin_of(claims.plan),
         faint=faint_levels(measured, claims.schema, claims.schema.domain.columns),
     )
 

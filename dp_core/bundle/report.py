@@ -19,15 +19,15 @@ from dp_core.bundle.relations import relations
 from dp_core.bundle.statement import (
     NOT_COVERED,
     Published,
-    draws_records,
     in_words,
+    origin_of,
     over_all,
     plain,
     software_versions,
     timestamp,
 )
 from dp_core.canonical import digest
-from dp_core.inference.rules import WORDING, rule_of
+from dp_core.inference.rules import OFF, WORDING, rule_of
 from dp_core.marginals import SparseTable, tables_of
 from dp_core.metrics.marginal_error import Tally
 
@@ -108,7 +108,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         code=example_code(published),
         rule=rule,
         combine=WORDING[rule],
-        drawn=draws_records(published.plan),
+        off=OFF.get(origin_of(published.plan)),
         relations=relations(published.released, published.schema),
         size_factor=size_factor(published),
         spending=_spending(published),

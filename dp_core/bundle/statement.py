@@ -18,7 +18,9 @@ from dp_core import registry
 from dp_core.accounting.currency import Currency
 from dp_core.accounting.statement import Guarantee, implied
 from dp_core.canonical import canonical_json, digest
-from dp_core.inference.rules import inference_statement
+from dp_core.domain import Domain
+from dp_core.errors import BadInput
+from dp_core.inference.rules import Origin, inference_statement
 from dp_core.ledger.places import Place, Total
 from dp_core.ledger.receipts import START, Receipt
 from dp_core.marginals import Released
@@ -213,7 +215,7 @@ def statement(
             },
         },
         "inference": inference_statement(
-            published.mode, published.sets, drawn=draws_records(published.plan)
+            published.mode, published.sets, origin=origin_of(published.plan)
         ),
         "files": {path: dict(files[path]) for path in sorted(files)},
     }
@@ -223,12 +225,21 @@ def statement(
     return document
 
 
-def draws_records(plan: Mapping[str, Any]) -> bool:
-    """Return whether the records of a plan's sets are themselves the private mechanism."""
-    name = plan["spec"]["synthesize"].get("method")
-    if name is None:
-        return False
-    return bool(registry.find("parametric", name).draws)
+def origin_of(plan: Mapping[str, Any]) -> Origin:
+    """Return where the records of a plan's sets come from, by what its method releases."""
+    spec = plan["spec"]
+    name = spec["synthesize"].get("method")
+    try:
+        if name is not None:
+            return "drawn" if registry.find("parametric", name).draws else "modelled"
+        # No option decides whether a selection gives tables, cells or records.
+        selector = registry.find("selection", spec["select"]["method"])()
+    except BadInput:
+        return "unknown"
+    if "records" in selector.gives:
+        one = Domain(("any",), (2,))
+        return "drawn" if selector.draws(one, "add-remove") else "chosen"
+    return "cut" if "sparse" in selector.gives else "modelled"
 
 
 def statement_message(document: Mapping[str, object]) -> bytes:

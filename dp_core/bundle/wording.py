@@ -14,10 +14,10 @@ from dp_core.bundle.claims import Claims
 from dp_core.bundle.statement import (
     NOT_COVERED,
     STATEMENT,
-    draws_records,
     exact,
     guarantee_json,
     in_words,
+    origin_of,
     over_all,
     total_json,
 )
@@ -54,7 +54,7 @@ def differences(document: Mapping[str, Any], claims: Claims) -> str | tuple[str,
         for name in sorted(set(document) - _WHOLE)
     ]
     rule = inference_statement(
-        claims.plan["spec"]["synthesize"]["mode"], claims.sets, drawn=draws_records(claims.plan)
+        claims.plan["spec"]["synthesize"]["mode"], claims.sets, origin=origin_of(claims.plan)
     )
     if canonical_json(document["inference"]) != canonical_json(rule):
         wrong.append(f"{STATEMENT} states 'inference' otherwise than plan and receipts.")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from dp_core.inference.combine import Rule
 
@@ -58,7 +60,7 @@ WORDING: dict[Rule, Wording] = {
             " T is too small and intervals are too narrow. Add the noise's own variance where the"
             " estimate can be traced to a noisy table (marginals.parquet gives it)."
         ),
-        source="none; T misses the noise of the measurement",
+        source="no paper: T misses the noise of the measurement",
     ),
     "posterior-predictive": Wording(
         variance="T = (1 + 1/m) B - W",
@@ -87,32 +89,56 @@ def rule_of(mode: str, sets: int) -> Rule:
     raise ValueError(f"There is no mode {mode!r}.")
 
 
-DRAWN_EVENLY = (
-    "Nothing: the records themselves are private draws, of which a public part is drawn evenly, so"
-    " that every estimate is pulled towards that of an even table, and no spread shows it."
-)
-"""What intervals from privately drawn records take into account."""
+Origin: TypeAlias = Literal["modelled", "drawn", "chosen", "cut", "unknown"]
+"""Where the records of a set come from: drawn from a model of noisy numbers (`modelled`), or what
+was released: private draws of records (`drawn`), private choices (`chosen`), or only those cells of
+a table that were above a threshold (`cut`). Of a method that this program does not have it is
+`unknown`."""
+
+OFF: Mapping[Origin, str] = {
+    "drawn": (
+        "their records themselves are private draws, of which a public part is drawn evenly, so"
+        " that every estimate is pulled towards that of an even table, and no difference between"
+        " the sets shows it."
+    ),
+    "chosen": (
+        "their records are the best answers to questions that were drawn privately, so that an"
+        " estimate is off by whatever those questions did not ask, and no difference between the"
+        " sets shows it."
+    ),
+    "cut": (
+        "cells whose noisy count is below a threshold are lost, so that every estimate is pulled"
+        " towards what is frequent, and no difference between the sets shows it."
+    ),
+    "unknown": "how their records were made is not known to this program.",
+}
+"""Why no interval is honest, whatever the mode, of records that are not drawn from a model."""
 
 
-def inference_statement(mode: str, sets: int, *, drawn: bool = False) -> dict[str, object]:
+def covered(rule: Rule, origin: Origin) -> str:
+    """Return what intervals take into account, and what not."""
+    return WORDING[rule].covers if origin == "modelled" else f"Nothing: {OFF[origin]}"
+
+
+def inference_statement(mode: str, sets: int, *, origin: Origin = "modelled") -> dict[str, object]:
     """Return what the statement of a release says about combining its sets.
 
     Args:
         mode: How the sets were made.
         sets: How many there are.
-        drawn: Whether their records are themselves the private mechanism.
+        origin: Where their records come from.
     """
     rule = rule_of(mode, sets)
     words = WORDING[rule]
     return {
         "rule": rule,
         "sets": sets,
-        "honest": rule != "shared" and not drawn,
+        "honest": rule != "shared" and origin == "modelled",
         "estimate": "q = mean of the m estimates",
         "within": "W = mean of the m estimated variances",
         "between": "B = sample variance of the m estimates",
         "variance": words.variance,
         "degrees_of_freedom": words.degrees_of_freedom,
-        "covers": DRAWN_EVENLY if drawn else words.covers,
+        "covers": covered(rule, origin),
         "source": words.source,
     }

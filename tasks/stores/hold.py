@@ -332,6 +332,7 @@ def reserve(rows: Rows, plan: Plan) -> Reservation:
             "unit": "row",
             "plan": plan.hash,
             "sets": spec.sets,
+            "mode": spec.mode,
             **({"revises": spec.revises} if spec.revises else {}),
             "currency": plan.currency.to_json(),
             "costs": {stage: str(cost) for stage, cost in plan.costs.items()},

@@ -28,6 +28,7 @@ def reserve_body(plan, **changes):
         "unit": "row",
         "plan": plan.hash,
         "sets": 1,
+        "mode": "shared",
         "currency": plan.currency.to_json(),
         "costs": {stage: str(cost) for stage, cost in plan.costs.items()},
     }

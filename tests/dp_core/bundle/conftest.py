@@ -141,6 +141,7 @@ def make_published(
             "unit": "row",
             "plan": digest(plan),
             "sets": sets,
+            "mode": mode,
             "currency": currency.to_json(),
             "costs": plan["costs"],
         },

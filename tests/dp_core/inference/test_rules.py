@@ -1,9 +1,11 @@
 """Which rule goes with which sets, and what is said of it."""
 
+from typing import get_args
+
 import pytest
 
 from dp_core.inference.combine import RULES
-from dp_core.inference.rules import WORDING, inference_statement, rule_of
+from dp_core.inference.rules import OFF, WORDING, Origin, inference_statement, rule_of
 
 
 def test_the_rule_follows_from_how_the_sets_were_made():
@@ -31,9 +33,11 @@ def test_the_statement_says_what_an_interval_misses():
     assert "too narrow" in str(inference_statement("split", 1)["covers"])
 
 
-def test_records_that_are_private_draws_have_no_honest_interval_whatever_the_mode():
-    drawn = inference_statement("split", 5, drawn=True)
-    assert drawn["rule"] == "split"
-    assert drawn["honest"] is False
-    assert str(drawn["covers"]).startswith("Nothing")
-    assert inference_statement("split", 5)["honest"] is True
+@pytest.mark.parametrize("origin", get_args(Origin))
+@pytest.mark.parametrize("mode", ["split", "noise-aware"])
+def test_records_that_no_model_gave_have_no_honest_interval_whatever_the_mode(mode, origin):
+    made = inference_statement(mode, 5, origin=origin)
+    assert made["rule"] == mode
+    assert made["honest"] == (origin == "modelled")
+    assert str(made["covers"]).startswith("Nothing: ") == (origin != "modelled")
+    assert str(made["covers"]).endswith(OFF.get(origin, "in no set."))

@@ -1,0 +1,212 @@
+"""How the sets were made, and so how they are combined: what shows another claim of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dp_core.bundle.paid import otherwise_made
+from dp_core.bundle.statement import origin_of, statement
+from dp_core.bundle.verification import verify
+from dp_core.canonical import digest
+from dp_core.dataset import Dataset
+from dp_core.domain import Domain
+from dp_core.inference.rules import OFF, inference_statement
+from dp_core.ledger.entries import signed_message
+from dp_core.ledger.places import Place
+from dp_core.ledger.signing import make_key
+from dp_core.memory_counter import MemoryCounter
+from dp_core.names import set_of, step_name, table_step
+from dp_core.presets import PRESETS
+from dp_core.procedure import carry_out
+from dp_core.trial import trial_plan
+from tests.dp_core.bundle.conftest import make_published, write
+from tests.dp_core.bundle.forgery import failed, relink, reseal, statement_of
+
+MODES = ("shared", "split", "noise-aware")
+BINARY = Domain(("a", "b", "c"), (2, 2, 2))
+
+MODELLED = {
+    *("independent", "fdh", "fixed", "privsyn", "cipher", "mwem", "fourier", "mst", "aim"),
+    *("mwem-pgm", "privbayes", "laplace-sanitizer", "perturbed-histogram", "modips", "slomag"),
+    *("sequential-regression", "average"),
+}
+ORIGINS = {
+    **dict.fromkeys(MODELLED, "modelled"),
+    # Draws by counts to which virtual records were added.
+    "pegs": "drawn",
+    "smoothed-histogram": "drawn",
+    "multinomial-dirichlet": "drawn",
+    "beta-binomial": "drawn",
+    # Answers to questions that the exponential mechanism drew.
+    "dualquery": "chosen",
+    # Cells below a threshold are lost.
+    "sba": "cut",
+    "sbhg": "cut",
+}
+
+
+def plan_of(name, mode="split"):
+    options = {"fixed": {"select": {"cliques": (("a", "b"), ("b", "c"))}}}
+    options["average"] = {"synthesize": {"models": ("modips", "sequential_regression")}}
+    return trial_plan(
+        BINARY,
+        name,
+        Fraction(2),
+        Fraction("1e-6"),
+        sets=3,
+        mode=mode,
+        **options.get(name, {}),
+    )
+
+
+# -- what is honest
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_only_sets_of_a_model_of_noisy_numbers_are_honest(name):
+    document = {"spec": {"synthesize": {}, **plan_of(name).spec.document}}
+    origin = origin_of(document)
+    assert origin == ORIGINS[name]
+    stated = inference_statement("split", 3, origin=origin)
+    assert stated["honest"] == (name in MODELLED)
+    assert stated["covers"] == (
+        inference_statement("split", 3)["covers"] if name in MODELLED else f"Nothing: {OFF[origin]}"
+    )
+
+
+def test_a_method_that_is_not_known_is_not_called_honest():
+    for spec in ({"synthesize": {"method": "x"}}, {"synthesize": {}, "select": {"method": "x"}}):
+        assert origin_of({"spec": spec}) == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("select", "origin"), [("dualquery", "chosen"), ("pegs", "drawn"), ("sba", "cut")]
+)
+def test_statement_and_report_say_why_no_interval_is_honest(make, tmp_path, select, origin):
+    build, write = make
+    published, data = build(mode="split", select=select)
+    assert statement(published, {})["inference"]["honest"] is False
+    page = write(tmp_path / "out", published, data, tmp_path / "files") / "report.html"
+    assert OFF[origin] in " ".join(page.read_text().split())
+    honest, _ = build(mode="split")
+    assert statement(honest, {})["inference"]["honest"] is True
+
+
+# -- what the receipts show
+
+
+@pytest.fixture(scope="module")
+def bundles(tmp_path_factory):
+    """Bundles of three sets, one of each mode, whose last receipt is signed."""
+    folder = tmp_path_factory.mktemp("modes")
+    key = make_key(folder / "ledger")
+    made = {}
+    for mode in MODES:
+        published, data = make_published(mode=mode, sets=3)
+        signature = key.sign(signed_message(published.head, "c" * 64))
+        place = Place(link="c" * 64, public_key=key.public, signature=signature)
+        published = dataclasses.replace(published, place=place)
+        made[mode] = write(folder / mode, published, data, folder / f"of {mode}")
+    return made
+
+
+def relabel(folder: Path, mode: str, *, reserved: bool) -> dict[str, str]:
+    """Say that sets were made in another mode, all hashes made to fit, and return what fails."""
+    document = statement_of(folder)
+    plan = document["method"]["plan"]
+    plan["spec"]["synthesize"]["mode"] = document["sets"]["mode"] = mode
+    document["method"]["plan_sha256"] = digest(plan)
+    body = document["ledger"]["receipts"][0]["body"]
+    body["plan"] = digest(plan)
+    if reserved:
+        body["mode"] = mode
+    document["inference"] = inference_statement(mode, 3)
+    relink(document)
+    reseal(folder, document)
+    return failed(verify(folder))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_bundle_of_each_mode_verifies(bundles, mode):
+    assert verify(bundles[mode]).passed
+
+
+@pytest.mark.parametrize("reserved", [False, True])
+@pytest.mark.parametrize(
+    ("made", "told"), [(made, told) for made in MODES for told in MODES if told != made]
+)
+def test_sets_made_otherwise_than_is_told_show(bundles, tmp_path, made, told, reserved):
+    folder = Path(shutil.copytree(bundles[made], tmp_path / "copy"))
+    found = relabel(folder, told, reserved=reserved)
+    # What the ledger signed, in any case: the reservation has the mode.
+    assert "signature" in found
+    if not reserved:
+        assert "in another mode than was reserved" in found["charges"]
+    if "split" in (made, told):
+        own = "has not all measurements of its own" if told == "split" else "has measurements of"
+        assert own in found["charges"]
+
+
+def test_a_reservation_that_does_not_say_how_sets_are_made_is_none(bundles, tmp_path):
+    folder = Path(shutil.copytree(bundles["split"], tmp_path / "copy"))
+    document = statement_of(folder)
+    del document["ledger"]["receipts"][0]["body"]["mode"]
+    relink(document)
+    reseal(folder, document)
+    assert "missing 'mode'" in failed(verify(folder))["charges"]
+
+
+def steps(*places):
+    return [(stage, table_step(("a",), number)) for stage, number in places]
+
+
+@pytest.mark.parametrize(
+    ("mode", "charged", "words"),
+    [
+        ("split", steps(("measure", 1), ("measure", 2)), None),
+        ("split", steps(("select", 0), ("measure", 1), ("measure", 2)), None),
+        # A choice for all sets is made once, and bears the first one's number.
+        ("split", steps(("select", 1), ("measure", 1), ("measure", 2)), None),
+        ("split", steps(("select", 1), ("select", 2)), None),
+        ("split", steps(("select", 1), ("measure", 1)), "Set 2 has not all"),
+        ("split", steps(("select", 1), ("select", 2), ("measure", 1)), "Set 2 has not all"),
+        ("split", steps(("one_way", 1), ("measure", 1), ("measure", 2)), "Set 2 has not all"),
+        ("split", steps(("measure", 0)), "is of all sets"),
+        ("split", steps(("total", 0), ("measure", 1), ("measure", 2)), "is of all sets"),
+        ("split", steps(("select", 0)), "Set 1 has not all"),
+        ("split", steps(("measure", 1), ("measure", 2), ("measure", 3)), "Set 3 was measured"),
+        ("split", [], "Set 1 has not all"),
+        ("shared", steps(("one_way", 0), ("select", 0), ("measure", 0)), None),
+        ("shared", steps(("one_way", 0), ("measure", 1)), "Set 1 has measurements of its own"),
+        ("noise-aware", steps(("measure", 0)), None),
+        ("noise-aware", steps(("measure", 2)), "Set 2 has measurements of its own"),
+    ],
+)
+def test_charges_tell_how_sets_were_made(mode, charged, words):
+    found = " ".join(otherwise_made(mode, 2, charged))
+    assert (words in found) if words else not found
+
+
+@pytest.mark.parametrize("mode", ["shared", "split"])
+@pytest.mark.parametrize("name", PRESETS)
+def test_what_every_preset_is_charged_for_shows_its_mode(name, mode):
+    rng = np.random.default_rng(3)
+    data = Dataset(BINARY, rng.integers(0, 2, (3, 800)).astype(np.uint16))
+    outcome = carry_out(plan_of(name, mode), MemoryCounter(data))
+    charged = [(grant.step.stage, grant.step.name) for grant in outcome.session.charges]
+    assert otherwise_made(mode, 3, charged) == []
+    other = "split" if mode == "shared" else "noise-aware"
+    assert otherwise_made(other, 3, charged)
+
+
+@pytest.mark.parametrize("number", [0, 1, 12])
+@pytest.mark.parametrize("name", ["age", "set 3: age", "rows", "round 2: age", "a x b"])
+def test_the_set_of_a_step_is_read_from_its_name(name, number):
+    assert set_of(table_step((name,), number, 2)) == number
+    assert set_of(step_name("indif", number, 0)) == number
