@@ -126,7 +126,10 @@ def load_spec(path: Path) -> ReleaseSpec:
     measured = [stage for stage in ("total", "one_way") if shares[stage]]
     in_place(place, selector.check_basics, privacy.neighbours, measured)
     mode_place = synthesis.get("mode", sections["synthesize"])
-    in_place(mode_place, check_mode, mode, sets, selector, selector_name)
+    in_place(
+        *(mode_place, check_mode, mode, sets),
+        *(selector, selector_name, reconstructor, reconstructor_name),
+    )
     if mode == "noise-aware":
         reconstructor = without_shrinking(sections["reconstruct"], reconstructor)
     noise = _read_noise(sections["measure"], preset, privacy)

@@ -151,11 +151,19 @@ def check_pair(
     )
 
 
-def check_mode(mode: Mode, sets: int, selector: Selector, selector_name: str) -> None:
+def check_mode(
+    mode: Mode,
+    sets: int,
+    selector: Selector,
+    selector_name: str,
+    reconstructor: Reconstructor,
+    reconstructor_name: str,
+) -> None:
     """Refuse sets that shall carry the noise where they cannot.
 
     Raises:
-        BadInput: if there is one set only, or noise that cannot be drawn again.
+        BadInput: if there is one set only, noise that cannot be drawn again, or a model that does
+            not follow the noise as least squares do.
     """
     if mode != "noise-aware":
         return
@@ -170,6 +178,13 @@ def check_mode(mode: Mode, sets: int, selector: Selector, selector_name: str) ->
             f"noise-aware sets are drawn from noisy tables, and {selector_name} gives"
             f" {' and '.join(_GIVEN[kind] for kind in sorted(left))}; take split, or another"
             " method."
+        )
+    reason = getattr(reconstructor, "against_inference", "")
+    if reason:
+        other = "reconstruct: {method: pgm}" if selector.gives <= {"tables"} else "method: aim"
+        raise BadInput(
+            f"noise-aware sets cannot be made by {reconstructor_name}, which {reason}: their"
+            f" intervals would be wrong; take {other}, or split."
         )
 
 

@@ -84,7 +84,7 @@ def trial_plan(
         document: dict[str, object] = {
             "synthesize": {"method": preset.synthesize, **plain_options(chosen)}
         }
-        selector_name = preset.synthesize
+        selector_name = reconstructor_name = preset.synthesize
     else:
         selector, selector_name = _method("selection", preset.select, preset.options, select)
         reconstructor, reconstructor_name = _method(
@@ -102,7 +102,7 @@ def trial_plan(
     unused |= set() if selector.adaptive else {"select"}
     usable = {stage: share for stage, share in preset.shares.items() if stage not in unused}
     resolved = resolve_shares(shares or {}, usable)
-    check_mode(mode, sets, selector, selector_name)
+    check_mode(mode, sets, selector, selector_name, reconstructor, reconstructor_name)
     if mode == "noise-aware":
         reconstructor = unshrunk(reconstructor)
     selector.check_basics(neighbours, [stage for stage, share in resolved.items() if share])

@@ -77,6 +77,9 @@ class Average:
     by: By = "record"
 
     takes: ClassVar[frozenset[ReleasedKind]] = TABLES
+    against_inference: ClassVar[str] = (
+        "has models with their own defaults, which draw noisy tables towards what is likely"
+    )
 
     def __post_init__(self) -> None:
         check_weights(self.models, self.weights)

@@ -6,7 +6,7 @@ release", 2012. Public side of the wall.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -40,6 +40,8 @@ class MultiplicativeWeights(Weighting, JointTable):
     max_cells: int = MOST_CELLS
 
     takes: ClassVar[frozenset[ReleasedKind]] = frozenset({"tables", "answers"})
+    # One record of even is too little to pull; a tenth of one leaves the fit unfinished.
+    for_inference: ClassVar[Mapping[str, object]] = {"updates": "limit", "prior": 1.0}
 
     def check(self, domain: Domain) -> None:
         check_size(domain, self.max_cells, "reconstruct: multiplicative_weights")
