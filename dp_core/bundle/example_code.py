@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from dp_core.bundle.pictures import estimate_column
 from dp_core.bundle.statement import Published
+from dp_core.inference.combine import Rule
 from dp_core.inference.rules import rule_of
 from dp_core.marginals import Measurement, tables_of
 from dp_core.metrics.noise_size import half_width
@@ -132,15 +133,21 @@ def _why_scaled(published: Published) -> list[str]:
     return ["# rows of a set / records of the file: W is to speak of the file's size"]
 
 
-def _total(rule: str) -> tuple[str, str, str]:
-    """Return T, its degrees of freedom in Python, and in R, from m, W and B."""
+def _total(rule: Rule) -> tuple[str, str, Rule]:
+    """Return T, the root of its degrees of freedom, both from m, W and B, and the rule.
+
+    Raises:
+        ValueError: if no code is written by this rule.
+    """
     if rule == "noise-aware":
         added = "(1 + 1 / m) * B"
-        return f"W + {added}", f"(m - 1) * (1 + W / ({added}))", "noise-aware"
-    return "W + B / m", "(m - 1) * (1 + m * W / B)", rule
+        return f"W + {added}", f"(m - 1) * (1 + W / ({added}))", rule
+    if rule in ("split", "shared"):
+        return "W + B / m", "(m - 1) * (1 + m * W / B)", rule
+    raise ValueError(f"There is no example code by the rule {rule!r}.")
 
 
-def _too_narrow(rule: str) -> str:
+def _too_narrow(rule: Rule) -> str:
     return "  # too small: the noise that the sets share is missing" if rule == "shared" else ""
 
 

@@ -14,7 +14,7 @@ also equations 9 to 11 of Bowen and Liu (2020, Statist. Sci. 35).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, assert_never, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -201,7 +201,13 @@ def combine(
 
 def _inflation(rule: Rule, sets: int) -> float:
     """Return the factor of B in the rule."""
-    return 1 / sets if rule in ("split", "shared") else 1 + 1 / sets
+    match rule:
+        case "split" | "shared":
+            return 1 / sets
+        case "noise-aware" | "posterior-predictive":
+            return 1 + 1 / sets
+    # A rule without a factor of its own must not be given another's.
+    assert_never(rule)
 
 
 def _predictive(within: Floats, inflated: Floats, sets: int) -> tuple[Floats, Floats]:

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from dp_core.bundle.checks import tally_sets
-from dp_core.bundle.example_code import example_code, size_factor
+from dp_core.bundle.example_code import _total, example_code, size_factor
 from dp_core.bundle.report import report
 from dp_core.domain import Domain
+from dp_core.inference.combine import combine
 from dp_core.marginals import Measurement
 from dp_core.schema_file import parse_schema
 
@@ -141,3 +142,44 @@ def test_the_code_of_any_other_estimate_runs(make, tmp_path, mode):
     assert names["T"] == pytest.approx(names["W"] + inflation * names["B"])
     assert names["B"] == pytest.approx(np.var(names["q"], ddof=1))
     assert "95 % interval" in printed.getvalue()
+
+
+def assigned(code):
+    """Return what each name is set to, line by line, as Python has it; R's names are translated.
+
+    R has V for T and c0 for c, since T and c mean something there, and ^ for **.
+    """
+    found = []
+    for line in code.replace("<-", "=").replace("^2", " ** 2").splitlines():
+        for part in line.partition("#")[0].split(";"):
+            names, equals, value = part.strip().partition(" = ")
+            words = value.replace("c0", "c").replace("V ", "T ")
+            values = words.split(", ") if names == "T, df" else [words]
+            names = names.replace("V", "T").split(", ")
+            if equals and set(names) <= {"T", "df"}:
+                found += zip(names, values, strict=True)
+    return found
+
+
+@pytest.mark.parametrize("mode", ["shared", "split", "noise-aware"])
+def test_both_languages_compute_what_the_rule_says(odd, mode):
+    code = example_code(odd(("hours per week", "class"), mode=mode, sets=3))
+    python, r = assigned(code.python_regression), assigned(code.r_regression)
+
+    assert python == r
+    assert [name for name, _ in r] == ["T", "df", "df"][: 3 if mode == "noise-aware" else 2]
+    # Any numbers will do: what the code computes of them is what `combine` does.
+    q, w = [1.0, 2.0, 4.5], [0.25, 0.5, 0.75]
+    rule = combine(q, w, mode, complete_df=20.0)
+    for text in (python, r):
+        known = {"m": 3, "c": 20.0, "W": float(np.mean(w)), "B": float(np.var(q, ddof=1))}
+        for name, value in text:
+            known[name] = eval(value, {}, known)
+        assert known["T"] == pytest.approx(rule.variance)
+        assert known["df"] == pytest.approx(rule.degrees_of_freedom)
+
+
+def test_a_rule_without_code_of_its_own_gets_no_other_s():
+    for rule in ("posterior-predictive", "of tomorrow"):
+        with pytest.raises(ValueError, match=rule):
+            _total(rule)

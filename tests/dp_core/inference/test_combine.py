@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from dp_core.inference.combine import RULES, combine, known_rule
+from dp_core.inference.combine import RULES, _inflation, combine, known_rule
 
 NUMBERS = st.floats(-1e3, 1e3, allow_subnormal=False)
 POSITIVE = st.floats(1e-3, 1e3, allow_subnormal=False)
@@ -168,6 +168,28 @@ def test_a_small_file_shrinks_the_reference_of_the_joint_test():
     small = combine(q, u, "noise-aware", complete_df=12).wald().degrees_of_freedom[1]
 
     assert small < min(large, 12)
+
+
+def test_the_reference_of_the_joint_test_on_a_small_file_by_hand():
+    """Two coefficients, five sets, W = I: (1 + 1/m) B = 1.2 diag(2.5, 2.5), so r = 3.
+
+    t = 2 (5 - 1) = 8: v = 4 + 4 (1 + (1 - 2/8)/3)^2 = 10.25. Barnard and Rubin (1999): of the
+    variance r/(1 + r) = 3/4 is between the sets, u = (12 + 1)/(12 + 3) 12 (1 - 3/4) = 2.6, and
+    1/(1/10.25 + 1/2.6) = 26.65/12.85.
+    """
+    q = np.column_stack([[1.0, 2, 3, 4, 5], [5.0, 1, 3, 4, 2]])
+    found = combine(q, [np.eye(2)] * 5, "noise-aware", complete_df=12).wald()
+
+    assert found.degrees_of_freedom == (2, pytest.approx(26.65 / 12.85, rel=1e-12))
+    # |mean|^2 / (k (1 + r)) = 18/8, whatever the covariance between the sets.
+    assert found.statistic == pytest.approx(18 / 8)
+    assert found.p_value == pytest.approx(stats.f.sf(18 / 8, 2, 26.65 / 12.85))
+
+
+def test_a_rule_without_a_factor_of_its_own_gets_no_other_s():
+    assert [_inflation(rule, 4) for rule in RULES] == [0.25, 0.25, 1.25, 1.25]
+    with pytest.raises(AssertionError, match="of tomorrow"):
+        _inflation("of tomorrow", 4)
 
 
 def test_the_joint_test_holds_its_level():
