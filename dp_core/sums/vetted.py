@@ -35,4 +35,8 @@ def sum_from_json(document: Mapping[str, Any]) -> Sum:
     kind = SUMS.get(document["name"])
     if kind is None:
         raise ValueError("No sum of that name has a proven sensitivity.")
-    return kind.from_json(document)
+    found = kind.from_json(document)
+    # What it does not read, it would not vouch for either.
+    if found.to_json() != document:
+        raise ValueError("That is no description of a sum, or not all of it is.")
+    return found
