@@ -99,8 +99,8 @@ def test_the_spread_of_two_sets_is_the_variance_of_the_noise_too(kind, sets):
     )
     drawn = np.array([item.values for (item,) in draws([table], sets)])
     spread = (1 + 1 / sets) * drawn.var(axis=0, ddof=1).mean()
-    # One cell has a relative variance of 2/(m - 1) + 3/m (Laplace: of kurtosis 6): 1 % is 4.5
-    # standard errors at least; the generator's state is fixed. Rounding adds 1/2000 at most.
+    # The variance of one cell has a relative variance of 2/(m - 1), of Laplace noise 3/m more: 4 %
+    # are 5 standard errors of the mean of all, and the generator is seeded. Rounding adds 1/12.
     assert spread == pytest.approx(table.variance, rel=0.04)
 
 

@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_core.bundle.verification import verify
-from dp_core.scores import InDif
+from dp_core.scores import InDif, required
+from dp_core.sums.moments import CellSums
 from tests.dp_core.bundle.forgery import failed, relink, reseal, statement_of
 
 
@@ -53,6 +54,52 @@ def test_a_choice_among_scores_is_checked_by_the_change_of_one_score(broken):
     change = InDif(()).largest_change(document["guarantee"]["neighbours"])
     assert "assumes a smaller effect" in found(change - 1)
     assert "assumes a smaller effect" not in found(change)
+
+
+def test_gaussian_noise_is_held_to_the_squared_length_of_a_change(broken):
+    """A sum of one number: 4 under add-remove, and so 16 squared, which is not the L1 bound."""
+    document = statement_of(broken)
+    asks = CellSums(column="height", positions=5).to_json()
+
+    def found(squared: int) -> str:
+        body = document["ledger"]["receipts"][1]["body"]
+        assert body["event"]["mechanism"] == "discrete-gaussian"
+        body.update(event={**body["event"], "l2_sensitivity_squared": squared}, asks=asks)
+        relink(document)
+        reseal(broken, document)
+        return failed(verify(broken)).get("charges", "")
+
+    for squared in (4, 15):
+        assert "Receipt 2 assumes a smaller effect of one row" in found(squared)
+    assert "assumes a smaller effect" not in found(16)
+
+
+def test_a_score_of_more_rows_than_the_file_has_shows(broken):
+    """Of more rows one of them moves the mutual information less: that would be less noise."""
+    document = statement_of(broken)
+    document["guarantee"]["neighbours"] = "replace-one"
+    records = document["sets"]["records"]
+    records["how"] = "public"
+    document["ledger"]["receipts"][0]["body"]["neighbours"] = "replace-one"
+
+    def found(rows: int) -> str:
+        body = document["ledger"]["receipts"][1]["body"]
+        asks = {"name": "mutual-information", "length": 3, "rows": rows, "grid": 10**6}
+        asks["binary"] = False
+        change = required(asks, "replace-one")[0]
+        event = {"mechanism": "noisy-max", "scale": "1000000000", "noise": "gumbel"}
+        body.update(event={**event, "sensitivity": change}, asks=asks)
+        relink(document)
+        reseal(broken, document)
+        return failed(verify(broken))["charges"]  # of the tables, which are as they were
+
+    own = int(records["value"])
+    unknown = "Receipt 2 is for a question whose sensitivity this program does not know"
+    for rows in (own + 1, 10 * own, own - 1):
+        assert unknown in found(rows)
+    said = found(own)
+    assert "Receipt 2 is for" not in said
+    assert "Receipt 2 assumes" not in said
 
 
 @pytest.mark.parametrize("scores", [None, 3])

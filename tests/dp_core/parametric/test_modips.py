@@ -10,13 +10,21 @@ from dp_core.accounting.currency import Currency
 from dp_core.accounting.curves import SMOOTHING
 from dp_core.curator import Curator
 from dp_core.dataset import Dataset
+from dp_core.domain import Domain
 from dp_core.errors import BadInput
 from dp_core.ledger.session import MemorySession
+from dp_core.marginals import Measurement, Totals
 from dp_core.memory_counter import MemoryCounter
-from dp_core.parametric.general_location import covariance_of, draw_covariance, freedom_of
+from dp_core.parametric.general_location import (
+    Layout,
+    covariance_of,
+    draw_covariance,
+    freedom_of,
+)
 from dp_core.parametric.modips import MOST_CELLS, MOST_NUMBERS, Modips
 from dp_core.parametric.variables import Variable, Variables
 from dp_core.structural_zeros import Rule, StructuralZeros
+from dp_core.sums.moments import Products
 
 NONE = StructuralZeros()
 G = Variable(name="g", size=3)
@@ -149,6 +157,47 @@ def test_exactly_the_cost_is_spent_and_each_step_has_the_noise_of_its_sum(
         if kind == "gaussian":
             scale = np.sqrt(scale**2 + SMOOTHING)
         assert item.scale == pytest.approx(scale, rel=1e-9)
+
+
+def test_the_noise_of_a_mean_does_not_make_the_variance_smaller():
+    """The square of a noisy mean is too large by the noise's variance over n^2 (methods, 2).
+
+    Each noise comes with its opposite, which takes off what is linear in it: the mean of 600 draws
+    has a standard error of 1/12 of the bias.
+    """
+    n = 20
+    variables = Variables((X,))
+    layout = Layout.of(variables)
+    rng = np.random.default_rng(3)
+    # Half at -400 and half at 1600 of 2000 half steps: neither a mean of 0, nor one at the end, nor
+    # a variance of 0 is near, where something would be cut.
+    codes = np.repeat(np.uint16([800, 1_800]), n // 2)
+    value = 2.0 * codes - 2_000
+    squares = Products(columns=("x", "x"), positions=(2_001, 2_001))
+    exact = int((2 * value**2 - 2_000**2).sum())
+    scale = 1_600.0  # of the sum's noise: 80 half steps of the mean
+
+    def fitted(noise):
+        released = [
+            Measurement(Domain((), ()), np.array(n), "gaussian", 1e-9, "measure", 0, 1),
+            Totals(
+                layout.sums(X),
+                np.array([int(value.sum()) + noise]),
+                "gaussian",
+                scale,
+                "measure",
+                replicate=0,
+                grant=2,
+            ),
+            Totals(squares, np.array([exact]), "gaussian", 1e-9, "measure", replicate=0, grant=3),
+        ]
+        model = Modips().fit(variables, released, rows=n, zeros=NONE)
+        return model.covariance[0, 0]
+
+    noises = np.rint(rng.normal(0, scale, 300)).astype(int)
+    mean = np.mean([fitted(sign * noise) for noise in noises for sign in (1, -1)])
+    bias = (scale / n) ** 2
+    assert mean == pytest.approx(value.var(), abs=0.3 * bias)
 
 
 def test_weights_divide_the_budget():
