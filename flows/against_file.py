@@ -1,7 +1,8 @@
 """`infer --against-confidential`: a regression on the sets of a release, and on its file.
 
 For staff in the home that made the release. Nothing is charged and nothing of it is published: what
-is computed from the file goes to the release's internal folder, and not to the terminal.
+is computed from the file goes to the release's internal folder, and not to the terminal: not even
+whether there was a solution, nor by the names or the number of the files there.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from dp_core.errors import BadInput
 from flows.commands import ledger_that_is
-from tasks.compare_inference import comparison, write_comparison
+from tasks.compare_inference import write_comparison
 from tasks.places import home_key
 from tasks.stores.artifacts import RunFolder
 from tasks.stores.hold import is_sealed
@@ -30,13 +31,11 @@ class Written:
 
     Attributes:
         release: Whose.
-        fitted: Whether the formula had a solution on both.
-        files: Page, picture and numbers, in the internal folder.
+        page: In the internal folder; picture and numbers are beside it.
     """
 
     release: str
-    fitted: bool
-    files: tuple[Path, ...]
+    page: Path
 
 
 def against_file(home: Path, bundle_folder: Path, formula: str) -> Written:
@@ -53,7 +52,7 @@ def against_file(home: Path, bundle_folder: Path, formula: str) -> Written:
 
     Privacy:
         Looks at the file without noise: after the publication, so that nothing can be chosen by it,
-        and for the internal folder only.
+        and for the internal folder only. What is returned does not depend on the file.
     """
     from dp_core.bundle.codebook import synthetic_path
     from dp_core.bundle.reading import read_bundle
@@ -77,14 +76,15 @@ def against_file(home: Path, bundle_folder: Path, formula: str) -> Written:
         )
     source = _same_source(home, ledger, held, folder, claims.schema)
     files = [bundle_folder / synthetic_path(number) for number in range(1, claims.sets + 1)]
-    found = comparison(source, claims.schema, files, [formula], rule=bundle.rule)
     name = next(
         name
         for name in (f"inference-asked-{number}" for number in range(1, 1_000_000))
         if not (folder.internal / f"{name}.json").exists()
     )
-    written = write_comparison(folder.internal, found, name)
-    return Written(claims.name, not found.agreements[0].problem, written)
+    page = write_comparison(
+        folder.internal, source, claims.schema, files, [formula], rule=bundle.rule, name=name
+    )
+    return Written(claims.name, page)
 
 
 def _same_source(

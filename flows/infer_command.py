@@ -69,18 +69,21 @@ def infer(
 
 
 def _against(folder: Path, formula: str, *, as_json: bool) -> Mapping[str, object]:
-    """Compare with the confidential file; only where the result is, is told."""
+    """Compare with the confidential file; only where the result is, is told.
+
+    Privacy:
+        The words are the same whatever was found: whether a formula can be fitted can hang on one
+        record, and a formula can be written so that it does.
+    """
     from flows.against_file import against_file
 
     written = against_file(this_home(), folder, formula)
     if not as_json:
-        what = "Compared" if written.fitted else "Not compared, for a reason that is here"
-        click.echo(f"{what}: {written.files[-1]} (confidential, for staff)")
+        click.echo(f"What came of it: {written.page} (confidential, for staff)")
     return {
         "release": written.release,
         "formula": formula,
-        "fitted": written.fitted,
-        "internal": [str(path) for path in written.files],
+        "internal": str(written.page),
     }
 
 

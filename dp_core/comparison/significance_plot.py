@@ -35,7 +35,7 @@ class Bar:
 
     Attributes:
         label: Below it.
-        shares: Of each outcome; they sum to 1.
+        shares: Of each outcome; they sum to 1. None at all: the bar's place says so.
     """
 
     label: str
@@ -115,6 +115,8 @@ def significance_png(panels: Sequence[Panel], *, title: str, notice: str, axis: 
 
 def _draw(axes: Any, panel: Panel, most: int) -> None:
     for place, bar in enumerate(panel.bars):
+        if not bar.shares:
+            axes.text(place, 50, "not compared", rotation=90, ha="center", va="center", fontsize=8)
         bottom = 0.0
         for kind in Outcome:
             share = bar.shares.get(kind, 0.0)

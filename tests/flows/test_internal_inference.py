@@ -1,14 +1,19 @@
 """Regressions on the sets beside those on the confidential file: in the internal folder only."""
 
 import json
+import os
 import stat
+import sys
+import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
+from prefect.exceptions import TerminationSignal
 
 from dp_core.bundle.verification import verify
 from tasks.stores.artifacts import INTERNAL_NOTICE
-from tests.flows.conftest import make_project, survey
+from tests.flows.conftest import as_csv, make_project, survey
 
 FORMULAS = """\
 synthesize: {sets: 3, mode: split}
@@ -76,8 +81,81 @@ def test_a_formula_that_has_no_solution_stops_no_release(project, monkeypatch):
 
     found = json.loads((project.internal / "inference.json").read_text())
     assert found["formulas"][0]["problem"] == "The fit stopped with ValueError."
-    assert not (project.internal / "inference.png").exists()
+    assert (project.internal / "inference.png").is_file()
     assert "Not compared" in (project.internal / "inference.html").read_text()
+
+
+def stops(where, error):
+    """Return a patch by which a part of the comparison raises an error."""
+
+    def stop(*_, **__):
+        raise error
+
+    return (where, stop)
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(
+    "where",
+    [
+        "dp_core.own_values.own_values",
+        "dp_core.comparison.formulas.compare_formulas",
+        "dp_core.metrics.significance.shares",
+    ],
+)
+@pytest.mark.parametrize("error", [MemoryError(), SystemExit(7), BaseException()])
+def test_nothing_that_the_data_can_raise_stops_a_release(project, monkeypatch, where, error):
+    monkeypatch.setattr(*stops(where, error))
+    project.write_spec(FORMULAS, method="independent")
+
+    project.release()
+
+    assert (project.out / "release.json").is_file()
+    assert {path.name for path in project.internal.iterdir()} >= set(FILES)
+    found = json.loads((project.internal / "inference.json").read_text())
+    for formula in found["formulas"]:
+        assert formula["problem"] == f"The comparison stopped with {type(error).__name__}."
+    assert "Not compared" in (project.internal / "inference.html").read_text()
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("error", [KeyboardInterrupt, TerminationSignal(signal=15)])
+def test_a_person_and_the_engine_can_stop_it(project, monkeypatch, error):
+    monkeypatch.setattr(*stops("dp_core.own_values.own_values", error))
+    project.write_spec(FORMULAS, method="independent")
+
+    with pytest.raises(error if isinstance(error, type) else type(error)):
+        project.release()
+
+
+@pytest.mark.usefixtures("quick")
+def test_nothing_is_heard_or_told_of_the_comparison(project, monkeypatch, capfd):
+    """Neither what Python prints and warns of, nor what a library writes past it, is passed on."""
+    facts = []
+
+    def perform(stage, run):
+        stage.fn(run)
+        if stage.name == "check":
+            facts.append(set(run.folder.done("check")))
+
+    def loud(*given):
+        print("35 years")  # noqa: T201
+        print("male", file=sys.stderr)  # noqa: T201
+        os.write(1, b" ** On entry to DLASCL parameter number 4 had an illegal value\n")
+        os.write(2, b"1234.56\n")
+        warnings.warn("overflow", RuntimeWarning, stacklevel=1)
+        np.array([1e200]) ** 2
+        raise ValueError(given)
+
+    monkeypatch.setattr("dp_core.comparison.formulas.analyse", loud)
+    project.write_spec(FORMULAS, method="independent")
+    project.release(perform=perform)
+
+    assert capfd.readouterr() == ("", "")
+    assert facts == [{"tables", "mean_tvd_to_noisy", "mean_expected_tvd"}]
+    print("heard again")  # noqa: T201
+    os.write(2, b"and this\n")
+    assert capfd.readouterr() == ("heard again\n", "and this\n")
 
 
 @pytest.mark.usefixtures("quick")
@@ -122,7 +200,8 @@ def test_staff_may_ask_for_another_formula_and_see_where_it_is(command, publishe
     assert formula["problem"] is None
     for one in formula["coefficients"]:
         assert f"{one['file']['estimate']:.4g}" not in answer.out
-    assert again.json["internal"][0].endswith("inference-asked-2.json")
+    assert again.json["internal"].endswith("inference-asked-2.html")
+    assert Path(again.json["internal"]).is_file()
     assert {
         path: path.read_bytes() for path in published.out.rglob("*") if path.is_file()
     } == before
@@ -159,3 +238,35 @@ def test_what_the_comparison_does_not_take_is_said(command, published):
     assert answer.code == 2
     assert "leave out --family" in answer.err
     assert ask(command, published, "income ~ center(age)").code == 2
+
+
+def test_what_is_told_does_not_depend_on_one_person(command, tmp_path, monkeypatch):
+    """In one file a person is older than 70, in the other nobody; in the sets many are."""
+    told = []
+    for number, age in enumerate((71, 69)):
+        other = make_project(tmp_path / f"file-{number}", tmp_path / f"home-{number}")
+        monkeypatch.setenv("DP_RELEASE_HOME", str(other.home))
+        rows = [row for row in survey() if int(row[1]) < 70]
+        rows[0][1], rows[0][4] = str(age), "500.00"
+        (other.folder / "town.csv").write_text(as_csv(rows))
+        other.write_spec("synthesize: {sets: 3, mode: split}\n", method="independent")
+        other.release()
+        before = {path.name for path in other.internal.iterdir()}
+        formula = "income ~ I(age > 70)"
+        told.append([])
+        for words in ((), ("--json",)):
+            answer = command("infer", other.out, formula, AGAINST, *words)
+            told[-1].append(answer.code)
+            for text in (answer.out, answer.err):
+                told[-1].append(
+                    text.replace(str(other.internal.resolve()), "internal").replace(
+                        str(other.internal), "internal"
+                    )
+                )
+        told[-1].append(sorted({path.name for path in other.internal.iterdir()} - before))
+        found = json.loads((other.internal / "inference-asked-1.json").read_text())
+        assert bool(found["formulas"][0]["problem"]) == (age == 69)
+
+    assert told[0] == told[1]
+    assert told[0][0] == 0
+    assert len(told[0][-1]) == 6

@@ -70,6 +70,23 @@ def test_no_two_outcomes_look_alike_in_the_picture():
     assert len({(colour, hatch) for colour, hatch, _ in _LOOK.values()}) == len(Outcome)
 
 
+def test_a_bar_without_outcomes_says_that_nothing_was_compared(monkeypatch):
+    from matplotlib.axes import Axes
+
+    written, draw = [], Axes.text
+    monkeypatch.setattr(
+        Axes,
+        "text",
+        lambda self, *words, **look: written.append(words[2]) or draw(self, *words, **look),
+    )
+    for stack in ({}, {Outcome.BEST: 1.0}):
+        panel = Panel("", (Bar("y ~ a", stack),))
+        found = significance_png([panel], title="t", notice=NOTICE, axis="formula")
+        assert found.startswith(b"\x89PNG")
+
+    assert written == ["not compared", "100"]
+
+
 def test_more_panels_than_a_row_holds_are_drawn():
     bars = tuple(Bar(text, {Outcome.BEST: 0.5, Outcome.WORST: 0.5}) for text in ("0.1", "1", "10"))
 
