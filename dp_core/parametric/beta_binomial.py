@@ -14,7 +14,7 @@ from dp_core.dataset import Dataset
 from dp_core.errors import BadInput
 from dp_core.marginals import Records, Released
 from dp_core.parametric.base import Ask, Synthesizer
-from dp_core.parametric.drawn_records import DrawnRecords, fitted
+from dp_core.parametric.drawn_records import DrawnRecords, fitted, number_of_records
 from dp_core.parametric.variables import Variables
 from dp_core.privacy import Neighbours
 from dp_core.structural_zeros import StructuralZeros
@@ -79,8 +79,7 @@ class BetaBinomial(Synthesizer):
         rng: np.random.Generator,  # noqa: ARG002
         replicate: int = 0,
     ) -> tuple[Released, ...]:
-        records = self.records or rows
-        assert records is not None
+        records = number_of_records(self.records, rows)
         columns = [
             curator.draw_cells(
                 "measure",

@@ -58,6 +58,22 @@ def number_of_cells(variables: Variables, bins: int | None) -> int:
     )
 
 
+def number_of_records(stated: int | None, rows: int | None) -> int:
+    """Return how many records are drawn: as stated, or as many as a set holds.
+
+    Raises:
+        BadInput: if that is none: without a record there is nothing to draw, or to charge for.
+    """
+    records = stated or rows
+    assert records is not None
+    if not records:
+        raise BadInput(
+            "As many records are drawn as a set holds, and a set of this file would hold none; the"
+            " file has no rows: check that it is the right one, or state synthesize.rows."
+        )
+    return records
+
+
 def in_place(
     variables: Variables, drawn: Dataset, edges: Sequence[tuple[int, ...] | None]
 ) -> Dataset:
@@ -133,8 +149,7 @@ class TableDraws(Synthesizer):
         rng: np.random.Generator,  # noqa: ARG002
         replicate: int = 0,
     ) -> tuple[Released, ...]:
-        records = self.records or rows
-        assert records is not None
+        records = number_of_records(self.records, rows)
         edges = edges_of(variables, self.bins)
         drawn = curator.draw_cells(
             "measure",

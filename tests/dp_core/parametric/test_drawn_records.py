@@ -273,3 +273,19 @@ def test_a_smoothed_histogram_is_that_of_the_paper():
     chance = 1 - 0.9 * found
     assert stats.binomtest(seen, 100 * draws, chance).pvalue > FALSE_ALARM
     assert stats.binomtest(seen, 100 * draws, 1 - found).pvalue < FALSE_ALARM
+
+
+@pytest.mark.parametrize("method", [SmoothedHistogram, MultinomialDirichlet, BetaBinomial])
+def test_a_file_without_records_is_refused_before_anything_is_charged(method):
+    """Under replace-one their number is public, and as many are drawn."""
+    nobody = Dataset(BINARY.domain, np.zeros((3, 0), dtype=np.uint16))
+    session = MemorySession(Currency("pure", Fraction(1)), "replace-one")
+    curator = Curator(BINARY.domain, MemoryCounter(nobody), session)
+    given = {"cost": Fraction(1), "zeros": StructuralZeros(), "rng": np.random.default_rng(1)}
+
+    with pytest.raises(BadInput, match="has no rows"):
+        method().measure(curator, BINARY, rows=curator.public_rows(), **given)
+
+    assert not session.charges
+    (found,) = method(records=5).measure(curator, BINARY, rows=0, **given)
+    assert found.dataset.rows == 5
