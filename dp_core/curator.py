@@ -36,6 +36,7 @@ from dp_core.queries import Queries
 from dp_core.scores import QueryCounts, Statistic, sensitivities
 from dp_core.sparse_counting import read_sparse_result, words
 from dp_core.sums import SUMS, Sum
+from dp_core.sums.codes import check_codes
 
 
 class Curator:
@@ -201,6 +202,7 @@ class Curator:
 
         Raises:
             TypeError: if the sum is not one whose sensitivity is proven.
+            ValueError: if it is of other columns, or of other codes, than the file's.
 
         Privacy:
             One event of exactly `cost`, at the sum's own L1 and L2 sensitivities.
@@ -208,6 +210,7 @@ class Curator:
         # privacy: a sensitivity is believed only where it is proven.
         if type(sum) is not SUMS.get(sum.NAME):
             raise TypeError(f"{type(sum).__name__} has no proven sensitivity.")
+        check_codes(sum, self._domain)
         l1, l2_squared = sum.l1(self.neighbours), sum.l2_squared(self.neighbours)
         planned = Step(
             stage=stage,

@@ -26,7 +26,7 @@ P, Q = 5, 4
 CELLS = 30_000
 TIMES = 30_000
 MANY = 100_000  # records at one place: one more is far from their mean
-DOMAIN = Domain(("g", "h", "x", "y"), (CELLS, 2, P + 1, Q))
+DOMAIN = Domain(("f", "g", "h", "x", "y"), (CELLS // 2, CELLS, 2, P + 1, Q))
 
 
 class Observed:
@@ -75,7 +75,7 @@ def halve(patch, sum):
 
 # In every cell the same experiment: a record at the top, or none (replaced: one at the bottom).
 SUMS = CellSums(column="x", positions=P, by=("g",), sizes=(CELLS,))
-COUNTS = CellCounts(by=("g",), sizes=(CELLS // 2,), numbers=("x",), positions=(P,))
+COUNTS = CellCounts(by=("f",), sizes=(CELLS // 2,), numbers=("x",), positions=(P,))
 
 
 def cell_files(neighbours):

@@ -28,6 +28,9 @@ pytestmark = pytest.mark.statistical
 TIMES = 10_000
 
 
+DOMAIN = Domain(("x", "g", "y", "b", "h"), (5, 2, 5, 2, 3))
+
+
 class Observed:
     """A confidential file, given by the cells of one clique that hold a record."""
 
@@ -56,7 +59,7 @@ def noisy(sum, file, neighbours, patch, *, kind="pure", cost=Fraction(1)):
     The exact values stand so often in one answer; the curator takes the sensitivity of one.
     """
     session = PaysAlways(Currency(kind, cost), neighbours)
-    curator = Curator(Domain(("x",), (2,)), Observed(file), session)
+    curator = Curator(DOMAIN, Observed(file), session)
     total = type(sum).total
     with patch.context() as inner:
         inner.setattr(type(sum), "total", lambda *given: np.tile(total(*given), TIMES))

@@ -17,6 +17,13 @@ from dp_core.ledger.session import MemorySession
 from dp_core.marginals import Marginal
 from dp_core.noise import gaussian, laplace, noisy_max
 from dp_core.scores import InDif
+from dp_core.sums import SUMS
+from dp_core.sums.binned_counts import BinnedCounts
+from dp_core.sums.codes import check_codes
+from dp_core.sums.features import Features, Levels, Number
+from dp_core.sums.gradients import ClassGradient, NumberGradient
+from dp_core.sums.minimisers import ClassMinimiser
+from dp_core.sums.moments import CellCounts, CellSums, Products
 from tests.conftest import DatasetCounter
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
@@ -171,3 +178,54 @@ def test_noise_refuses_a_grant_for_another_mechanism():
         noisy_max.choose(np.zeros(2, dtype=np.int64), grant)
     with pytest.raises(TypeError, match="int64"):
         laplace.perturb(np.zeros(2), grant)
+
+
+def sums_of(a=2, b=3, c=4, name="a"):
+    """Return one sum of each kind, of columns that they take to have so many codes."""
+    features = Features(
+        (Levels(name=name, size=a), Number(name="c", positions=c, centre=0, reach=1, missing=True))
+    )
+    target = Number(name="c", positions=c, centre=0, reach=1)
+    levels = Features((Levels(name=name, size=a),))
+    return (
+        BinnedCounts(columns=(name, "c"), sizes=(a, c), edges=(None, (0, c))),
+        CellCounts(by=(name, "b"), sizes=(a, b), numbers=("c",), positions=(c,)),
+        CellSums(column="c", positions=c, by=(name,), sizes=(a,)),
+        Products(columns=("c", "c"), positions=(c, c), about="cells", by=(name,), sizes=(a,)),
+        NumberGradient(target=target, features=levels, at=(0,) * levels.width),
+        ClassGradient(
+            column="b", classes=b, features=features, at=(0,) * ((b - 1) * features.width)
+        ),
+        ClassGradient(
+            column="c", classes=2, missing_from=c, features=levels, at=(0,) * levels.width
+        ),
+        ClassMinimiser(column="b", classes=b, features=features, ridge=1),
+    )
+
+
+def test_sums_of_the_files_own_codes_are_answered():
+    assert {type(sum) for sum in sums_of()} == set(SUMS.values())
+    for sum in sums_of():
+        check_codes(sum, DOMAIN)
+    # A number may have a code for missing beside its positions; a table is of all codes.
+    for sum in sums_of(c=3)[1:]:
+        check_codes(sum, DOMAIN)
+
+
+MISTAKEN = [
+    pytest.param(mistaken, id=f"{right.NAME} {change}")
+    for change in ({"a": 3}, {"b": 2}, {"b": 4}, {"c": 5}, {"c": 2}, {"name": "d"})
+    for right, mistaken in zip(sums_of(), sums_of(**change), strict=True)
+    if right != mistaken  # it states that column
+]
+
+
+@pytest.mark.parametrize("sum", MISTAKEN)
+def test_a_sum_of_other_codes_than_the_files_is_refused_before_it_is_charged(sum):
+    curator, counter, session = curator_of()
+
+    with pytest.raises(ValueError, match=r"column|takes"):
+        curator.total("measure", "x", sum, Fraction(1, 2))
+
+    assert not session.charges
+    assert not counter.asked
