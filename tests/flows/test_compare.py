@@ -477,8 +477,8 @@ def test_every_preset_has_a_name_that_the_command_takes():
     assert request.epsilons == (Fraction(1, 3), Fraction(1, 2))
 
 
-@pytest.mark.usefixtures("home", "quick", "unseen")
-def test_methods_on_a_grid_are_judged_by_the_schema_s_own_bins(command, spec, tmp_path, ran):
+@pytest.mark.usefixtures("home", "quick", "unseen", "ran")
+def test_methods_on_a_grid_are_judged_by_the_schema_s_own_bins(command, spec, tmp_path):
     rng = random.Random(1)
     lines = [f"{rng.choice('xy')},{rng.gauss(50, 5):.2f}" for _ in range(200)]
     (tmp_path / "data.csv").write_text("a,n\n" + "\n".join(lines) + "\n")
