@@ -24,6 +24,7 @@ from dp_core.inference.rules import Origin, inference_statement
 from dp_core.ledger.places import Place, Total
 from dp_core.ledger.receipts import START, Receipt
 from dp_core.marginals import Released
+from dp_core.method_options import plain_options
 from dp_core.privacy import Privacy
 from dp_core.schema import Schema
 from dp_core.spec import Mode
@@ -231,15 +232,30 @@ def origin_of(plan: Mapping[str, Any]) -> Origin:
     name = spec["synthesize"].get("method")
     try:
         if name is not None:
-            return "drawn" if registry.find("parametric", name).draws else "modelled"
+            if registry.find("parametric", name).draws:
+                return "drawn"
+            # What noise left below 0 is cut off, and so every empty cell is raised on the average.
+            return "pulled" if spec["synthesize"].get("negative") == "zero" else "modelled"
         # No option decides whether a selection gives tables, cells or records.
         selector = registry.find("selection", spec["select"]["method"])()
+        pulls = _pulls(spec["reconstruct"])
     except BadInput:
         return "unknown"
     if "records" in selector.gives:
         one = Domain(("any",), (2,))
         return "drawn" if selector.draws(one, "add-remove") else "chosen"
-    return "cut" if "sparse" in selector.gives else "modelled"
+    if "sparse" in selector.gives:
+        return "cut"
+    return "pulled" if pulls else "modelled"
+
+
+def _pulls(options: Mapping[str, Any]) -> bool:
+    """Return whether a reconstruction has what noise-aware sets would have switched off."""
+    method = registry.find("reconstruction", options["method"])
+    if not getattr(method, "pulls", False):
+        return False
+    without = plain(plain_options(method(**method.for_inference)))
+    return any(options.get(name) != without[name] for name in method.for_inference)
 
 
 def statement_message(document: Mapping[str, object]) -> bytes:

@@ -89,13 +89,19 @@ def rule_of(mode: str, sets: int) -> Rule:
     raise ValueError(f"There is no mode {mode!r}.")
 
 
-Origin: TypeAlias = Literal["modelled", "drawn", "chosen", "cut", "unknown"]
-"""Where the records of a set come from: drawn from a model of noisy numbers (`modelled`), or what
-was released: private draws of records (`drawn`), private choices (`chosen`), or only those cells of
-a table that were above a threshold (`cut`). Of a method that this program does not have it is
-`unknown`."""
+Origin: TypeAlias = Literal["modelled", "pulled", "drawn", "chosen", "cut", "unknown"]
+"""Where the records of a set come from.
+
+From a model of noisy numbers (`modelled`), or from one drawn towards an even table so far as to
+miss them (`pulled`); or they are what was released: private draws of records (`drawn`), private
+choices (`chosen`), or only those cells of a table that were above a threshold (`cut`). Of a method
+that this program does not have it is `unknown`."""
 
 OFF: Mapping[Origin, str] = {
+    "pulled": (
+        "their model is drawn towards an even table, the more so the smaller a count is beside its"
+        " noise, and no difference between the sets shows it."
+    ),
     "drawn": (
         "their records themselves are private draws, of which a public part is drawn evenly, so"
         " that every estimate is pulled towards that of an even table, and no difference between"
@@ -112,7 +118,7 @@ OFF: Mapping[Origin, str] = {
     ),
     "unknown": "how their records were made is not known to this program.",
 }
-"""Why no interval is honest, whatever the mode, of records that are not drawn from a model."""
+"""Why no interval is honest, whatever the mode, of records of another origin than `modelled`."""
 
 
 def covered(rule: Rule, origin: Origin) -> str:

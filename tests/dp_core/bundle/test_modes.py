@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dp_core.bundle.paid import otherwise_made
-from dp_core.bundle.statement import origin_of, statement
+from dp_core.bundle.statement import origin_of, plain, statement
 from dp_core.bundle.verification import verify
 from dp_core.canonical import digest
 from dp_core.dataset import Dataset
@@ -27,17 +27,21 @@ from dp_core.procedure import carry_out
 from dp_core.trial import trial_plan
 from tests.dp_core.bundle.conftest import make_published, write
 from tests.dp_core.bundle.forgery import failed, relink, reseal, statement_of
+from tests.specs import write_spec
 
 MODES = ("shared", "split", "noise-aware")
 BINARY = Domain(("a", "b", "c"), (2, 2, 2))
 
 MODELLED = {
-    *("independent", "fdh", "fixed", "privsyn", "cipher", "mwem", "fourier", "mst", "aim"),
-    *("mwem-pgm", "privbayes", "laplace-sanitizer", "perturbed-histogram", "modips", "slomag"),
-    *("sequential-regression", "average"),
+    *("independent", "fdh", "fixed", "privsyn", "cipher", "mst", "aim", "mwem-pgm", "privbayes"),
+    *("laplace-sanitizer", "modips", "slomag", "sequential-regression", "average"),
 }
 ORIGINS = {
     **dict.fromkeys(MODELLED, "modelled"),
+    # An even table counts in their fits; and what is negative becomes zero.
+    "mwem": "pulled",
+    "fourier": "pulled",
+    "perturbed-histogram": "pulled",
     # Draws by counts to which virtual records were added.
     "pegs": "drawn",
     "smoothed-histogram": "drawn",
@@ -65,19 +69,40 @@ def plan_of(name, mode="split"):
     )
 
 
+def document_of(name):
+    return plain({"spec": {"synthesize": {}, **plan_of(name).spec.document}})
+
+
 # -- what is honest
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_only_sets_of_a_model_of_noisy_numbers_are_honest(name):
-    document = {"spec": {"synthesize": {}, **plan_of(name).spec.document}}
-    origin = origin_of(document)
+    origin = origin_of(document_of(name))
     assert origin == ORIGINS[name]
     stated = inference_statement("split", 3, origin=origin)
     assert stated["honest"] == (name in MODELLED)
     assert stated["covers"] == (
         inference_statement("split", 3)["covers"] if name in MODELLED else f"Nothing: {OFF[origin]}"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "origin"),
+    [
+        ("synthesize: {mode: noise-aware}\n", "modelled"),
+        ("synthesize: {mode: split, sets: 3}\n", "pulled"),
+        ("synthesize: {mode: split, sets: 3}\nreconstruct: {prior: 1}\n", "modelled"),
+        ("synthesize: {mode: split, sets: 3}\nreconstruct: {updates: steps, prior: 1}\n", "pulled"),
+        ("synthesize: {mode: split, sets: 3}\nreconstruct: {method: absent}\n", "unknown"),
+    ],
+)
+def test_without_its_pull_weighting_is_honest(tmp_path, text, origin):
+    known = text.replace("absent", "linear_program")
+    document = plain({"spec": write_spec(tmp_path, known, method="mwem").document})
+    if known != text:
+        document["spec"]["reconstruct"]["method"] = "absent"
+    assert origin_of(document) == origin
 
 
 def test_a_method_that_is_not_known_is_not_called_honest():
