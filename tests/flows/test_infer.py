@@ -18,6 +18,7 @@ import pytest
 from dp_core.bundle.statement import render
 from dp_core.canonical import digest
 from dp_core.inference.combine import combine
+from dp_core.inference.rules import OFF
 from tests.dp_core.bundle.conftest import NASTY, make_published, write
 
 MODES = ("shared", "split", "noise-aware")
@@ -243,7 +244,8 @@ def test_large_noise_is_told(bundles, command, tmp_path):
     (said,) = (text for text in answer["warnings"] if "Noise is large" in text)
     assert "sex × age (" in said
     many = build(tmp_path, mode="split", records=1e6)
-    assert command("infer", many, "age ~ sex", "--json").json["warnings"] == []
+    told = command("infer", many, "age ~ sex", "--json").json["warnings"]
+    assert not [text for text in told if "Noise is large" in text]
 
 
 def test_the_outcome_s_level_is_told(bundles, command):
@@ -253,6 +255,17 @@ def test_the_outcome_s_level_is_told(bundles, command):
     assert "(multinomial: the log odds of each level of sex against 'female')" in out
     out = command("infer", bundles("split"), "age ~ height", "--family", "Poisson").out
     assert "(poisson: the mean count of age, on the log scale)" in out
+
+
+@pytest.mark.parametrize(
+    ("select", "origin"), [("dualquery", "chosen"), ("pegs", "drawn"), ("sbhg", "cut")]
+)
+def test_what_no_model_gave_is_never_called_honest(tmp_path, command, select, origin):
+    folder = build(tmp_path, mode="split", select=select)
+    answer = command("infer", folder, "age ~ sex", "--json").json
+    assert answer["rule"]["honest"] is False
+    assert answer["rule"]["covers"] == f"Nothing: {OFF[origin]}"
+    assert answer["warnings"][0] == f"No interval from these sets is honest: {OFF[origin]}"
 
 
 def test_missing_values_are_counted_by_set(bundles, command):
