@@ -11,9 +11,11 @@ import pytest
 from numpy.typing import NDArray
 
 from dp_core.bundle.claims import GARBAGE
+from dp_core.domain import Domain
 from dp_core.privacy import Neighbours
 from dp_core.sums import SUMS, Sum, sum_from_json
 from dp_core.sums.binned_counts import BinnedCounts
+from dp_core.sums.codes import check_codes
 from dp_core.sums.features import Features, Levels, Number
 from dp_core.sums.gradients import COEFFICIENT, ClassGradient, NumberGradient
 from dp_core.sums.minimisers import ClassMinimiser
@@ -217,6 +219,21 @@ def test_a_size_below_0_is_refused(name, sum):  # noqa: ARG001
     for at, value in sizes:
         assert refused(put(document, at, -1))
         assert refused(put(document, at, -value - 1))
+
+
+@pytest.mark.parametrize(("name", "sum"), ALL)
+def test_it_is_asked_of_a_file_with_its_own_codes_only(name, sum):  # noqa: ARG001
+    check_codes(sum, Domain(tuple(CODES), tuple(CODES.values())))
+    for column in sum.clique:
+        for more in (-2, 1, 2):  # one more than positions would be the code for missing
+            sizes = {**CODES, column: max(CODES[column] + more, 1)}
+            if more == 1 and isinstance(sum, CellSums) and column == "z":
+                sizes[column] += 1
+            with pytest.raises(ValueError, match=column):
+                check_codes(sum, Domain(tuple(sizes), tuple(sizes.values())))
+        others = {other: size for other, size in CODES.items() if other != column}
+        with pytest.raises(ValueError, match=f"{column}.*no column"):
+            check_codes(sum, Domain(tuple(others), tuple(others.values())))
 
 
 # -- its value
