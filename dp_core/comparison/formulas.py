@@ -28,9 +28,6 @@ Analyse = Callable[
 """From a formula, the file, its sets, their schema and rule to the coefficients of the file and the
 combined ones of the sets, with intervals of 95 %."""
 
-_LEARNING = re.compile(r"\b(center|standardize|scale|bs|cr|cc|te)\s*\(")
-"""Functions of formulas that take a mean, a deviation or knots from the rows they are given."""
-
 
 def check_formula(formula: str, schema: Schema) -> None:
     """Refuse a formula that no file of this schema can be compared by.
@@ -40,11 +37,10 @@ def check_formula(formula: str, schema: Schema) -> None:
             from the rows, so that a coefficient would mean something else in the file.
     """
     read = read_formula(formula, schema.domain.columns)
-    learning = _LEARNING.search(read.text)
-    if learning:
+    if read.learns:
         raise BadInput(
-            f"The formula {formula!r:.120} uses {learning[1]}, which learns from the rows, so that"
-            " file and sets would have other coefficients; write the numbers, as in"
+            f"The formula {formula!r:.120} uses {read.learns[0]}, which learns from the rows, so"
+            " that file and sets would have other coefficients; write the numbers, as in"
             " I((age - 40) / 10)."
         )
 
@@ -119,7 +115,10 @@ def compare_formulas(
             found.append(agree(formula, *analyse(formula, real, sets, schema, rule)))
         except ReleaseError as error:
             found.append(Agreement(formula, problem=error.message))
-        except Exception as error:  # of a library that was given such data for the first time
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            # privacy: whatever the data brings a library to, an exit too, ends this formula alone.
             text = f"The fit stopped with {type(error).__name__}."
             found.append(Agreement(formula, problem=text))
     return tuple(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
@@ -11,13 +12,16 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from dp_core.errors import BadInput
-from dp_core.regression.formula import FUNCTIONS, Formula
+from dp_core.regression.formula import Formula, check_factors
 from dp_core.regression.frames import Frame, levels_of
 from dp_core.schema import Column, Schema
 
 Floats = NDArray[np.float64]
 Family = Literal["linear", "logistic", "multinomial", "poisson"]
 FAMILIES: tuple[Family, ...] = get_args(Family)
+
+MAX_COLUMNS = 5_000
+"""Of a design; a regression of so many coefficients takes minutes."""
 
 _YES = frozenset({"yes", "y", "true", "1", "ja", "oui", "si", "sí", "sim"})
 _NO = frozenset({"no", "n", "false", "0", "nein", "non", "não"})
@@ -82,16 +86,18 @@ def make_design(
     from patsy.build import build_design_matrices, design_matrix_builders
     from patsy.missing import NAAction
 
+    check_factors(formula, tuple(frames[0].data))
     frames, notes = _without_empty_levels(formula, frames, schema)
     anything = NAAction(on_NA="raise", NA_types=[])
     description = formula.description
     whole = pd.concat([frame.data for frame in frames], ignore_index=True)
+    _check_width(formula, whole)
     try:
         with np.errstate(all="ignore"):
             left, right = design_matrix_builders(
                 [description.lhs_termlist, description.rhs_termlist],
                 lambda: iter([whole]),
-                EvalEnvironment([FUNCTIONS]),
+                EvalEnvironment([]),  # of no use to our factors, which know what there is
                 anything,
             )
             x = [
@@ -99,7 +105,10 @@ def make_design(
                 for frame in frames
             ]
             levels, y = _outcome(left, description.lhs_termlist[0].factors[0], frames, anything)
-    except (PatsyError, TypeError, ValueError, NameError, AttributeError, ArithmeticError) as error:
+    except (
+        *(PatsyError, TypeError, ValueError, NameError, AttributeError, ArithmeticError),
+        *(LookupError, AssertionError, MemoryError, RecursionError),
+    ) as error:
         reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
         raise BadInput(
             f"The formula {formula.text!r:.120} cannot be computed on the sets ({reason})."
@@ -116,6 +125,27 @@ def make_design(
     _check_outcome(formula, design, frames)
     _check_rank(design, frames)
     return design
+
+
+def _check_width(formula: Formula, whole: Any) -> None:
+    """Refuse a design of more columns than anyone reads, before it fills the memory."""
+    values = {name: int(whole[name].nunique()) for name in formula.columns}
+    numbers = {name for name in formula.columns if whole[name].dtype.kind == "f"}
+    wide = 0
+    for term, names in zip(formula.description.rhs_termlist, formula.terms, strict=True):
+        columns = 1
+        for factor in term.factors:
+            used = [name for name in names if name in factor.columns]
+            levels = math.prod(values[name] for name in used)
+            as_levels = not numbers.issuperset(used) or factor.is_category
+            many = as_levels and factor.is_by_level
+            columns *= max(min(levels, len(whole)) if many else 1, factor.splines)
+        wide += columns
+    if wide > MAX_COLUMNS:
+        raise BadInput(
+            f"The formula {formula.text!r:.120} would have more than {MAX_COLUMNS:,} coefficients;"
+            " leave terms out, or model single levels."
+        )
 
 
 def _without_empty_levels(

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import ast
+import keyword
+import math
 import re
 import tokenize
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from dp_core.errors import BadInput, nearest
+from dp_core.regression.factors import Factor
+from dp_core.regression.grammar import (
+    LEARNING,
+    MAX_DEPTH,
+    MAX_LENGTH,
+    function_of,
+    parse,
+    read_factor,
+    text_of,
+)
 
-FUNCTIONS: dict[str, Any] = {
-    "np": np,
-    **{
-        name: getattr(np, name)
-        for name in ("log", "log2", "log10", "log1p", "exp", "sqrt", "where", "minimum", "maximum")
-    },
-    "abs": abs,
-}
-"""What a formula may use besides the columns and patsy's own C, Q, I, bs, center and so on."""
+MAX_TERMS = 2_000
+MAX_FACTORS = 8
+"""Of one interaction: patsy looks at each of its subsets."""
 
 _HOW = "write it as in 'income ~ age + C(sex)', in quotes"
 
@@ -36,7 +40,8 @@ class Formula:
         outcome_columns: Columns in it.
         terms: Columns of each term of the right side; none for the intercept.
         by_level: Columns that stand by themselves: if categories, with something for each level.
-        description: patsy's `ModelDesc`.
+        description: patsy's `ModelDesc`, of factors that are computed without `eval`.
+        learns: Functions in it that learn from the rows they are given.
     """
 
     text: str
@@ -45,6 +50,7 @@ class Formula:
     terms: tuple[tuple[str, ...], ...]
     by_level: tuple[str, ...]
     description: Any
+    learns: tuple[str, ...]
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -63,18 +69,14 @@ def read_formula(text: str, columns: Sequence[str]) -> Formula:
         columns: Those of the synthetic sets.
 
     Raises:
-        BadInput: if it does not parse, or names what is not there.
+        BadInput: if it does not parse, says what is not in `grammar`, or names what is not there.
     """
-    from patsy import ModelDesc, PatsyError
-
+    # privacy: a spec's formula meets the file, so it is read as a formula and never run as Python.
+    _check_size(text)
     text = _in_patsys_words(text.strip(), columns)
     _check_sides(text)
     text = _without_dot(text, columns)
-    try:
-        described = ModelDesc.from_formula(text)
-    except (PatsyError, SyntaxError, ValueError, TypeError, tokenize.TokenError) as error:
-        reason = str(error).splitlines()[0][:120] if str(error) else "it is no formula"
-        raise BadInput(f"The formula {text!r:.120} does not parse ({reason}); {_HOW}.") from None
+    described = _described(text)
     left = described.lhs_termlist
     if len(left) != 1 or len(left[0].factors) != 1:
         raise BadInput(
@@ -86,12 +88,12 @@ def read_formula(text: str, columns: Sequence[str]) -> Formula:
     for term in described.rhs_termlist:
         used: list[str] = []
         for factor in term.factors:
-            found = _columns_of(factor.code, columns, text)
+            _, found = read_factor(factor.code, columns, text)
             used += found
             if len(found) == 1 and _by_itself(factor.code, found[0]):
                 by_level.append(found[0])
         terms.append(tuple(dict.fromkeys(used)))
-    outcome_columns = _columns_of(outcome, columns, text)
+    _, outcome_columns = read_factor(outcome, columns, text)
     if not outcome_columns:
         raise BadInput(f"The left side of {text!r:.120} names no column of the release.")
     if len(outcome_columns) == 1 and _by_itself(outcome, outcome_columns[0]):
@@ -107,8 +109,25 @@ def read_formula(text: str, columns: Sequence[str]) -> Formula:
         outcome_columns=outcome_columns,
         terms=tuple(terms),
         by_level=tuple(dict.fromkeys(by_level)),
-        description=described,
+        description=_computed_here(described),
+        learns=_learning(described),
     )
+
+
+def check_factors(formula: Formula, columns: Sequence[str]) -> None:
+    """Refuse a formula, however it was made, that says what is not in `grammar`.
+
+    Args:
+        formula: About to be computed.
+        columns: Of the rows it will be computed on.
+
+    Raises:
+        BadInput: at the first factor that does.
+    """
+    for factor in _factors(formula.description):
+        if not isinstance(factor, Factor):
+            raise BadInput(f"The formula {formula.text!r:.120} was not read as one.")
+        read_factor(factor.code, columns, formula.text)
 
 
 def check_levels(formula: Formula, levels: Mapping[str, Sequence[str]]) -> None:
@@ -121,10 +140,8 @@ def check_levels(formula: Formula, levels: Mapping[str, Sequence[str]]) -> None:
     Raises:
         BadInput: naming the nearest level.
     """
-    factors = [term.factors for term in formula.description.rhs_termlist]
-    factors.append(formula.description.lhs_termlist[0].factors)
-    for code in {factor.code for group in factors for factor in group}:
-        for node in ast.walk(ast.parse(code, mode="eval")):
+    for code in {factor.code for factor in _factors(formula.description)}:
+        for node in ast.walk(parse(code, formula.text)):
             if not isinstance(node, ast.Compare) or not isinstance(node.ops[0], ast.Eq | ast.NotEq):
                 continue
             for column, value in (
@@ -144,9 +161,116 @@ def _name_of(node: ast.expr) -> str:
     """Return the column that an expression is, nothing if it is none."""
     if isinstance(node, ast.Name):
         return node.id
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Q":
-        return next(_texts(node), "")
+    if isinstance(node, ast.Call) and function_of(node) == "Q":
+        return text_of(node) or ""
     return ""
+
+
+def _factors(description: Any) -> list[Any]:
+    terms = [*description.lhs_termlist, *description.rhs_termlist]
+    return [factor for term in terms for factor in term.factors]
+
+
+def _learning(description: Any) -> tuple[str, ...]:
+    found = {
+        function_of(node)
+        for factor in _factors(description)
+        for node in ast.walk(parse(factor.code, factor.code))
+        if isinstance(node, ast.Call)
+    }
+    return tuple(sorted(found & LEARNING))
+
+
+def _computed_here(description: Any) -> Any:
+    """Return patsy's description with our factors instead of those that it would `eval`."""
+    from patsy import ModelDesc, Term
+
+    def ours(terms: Sequence[Any]) -> list[Any]:
+        return [Term([Factor(one.code, one.origin) for one in term.factors]) for term in terms]
+
+    return ModelDesc(ours(description.lhs_termlist), ours(description.rhs_termlist))
+
+
+def _check_size(text: str) -> None:
+    """Refuse what would keep a parser busy, before there is one."""
+    if len(text) > MAX_LENGTH:
+        raise BadInput(
+            f"The formula has {len(text):,} characters; {MAX_LENGTH:,} are the most. '.' stands for"
+            " all other columns."
+        )
+    depth = deepest = 0
+    for sign in text:
+        depth += (sign in "([{") - (sign in ")]}")
+        deepest = max(deepest, depth)
+    if deepest > MAX_DEPTH:
+        raise BadInput(
+            f"The formula {text!r:.80} has {deepest} brackets inside one another; {MAX_DEPTH} are"
+            " the most."
+        )
+    if not text.isprintable() and not text.replace("\n", " ").replace("\t", " ").isprintable():
+        raise BadInput(f"The formula {text!r:.120} has signs that cannot be printed; {_HOW}.")
+
+
+def _described(text: str) -> Any:
+    """Return patsy's `ModelDesc` of a formula whose terms can be counted.
+
+    Raises:
+        BadInput: if there are none, or too many.
+    """
+    from patsy import ModelDesc, PatsyError
+    from patsy.parse_formula import parse_formula
+
+    try:
+        terms, factors = _size(parse_formula(text))
+        if terms <= MAX_TERMS and factors <= MAX_FACTORS:
+            return ModelDesc.from_formula(text)
+    except (RecursionError, MemoryError):
+        reason = "it is too deep"
+    except (
+        *(PatsyError, SyntaxError, ValueError, TypeError, tokenize.TokenError),
+        *(AssertionError, LookupError, ArithmeticError),
+    ) as error:
+        reason = str(error).splitlines()[0][:120] if str(error) else "it is no formula"
+    else:
+        raise BadInput(
+            f"The formula {text!r:.120} has more than {MAX_TERMS:,} terms, or more than"
+            f" {MAX_FACTORS} columns in one interaction; write out those that matter."
+        )
+    raise BadInput(f"The formula {text!r:.120} does not parse ({reason}); {_HOW}.")
+
+
+def _size(tree: Any) -> tuple[int, int]:
+    """Return how many terms patsy would make of a tree, and of how many factors, at most.
+
+    >>> from patsy.parse_formula import parse_formula
+    >>> _size(parse_formula("y ~ (a + b + c)**2"))
+    (7, 2)
+    """
+    if not tree.args:
+        return 1, 1
+    if tree.type == "**":
+        count, factors = _size(tree.args[0])
+        number = tree.args[1].token.extra if not tree.args[1].args else None
+        power = min(int(number), count) if number and number.isdigit() else 1
+        # Sums of binomials: the same term twice is one.
+        terms = 0
+        for size in range(1, power + 1):
+            terms += math.comb(count, size)
+            if terms > MAX_TERMS:
+                break
+        return terms, min(factors * power, MAX_FACTORS + 1)
+    sizes = [_size(one) for one in tree.args]
+    if len(sizes) == 1:
+        return sizes[0]
+    (left, inner), (right, outer) = sizes
+    largest = max(inner, outer)
+    if tree.type == ":":
+        return left * right, inner + outer
+    if tree.type == "*":
+        return left + right + left * right, inner + outer
+    if tree.type == "/":
+        return left + right, left * inner + outer
+    return left + right, largest
 
 
 def _in_patsys_words(text: str, columns: Sequence[str]) -> str:
@@ -180,8 +304,13 @@ def _without_dot(text: str, columns: Sequence[str]) -> str:
     if not re.search(dot, right):
         return text
     outside = [name for name in columns if not re.search(rf"(?<!\w){re.escape(name)}(?!\w)", left)]
-    written = " + ".join(name if name.isidentifier() else f"Q({name!r})" for name in outside)
+    written = " + ".join(_written(name) for name in outside)
     return f"{left.strip()} ~ {re.sub(dot, lambda _: f'({written})', right).strip()}"
+
+
+def _written(name: str) -> str:
+    plain = name.isidentifier() and not keyword.iskeyword(name)
+    return name if plain else f"Q({name!r})"
 
 
 def _by_itself(code: str, column: str) -> bool:
@@ -191,64 +320,3 @@ def _by_itself(code: str, column: str) -> bool:
     return plain in own or any(
         plain.startswith((f"C({name})", f"C({name},")) and "levels=" not in plain for name in own
     )
-
-
-def _columns_of(code: str, columns: Sequence[str], text: str) -> tuple[str, ...]:
-    """Return the columns that a factor's code uses.
-
-    Raises:
-        BadInput: if it names anything that is neither a column nor a function of formulas.
-    """
-    from patsy import builtins
-
-    try:
-        tree = ast.parse(code, mode="eval")
-    except (SyntaxError, ValueError, RecursionError):
-        raise BadInput(
-            f"{code!r:.80} in the formula {text!r:.120} is no expression; a column with signs in"
-            f" its name is written Q('its name')."
-        ) from None
-    allowed = {*FUNCTIONS, *builtins.__all__, "Treatment", "Sum", "Helmert", "Diff", "Poly"}
-    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    found: list[str] = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitXor):
-            raise BadInput(
-                f"{code!r:.80} in the formula: a power is written ** and inside I(...), as in"
-                " I(age**2)."
-            )
-        if isinstance(node, ast.Attribute):
-            if isinstance(node.value, ast.Name) and node.value.id == "np":
-                continue
-            raise BadInput(
-                f"{code!r:.80} in the formula: nothing has parts here; a column with a point in its"
-                " name is written Q('its name')."
-            )
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Q":
-            found += [_column(name, columns) for name in _texts(node)]
-        elif isinstance(node, ast.Name) and node.id not in columns and node.id not in allowed:
-            if id(node) in called:
-                known = ", ".join(("C", "I", "Q", "log", "sqrt", "bs", "center"))
-                raise BadInput(
-                    f"There is no function {node.id!r} in formulas; there are {known} and np's."
-                )
-            found.append(_column(node.id, columns))
-        elif isinstance(node, ast.Name) and node.id in columns and id(node) not in called:
-            found.append(node.id)
-    return tuple(dict.fromkeys(found))
-
-
-def _texts(call: ast.Call) -> Iterator[str]:
-    for argument in call.args:
-        if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
-            yield argument.value
-
-
-def _column(name: str, columns: Sequence[str]) -> str:
-    if name in columns:
-        return name
-    near = nearest(name, columns)
-    odd = [one for one in columns if not one.isidentifier() and re.split(r"\W", one)[0] == name]
-    if odd:
-        near = f" Did you mean Q({odd[0]!r})?"
-    raise BadInput(f"The release has no column {name!r}.{near}")

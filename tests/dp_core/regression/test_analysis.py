@@ -233,7 +233,7 @@ def bad(said, text, tables, **options):
         ("pay ~ np.log(age - 200)", None, "is not a finite number in 400 rows of set 1"),
         ("np.log(age * 0) ~ pay", None, "is not a finite number in 400 rows of set 1"),
         ("pay ~ np.log(sex)", None, "cannot be computed"),
-        ("pay ~ np.nothing(age)", None, "cannot be computed"),
+        ("pay ~ np.nothing(age)", None, "no function 'np.nothing'"),
         ("pay ~ C(sex, Treatment('m'))", None, "cannot be computed"),
         ("pay ~ age + I(3 * age)", None, "collinear: I(3 * age) is a combination"),
         ("pay ~ sex + C(sex)", None, "in every set"),
