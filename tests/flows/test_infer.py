@@ -313,6 +313,10 @@ def test_one_set_has_a_naive_interval_only(bundles, command, sentence):
         (["age > 15 ~ I(age_ > 3)"], "no column 'age_'"),
         (["height > 1.5 ~ height"], "stands on both sides"),
         (["age > 200 ~ height"], "one value only"),
+        (["height ~ np.savetxt('leak.csv', age)"], "no function 'np.savetxt'"),
+        (["height ~ np.__builtins__['exit'](7) + age"], "only a function's name can be called"),
+        (["height ~ I(9**9**9 + age)"], "an exponent is"),
+        (["height ~ Q(name='__builtins__')"], "Q takes the name of one column"),
     ],
 )
 def test_a_mistake_is_one_sentence(bundles, sentence, words, said):

@@ -132,3 +132,18 @@ def test_what_cannot_be_fitted_is_told_and_stops_nothing(schema):
         "",
     ]
     assert found[2].pairs
+
+
+def test_an_exit_out_of_a_fit_ends_its_formula_alone_and_the_keyboard_everything(schema):
+    def leaves(formula, *_):
+        raise {"a": SystemExit(7), "b": GeneratorExit(), "c": KeyboardInterrupt()}[formula]
+
+    def run(formulas):
+        return compare_formulas(table(Y, X), [], formulas, schema, "shared", analyse=leaves)
+
+    assert [one.problem for one in run(["a", "b"])] == [
+        "The fit stopped with SystemExit.",
+        "The fit stopped with GeneratorExit.",
+    ]
+    with pytest.raises(KeyboardInterrupt):
+        run(["a", "c"])
