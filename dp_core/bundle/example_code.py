@@ -157,7 +157,9 @@ def _python_regression(model: _Model, published: Published) -> list[str]:
     fit = f"smf.ols({model.formula!r}, {path}).fit()"
     lines = [
         "import pandas as pd, scipy.stats as st, statsmodels.formula.api as smf",
-        f"m, fits = {published.sets}, [{fit} for k in range(1, {published.sets + 1})]",
+        f"m = {published.sets}",
+        f"fits = [{fit}",
+        "        for k in range(1, m + 1)]",
     ]
     if published.sets == 1:
         return [*lines, "print(fits[0].summary())  # one set: it shows nothing of the noise in it"]
@@ -175,8 +177,8 @@ def _python_regression(model: _Model, published: Published) -> list[str]:
     return [
         *lines,
         "half = st.t.ppf(0.975, df) * T**0.5",
-        "print(pd.DataFrame({'estimate': Q, 'std_error': T**0.5, 'df': df, 'low': Q - half,"
-        " 'high': Q + half}))",
+        "print(pd.DataFrame({'estimate': Q, 'std_error': T**0.5, 'df': df,",
+        "                    'low': Q - half, 'high': Q + half}))",
     ]
 
 
