@@ -207,28 +207,7 @@ class Curator:
         Privacy:
             One event of exactly `cost`, at the sum's own L1 and L2 sensitivities.
         """
-        # privacy: a sensitivity is believed only where it is proven.
-        if type(sum) is not SUMS.get(sum.NAME):
-            raise TypeError(f"{type(sum).__name__} has no proven sensitivity.")
-        check_codes(sum, self._domain)
-        l1, l2_squared = sum.l1(self.neighbours), sum.l2_squared(self.neighbours)
-        planned = Step(
-            stage=stage,
-            name=step_name(step, replicate, round),
-            cost=cost,
-            event=self.currency.noise_event(cost, l1=l1, l2_squared=l2_squared),
-            shape=(sum.length,),
-            asks=sum.to_json(),
-        )
-
-        def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
-            exact = sum.total(*self._counter.observed(sum.clique))
-            # privacy: whole numbers, never a float.
-            assert exact.dtype == np.int64
-            return [_add_noise(exact, grants[0])]
-
-        batch = f"{batch_name(stage, replicate, round)}-{step}"
-        ((grant, values),) = self._session.perform(batch, [planned], draw)
+        grant, values = self._perturb(stage, step, sum, cost, replicate=replicate, round=round)
         return Totals(
             of=sum,
             values=values,
@@ -502,29 +481,47 @@ class Curator:
         self,
         stage: Stage,
         step: str,
-        statistic: Statistic,
+        asked: Statistic | Sum,
         cost: Fraction,
         *,
         replicate: int,
         round: int,
     ) -> tuple[Grant, NDArray[np.int64]]:
-        l1, l2_squared = sensitivities(statistic, self.neighbours)
+        l1, l2_squared = self._bounds(asked)
         planned = Step(
             stage=stage,
             name=step_name(step, replicate, round),
             cost=cost,
             event=self.currency.noise_event(cost, l1=l1, l2_squared=l2_squared),
-            shape=(statistic.length,),
-            asks=statistic.to_json(),
+            shape=(asked.length,),
+            asks=asked.to_json(),
         )
 
         def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
-            exact = statistic.compute(self._counter.count(statistic.cliques))
+            exact = self._exact(asked)
+            # privacy: whole numbers, never a float.
+            assert exact.dtype == np.int64
             return [_add_noise(exact, grants[0])]
 
         batch = f"{batch_name(stage, replicate, round)}-{step}"
         ((grant, values),) = self._session.perform(batch, [planned], draw)
         return grant, values
+
+    def _bounds(self, asked: Statistic | Sum) -> tuple[int, int]:
+        """Return the proven L1 and squared L2 sensitivities of what is asked. Public."""
+        if not isinstance(asked, Sum):
+            return sensitivities(asked, self.neighbours)
+        # privacy: a sensitivity is believed only where it is proven, and for the file's own codes.
+        if type(asked) is not SUMS.get(asked.NAME):
+            raise TypeError(f"{type(asked).__name__} has no proven sensitivity.")
+        check_codes(asked, self._domain)
+        return asked.l1(self.neighbours), asked.l2_squared(self.neighbours)
+
+    def _exact(self, asked: Statistic | Sum) -> NDArray[np.int64]:
+        """Return what is asked, without noise. Confidential."""
+        if isinstance(asked, Sum):
+            return asked.total(*self._counter.observed(asked.clique))
+        return asked.compute(self._counter.count(asked.cliques))
 
     def public_rows(self) -> int | None:
         """Return the number of rows where it is public: under replace-one, which fixes it."""
