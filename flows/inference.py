@@ -29,6 +29,7 @@ from dp_core.regression.fitting import (
 )
 from dp_core.regression.formula import Formula, read_formula
 from dp_core.regression.frames import Frame, read_frames
+from dp_core.schema import MISSING_LABEL
 
 LARGE_NOISE = 0.10
 """Distance (TVD) that noise alone puts on a table from which on it is called large."""
@@ -225,7 +226,12 @@ def warnings_of(bundle: Bundle, formula: Formula, combined: Combined | None) -> 
             " form of the release's own model only, and curves and interactions that it lacks are"
             " not there."
         )
-    weak = [level for level in bundle.faint if level.split(": ")[0] in _columns(formula)]
+    # Rows with a missing value are left out, so their number is no coefficient's.
+    weak = [
+        level
+        for level in bundle.faint
+        if level.split(": ")[0] in _columns(formula) and not level.endswith(MISSING_LABEL)
+    ]
     if weak:
         found.append(
             f"Counts of {_listed(weak)} hardly stand out of their noise: coefficients that rest on"

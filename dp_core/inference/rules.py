@@ -60,7 +60,7 @@ WORDING: dict[Rule, Wording] = {
             " T is too small and intervals are too narrow. Add the noise's own variance where the"
             " estimate can be traced to a noisy table (marginals.parquet gives it)."
         ),
-        source="no paper: T misses the noise of the measurement",
+        source="Reiter (2003), for independent sets, which these are not",
     ),
     "posterior-predictive": Wording(
         variance="T = (1 + 1/m) B - W",
