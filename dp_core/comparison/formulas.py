@@ -115,10 +115,9 @@ def compare_formulas(
             found.append(agree(formula, *analyse(formula, real, sets, schema, rule)))
         except ReleaseError as error:
             found.append(Agreement(formula, problem=error.message))
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
+        except (Exception, SystemExit, GeneratorExit) as error:
             # privacy: whatever the data brings a library to, an exit too, ends this formula alone.
+            # What stops a run from outside is none of it, and passes.
             text = f"The fit stopped with {type(error).__name__}."
             found.append(Agreement(formula, problem=text))
     return tuple(found)

@@ -1,3 +1,4 @@
+import asyncio
 import re
 
 import numpy as np
@@ -136,7 +137,12 @@ def test_what_cannot_be_fitted_is_told_and_stops_nothing(schema):
 
 def test_an_exit_out_of_a_fit_ends_its_formula_alone_and_the_keyboard_everything(schema):
     def leaves(formula, *_):
-        raise {"a": SystemExit(7), "b": GeneratorExit(), "c": KeyboardInterrupt()}[formula]
+        raise {
+            "a": SystemExit(7),
+            "b": GeneratorExit(),
+            "c": KeyboardInterrupt(),
+            "d": asyncio.CancelledError(),  # as a runner cancels
+        }[formula]
 
     def run(formulas):
         return compare_formulas(table(Y, X), [], formulas, schema, "shared", analyse=leaves)
@@ -147,3 +153,5 @@ def test_an_exit_out_of_a_fit_ends_its_formula_alone_and_the_keyboard_everything
     ]
     with pytest.raises(KeyboardInterrupt):
         run(["a", "c"])
+    with pytest.raises(asyncio.CancelledError):
+        run(["a", "d"])
