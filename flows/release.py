@@ -15,6 +15,7 @@ from dp_core.errors import BadInput, ReleaseError, SchemaViolation, StageFailed
 from dp_core.spec_file import load_spec
 from flows.artifacts import ReleaseArtifacts
 from flows.opening import check_opening, is_publishing, require_known_results
+from flows.outcomes import announce, outcome_of
 from flows.outside import without_data
 from tasks.check_quality import check_quality
 from tasks.cluster import dask_client
@@ -88,6 +89,11 @@ def release(spec: str, out: str, dask: str | None = None, keep_confidential: boo
         dask: Address of a Dask scheduler; None counts on threads of this process.
         keep_confidential: Keep codes and counts when the release is done.
     """
+    try:
+        asked = load_spec(Path(spec))
+    except BadInput as error:
+        announce(outcome_of(Path(spec).name, error), release=Path(spec).name, account=None)
+        raise
     artifacts = ReleaseArtifacts(STAGE_NAMES)
     work = partial(
         carry_out,
@@ -97,7 +103,8 @@ def release(spec: str, out: str, dask: str | None = None, keep_confidential: boo
         keep_confidential=keep_confidential,
         perform=artifacts.perform,
     )
-    failure = without_data(load_spec(Path(spec)).release, work)
+    failure = without_data(asked.release, work)
+    announce(outcome_of(asked.release, failure), release=asked.release, account=asked.account)
     if failure is not None:
         raise failure
 
