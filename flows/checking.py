@@ -14,6 +14,7 @@ from dp_core.ledger.audit import Audit, audit
 from dp_core.ledger.entries import Entry
 from dp_core.ledger.export import read_export
 from dp_core.ledger.signing import fingerprint, read_public
+from tasks.verified import noting
 
 if TYPE_CHECKING:
     from tasks.stores.ledger import Ledger
@@ -49,7 +50,7 @@ def check_ledger(
     # that several use, checks everything but the seals; and looking makes no key.
     mine = (home / KEY).exists() or (home / "runs").exists() or (home / HEAD).exists()
     key = home_key(home, ledger) if mine and ledger.knows_inputs() else None
-    with advised(_LEDGER_NEXT), progress(quiet=quiet) as update:
+    with noting(home), advised(_LEDGER_NEXT), progress(quiet=quiet) as update:
         found = ledger.verify(key, trusted=trusted, progress=update)
     sealed = "checked" if key else "not checked" if ledger.knows_inputs() else "none"
     return {"ledger": str(home), "export": None, "seals": sealed, **_facts(found, trusted)}

@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from dp_core.errors import ReleaseError, StageFailed
-from flows import compare_commands, infer_command, ledger_reading
+from flows import compare_commands, infer_command, ledger_reading, metrics_command
 from flows.arguments import check_release
 from flows.commands import (
     Words,
@@ -221,6 +221,7 @@ def schema_draft(file: Path, as_json: bool) -> Mapping[str, object]:
 cli.add_command(ledger_reading.ledger)
 cli.add_command(compare_commands.compare)
 cli.add_command(infer_command.infer)
+cli.add_command(metrics_command.metrics)
 
 
 def main() -> None:
