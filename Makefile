@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DOCS_READY := $(VENV)/.docs-ready
 
-.PHONY: demo test test-quick check lint types imports format bench clean help
+.PHONY: demo test test-quick check lint types imports docs format bench clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -38,6 +39,14 @@ types: $(READY)  ## types
 imports: $(READY)  ## which package may import which
 	$(BIN)/lint-imports
 
+$(DOCS_READY): $(READY) docs/requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement docs/requirements.lock
+	@touch $(DOCS_READY)
+
+docs: $(DOCS_READY)  ## build the documentation's site into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "The site is in site/: open site/index.html."
+
 format: $(READY)  ## rewrite the code in the project's style
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -46,4 +55,4 @@ bench: $(READY)  ## list the benchmarks; each prints how to run it
 	@ls benchmarks/*.py
 
 clean:  ## remove the environment and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
+	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info

@@ -1,4 +1,4 @@
-"""The README is true: its files load, its commands exist, its tables are complete."""
+"""README and pages are true: their files load, their commands exist, their tables are complete."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ from flows.cli import INTERRUPTED, cli
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+TUTORIAL, SCHEMA, SPEC, METHODS = (
+    (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    for page in ("tutorial", "schema", "spec", "choosing-a-method")
+)
 PAGES = (
     "README.md",
     "CHANGELOG.md",
@@ -29,15 +33,18 @@ PAGES = (
 )
 SCHEMAS = ("survey.schema.yaml", "panel.schema.yaml")
 SPECS = ("survey.release.yaml", "panel.release.yaml")
+NAMED = (*SCHEMAS, *SPECS)
 
 
-def blocks(language: str, text: str = README) -> list[str]:
+def blocks(language: str, text: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
 def files() -> dict[str, str]:
-    """The YAML blocks, by the name on their first line."""
-    return {block.splitlines()[0].removeprefix("# "): block for block in blocks("yaml")}
+    """The YAML blocks that are whole files, by the name on their first line."""
+    found = [block for page in (TUTORIAL, SCHEMA, SPEC) for block in blocks("yaml", page)]
+    names = [block.splitlines()[0].removeprefix("# ") for block in found]
+    return {name: block for name, block in zip(names, found, strict=True) if name in NAMED}
 
 
 def section(title: str) -> str:
@@ -59,17 +66,17 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_readme_has_the_files_it_speaks_of() -> None:
-    assert set(files()) == {*SCHEMAS, *SPECS}
+def test_the_pages_have_the_files_they_speak_of() -> None:
+    assert set(files()) == {*NAMED}
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_every_schema_of_the_readme_loads(folder: Path, name: str) -> None:
+def test_every_schema_of_the_pages_loads(folder: Path, name: str) -> None:
     assert load_schema(folder / name).columns
 
 
 @pytest.mark.parametrize("name", SPECS)
-def test_every_spec_of_the_readme_has_a_plan(folder: Path, name: str) -> None:
+def test_every_spec_of_the_pages_has_a_plan(folder: Path, name: str) -> None:
     plan = make_plan(load_spec(folder / name))
 
     assert sum(plan.costs.values()) == plan.currency.limit
@@ -83,11 +90,11 @@ def test_the_schema_of_the_walk_describes_the_survey_that_ships(folder: Path) ->
     assert {*schema.domain.columns, *schema.ignore} == set(header)
 
 
-def test_the_plan_is_what_the_readme_prints(
+def test_the_plan_is_what_the_tutorial_prints(
     folder: Path, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert not home.exists()
-    walk = section("A release of your own file")
+    walk = TUTORIAL
     printed = blocks("text", walk)
     opening, planning = (
         next(words for words in commands(walk) if words[0] == name) for name in ("ledger", "plan")
@@ -132,7 +139,7 @@ def test_every_link_leads_somewhere(page: str) -> None:
 
 
 def test_every_key_of_a_schema_is_in_its_table() -> None:
-    text = section("How to write a schema")
+    text = SCHEMA
     keys = {
         *schema_file._KEYS,
         *schema_file._COMMON,
@@ -142,11 +149,11 @@ def test_every_key_of_a_schema_is_in_its_table() -> None:
     } - {"role"}  # reserved: refused in this version
 
     missing = {key for key in keys if not re.search(rf"^\|.*`{key}`", text, re.M)}
-    assert missing == set(), f"README, How to write a schema: add {missing}"
+    assert missing == set(), f"docs/schema.md: add {missing}"
 
 
 def test_every_key_of_a_spec_is_in_its_table() -> None:
-    text = section("How to write a spec")
+    text = SPEC
     keys = {*spec_file._KEYS} - {*spec_file._EXAMPLES}
     for name, inner in spec_file._SECTION_KEYS.items():
         keys |= {f"{name}.{key}" for key in inner}
@@ -154,20 +161,22 @@ def test_every_key_of_a_spec_is_in_its_table() -> None:
     keys |= {"select.method", "reconstruct.method"}
 
     missing = {key for key in keys if f"| `{key}` |" not in text}
-    assert missing == set(), f"README, How to write a spec: add a row for {missing}"
+    assert missing == set(), f"docs/spec.md: add a row for {missing}"
 
 
 def test_every_method_is_named_where_a_spec_is_explained() -> None:
-    rows = re.findall(r"^\| `([\w-]+)` \|", section("Which method"), re.M)
+    rows = re.findall(r"^\| `([\w-]+)` \|", METHODS, re.M)
     missing, unknown = set(PRESETS) - set(rows), set(rows) - set(PRESETS)
-    assert missing == set(), f"README, Which method: add a row for {missing}"
-    assert unknown == set(), f"README, Which method: no preset has the row {unknown}"
-    assert rows == list(PRESETS), "README, Which method: rows in the order of dp_core/presets.py"
-    text = section("How to write a spec")
+    assert missing == set(), f"docs/choosing-a-method.md: add a row for {missing}"
+    assert unknown == set(), f"docs/choosing-a-method.md: no preset has the row {unknown}"
+    assert rows == list(PRESETS), (
+        "docs/choosing-a-method.md: rows in the order of dp_core/presets.py"
+    )
+    text = SPEC
     families: tuple[registry.Family, ...] = ("selection", "reconstruction", "parametric")
     methods = {name for family in families for name in registry.available(family)}
     missing = {name for name in methods if f"`{name}`" not in text}
-    assert missing == set(), f"README, How to write a spec: add {missing}"
+    assert missing == set(), f"docs/spec.md: add {missing}"
 
 
 def test_every_exit_code_is_explained() -> None:
