@@ -309,7 +309,8 @@ def _labels(
     column: Column, codes: NDArray[np.uint16], missing: NDArray[np.bool_] | None
 ) -> pa.Array:
     labels = list(dict.fromkeys(level.label for level in column.levels))
-    place = [labels.index(level.label) for level in column.levels]
+    places = {label: index for index, label in enumerate(labels)}
+    place = [places[level.label] for level in column.levels]
     if missing is not None:
         place.append(0)
     kind = np.int8 if len(labels) < 128 else np.int32

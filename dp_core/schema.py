@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
+from dp_core.code_list import CodeList, Grouping
 from dp_core.domain import Domain
 from dp_core.structural_zeros import StructuralZeros
 
@@ -45,6 +46,10 @@ class Column:
         missing_values: Texts of the file that mean missing.
         out_of_range: What happens to a value outside the schema.
         description: For the codebook.
+        stands_for: Category and ordinal: for each level the texts of the file that become it;
+            empty where each level is its own text alone.
+        codes: Public code list that the levels were made of; None: they were listed.
+        grouping: Rule by which its codes became the levels; None: each is a level.
     """
 
     name: str
@@ -58,6 +63,15 @@ class Column:
     missing_values: tuple[str, ...] = ("",)
     out_of_range: OutOfRange = "reject"
     description: str = ""
+    stands_for: tuple[tuple[str, ...], ...] = ()
+    codes: CodeList | None = None
+    grouping: Grouping | None = None
+
+    def texts(self) -> Mapping[str, int]:
+        """Return every text that the file may hold, and the level that it becomes."""
+        if self.stands_for:
+            return {text: at for at, texts in enumerate(self.stands_for) for text in texts}
+        return {level.text: at for at, level in enumerate(self.levels)}
 
     @property
     def bins(self) -> int:
@@ -90,6 +104,42 @@ class Column:
         first, final = int(low), int(high) - 1
         texts = [_day(first), _day(final)] if self.kind == "date" else [str(first), str(final)]
         return texts[0] if first == final else f"{texts[0]} to {texts[1]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Levels that belong together by the hierarchy of their code list.
+
+    Attributes:
+        text, label: Of the code above them.
+        members: Codes of the levels in it, rising.
+    """
+
+    text: str
+    label: str
+    members: tuple[int, ...]
+
+
+def groups_of(column: Column, depth: int = 1) -> tuple[Group, ...]:
+    """Return the groups that a column's levels form by the hierarchy of its code list.
+
+    Every level is in one group, in the order in which the levels come; a level that stands at that
+    depth or above is a group by itself. Of a column without a code list each level is.
+
+    Args:
+        column: A category or ordinal.
+        depth: At which the groups stand in the list; 1 is the top.
+    """
+    labels = {level.text: level.label for level in column.levels}
+    lines: Mapping[str, list[str]] = {}
+    if column.codes is not None:
+        labels = {code.text: code.label for code in column.codes.codes} | labels
+        lines = column.codes.lines()
+    members: dict[str, list[int]] = {}
+    for code, level in enumerate(column.levels):
+        line = lines.get(level.text, [level.text])
+        members.setdefault(line[-min(depth, len(line))], []).append(code)
+    return tuple(Group(text, labels[text], tuple(codes)) for text, codes in members.items())
 
 
 def _day(ordinal: int) -> str:

@@ -23,6 +23,12 @@ from dp_core.bin_edges import (
     value_text,
 )
 from dp_core.canonical import digest
+from dp_core.code_list_file import (
+    code_list_document,
+    levels_of_codes,
+    read_code_list,
+    read_grouping,
+)
 from dp_core.errors import BadInput
 from dp_core.schema import MISSING_LABEL, Column, Kind, Level, Missing, OutOfRange, Schema
 from dp_core.schema_rules import read_rules
@@ -48,7 +54,7 @@ _KEYS = (
     "impossible",
 )
 _COMMON = ("type", "description", "role", "missing", "missing_values", "out_of_range")
-_LEVELLED = ("levels",)
+_LEVELLED = ("levels", "codes", "group")
 _BINNED = ("min", "max", "bins", "edges")
 _SPEC_KEYS = {"release", "privacy", "account", "schema", "method"}
 _COLUMN_EXAMPLE = "{type: integer, min: 0, max: 80}"
@@ -84,10 +90,18 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
     definitions = keys["columns"].ordered_entries(example=f"age: {_COLUMN_EXAMPLE}")
     if not definitions:
         raise keys["columns"].error(f"has no column; add one, such as age: {_COLUMN_EXAMPLE}.")
+    folder = source.path.parent if isinstance(source, Document) else None
+    identifiers = tuple(name for name, node in definitions.items() if _is_identifier(node))
     columns = tuple(
-        _read_column(name, node, missing_values, out_of_range) for name, node in definitions.items()
+        _read_column(name, node, missing_values, out_of_range, folder)
+        for name, node in definitions.items()
+        if name not in identifiers
     )
-    ignore = _read_ignore(keys.get("ignore"), definitions)
+    if not columns:
+        raise keys["columns"].error(
+            f"has identifiers only; add a column to release, such as age: {_COLUMN_EXAMPLE}."
+        )
+    ignore = (*_read_ignore(keys.get("ignore"), definitions), *identifiers)
     rules = keys.get("impossible")
     schema = Schema(
         title=title,
@@ -162,8 +176,24 @@ def _read_ignore(node: Node | None, columns: Mapping[str, Node]) -> tuple[str, .
     return names
 
 
+def _is_identifier(node: Node) -> bool:
+    """Return whether a column is declared as one that is neither read nor released."""
+    if not isinstance(node.content, Mapping) or "role" not in node.content:
+        return False
+    if node.content["role"].choice(_ROLES) != "id":
+        return False
+    for key, place in node.content.items():
+        if key not in ("role", "type", "description"):
+            raise place.error("a column of role id is neither read nor released; remove this key.")
+    return True
+
+
 def _read_column(
-    name: str, node: Node, missing_values: tuple[str, ...], out_of_range: OutOfRange
+    name: str,
+    node: Node,
+    missing_values: tuple[str, ...],
+    out_of_range: OutOfRange,
+    folder: Path | None,
 ) -> Column:
     if not name.strip():
         raise node.error("a column's name must not be blank.")
@@ -180,7 +210,7 @@ def _read_column(
     if "role" in keys:
         role = keys["role"].choice(_ROLES)
         raise keys["role"].error(
-            f"role {role} is not supported yet; remove the column here and name it under `ignore`."
+            f"role {role} is not supported yet; remove the role, or name the column under `ignore`."
         )
     missing = one_of(keys.get("missing"), _MISSING)
     if "missing_values" in keys:
@@ -194,7 +224,7 @@ def _read_column(
         description=keys["description"].text() if "description" in keys else "",
     )
     if kind == "category" or kind == "ordinal":
-        column = replace(column, levels=_read_levels(node, keys, missing_values))
+        column = _with_levels(column, node, keys, folder)
     else:
         column = _with_bins(column, node, keys, kind)
     if column.size > MAX_CODES:
@@ -226,13 +256,29 @@ def _column_out_of_range(
     return policy
 
 
+def _with_levels(
+    column: Column, node: Node, keys: Mapping[str, Node], folder: Path | None
+) -> Column:
+    if "codes" not in keys:
+        if "group" in keys:
+            raise keys["group"].error("speaks of a code list; give the column `codes: FILE.csv`.")
+        return replace(column, levels=_read_levels(node, keys, column.missing_values))
+    if "levels" in keys:
+        raise keys["levels"].error("give levels or codes, not both.")
+    codes = read_code_list(keys["codes"], folder)
+    grouping = read_grouping(keys["group"], codes) if "group" in keys else None
+    levels, members = levels_of_codes(keys["codes"], codes, grouping, column.missing_values)
+    return replace(column, levels=levels, stands_for=members, codes=codes, grouping=grouping)
+
+
 def _read_levels(
     column: Node, keys: Mapping[str, Node], missing_values: tuple[str, ...]
 ) -> tuple[Level, ...]:
     example = "[low, high] or {1: low, 2: high}"
     if "levels" not in keys:
         raise column.error(
-            f"the key 'levels' is missing; list the file's texts, such as {example}."
+            f"the key 'levels' is missing; list the file's texts, such as {example}, or name a"
+            " code list with `codes: FILE.csv`."
         )
     node = keys["levels"]
     if not isinstance(node.content, Mapping | tuple):
@@ -285,7 +331,14 @@ def _with_bins(column: Column, node: Node, keys: Mapping[str, Node], scale: Scal
 def _column_document(column: Column, keys: Mapping[str, Node]) -> dict[str, object]:
     """Return the column as a schema would state it, defaults filled in and numbers canonical."""
     document: dict[str, object] = {"type": column.kind}
-    if column.kind == "category" or column.kind == "ordinal":
+    if column.codes is not None:
+        document["codes"] = code_list_document(column.codes)
+        if column.grouping is not None:
+            document["group"] = {
+                "depth": str(column.grouping.depth),
+                "keep": list(column.grouping.keep),
+            }
+    elif column.kind == "category" or column.kind == "ordinal":
         document["levels"] = [
             level.text if level.text == level.label else {level.text: level.label}
             for level in column.levels

@@ -77,7 +77,9 @@ class Reader:
     def __init__(self, column: Column) -> None:
         self.column = column
         self._missing = pa.array(list(column.missing_values), pa.string())
-        self._levels = pa.array([level.text for level in column.levels], pa.string())
+        accepted = column.texts() if column.levels else {}
+        self._texts = pa.array(list(accepted), pa.string())
+        self._level_of = np.array([*accepted.values(), 0], dtype=np.int64)
 
     def read(self, values: pa.Array) -> Values:
         """Return the typed values of a batch of the column.
@@ -127,10 +129,11 @@ class Reader:
         )
 
     def _levels_of(self, texts: pa.Array) -> tuple[Array, NDArray[np.uint8]]:
-        found = pc.index_in(texts, value_set=self._levels)
+        found = pc.index_in(texts, value_set=self._texts)
         state = np.where(found.is_valid(), State.VALUE, State.UNKNOWN).astype(np.uint8)
         state[self._missing_texts(texts)] = State.MISSING
-        return found.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64), state
+        places = found.fill_null(0).to_numpy(zero_copy_only=False)
+        return self._level_of[places], state
 
     def _parse(self, texts: pa.Array) -> tuple[Array, NDArray[np.uint8]]:
         """Return what the texts of an integer, number or date column mean."""

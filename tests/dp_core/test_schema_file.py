@@ -292,7 +292,7 @@ def test_bins_that_do_not_fit_are_refused_with_what_is_expected(text, parts):
         ("{type: category, levels: [a], bins: 3}", ["age.bins", "integer or number or date"]),
         ("{type: integer, levels: [a]}", ["age.levels", "category or ordinal"]),
         ("{type: integer, min: 0, max: 1, decimals: 1}", ["age.decimals", "the type number"]),
-        ("{type: category, levels: [a], role: id}", ["age.role", "not supported", "ignore"]),
+        ("{type: category, levels: [a], role: id}", ["age.levels", "neither read nor released"]),
         ("{type: category, levels: [a], role: weigth}", ["age.role", "Did you mean 'weight'"]),
         ("{type: category, levels: [a], missing: levle}", ["age.missing", "Did you mean 'level'"]),
         ("{type: category, levels: [a], out_of_range: clip}", ["age.out_of_range", "no nearest"]),
