@@ -146,7 +146,7 @@ def test_every_key_of_a_schema_is_in_its_table() -> None:
         *schema_file._LEVELLED,
         *schema_file._BINNED,
         "decimals",
-    } - {"role"}  # reserved: refused in this version
+    }
 
     missing = {key for key in keys if not re.search(rf"^\|.*`{key}`", text, re.M)}
     assert missing == set(), f"docs/schema.md: add {missing}"

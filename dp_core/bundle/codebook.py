@@ -1,14 +1,14 @@
 """`datapackage.json`: the codebook, as a Frictionless Data Package (version 1).
 
-Standard keys carry what the standard knows (types, constraints, missing values); `bins` and
-`levels` are ours, for what it does not.
+Standard keys carry what the standard knows (types, constraints, missing values); `bins`, `levels`
+and `codeLists` are ours, for what it does not.
 """
 
 from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -104,8 +104,31 @@ def codebook(published: Published, files: Mapping[str, Mapping[str, object]]) ->
         "description": published.schema.description
         or f"Differentially private synthetic microdata: {published.title}.",
         "created": timestamp(published.created),
+        **_code_lists(published.schema.columns),
         "resources": resources,
     }
+
+
+def _code_lists(columns: Sequence[Column]) -> dict[str, Any]:
+    """Return the hierarchy of each code list, with the level that a code became; once, not by set.
+
+    Its key is ours; a field names the list as `codeList`.
+    """
+    found = {}
+    for column in columns:
+        if column.codes is None:
+            continue
+        levels = column.texts()
+        found[column.name] = [
+            {
+                "code": code.text,
+                "label": code.label,
+                "parent": code.parent or None,
+                "level": column.levels[levels[code.text]].label if code.text in levels else None,
+            }
+            for code in column.codes.codes
+        ]
+    return {"codeLists": found} if found else {}
 
 
 def synthetic_path(number: int) -> str:
@@ -141,6 +164,8 @@ def field(column: Column) -> dict[str, Any]:
             {"code": code, "source": level.text, "label": level.label}
             for code, level in enumerate(column.levels)
         ]
+        if column.codes is not None:
+            described["codeList"] = column.name
     else:
         if column.minimum is not None:
             constraints["minimum"] = _value(column, column.minimum)
