@@ -111,6 +111,22 @@ def _scheduler_lost(error: Exception) -> StageFailed:
     )
 
 
+def check_address(address: str | None) -> None:
+    """Refuse a scheduler to which exact counts would travel in clear.
+
+    Raises:
+        BadInput: saying what to give instead.
+    """
+    if address is None:
+        return
+    url = urlsplit(address)
+    if url.scheme != "tls" and url.hostname not in LOOPBACK:
+        raise BadInput(
+            f"The Dask scheduler {address!r} would be sent exact counts in clear;"
+            " give a tls:// address."
+        )
+
+
 @contextmanager
 def dask_client(address: str | None) -> Iterator[Client | None]:
     """Connect to a running cluster for the length of a block.
@@ -123,15 +139,10 @@ def dask_client(address: str | None) -> Iterator[Client | None]:
         BadInput: if exact counts would travel in clear.
         StageFailed: if the scheduler does not answer.
     """
+    check_address(address)
     if address is None:
         yield None
         return
-    url = urlsplit(address)
-    if url.scheme != "tls" and url.hostname not in LOOPBACK:
-        raise BadInput(
-            f"The Dask scheduler {address!r} would be sent exact counts in clear;"
-            " give a tls:// address."
-        )
     from distributed import Client
 
     try:

@@ -89,7 +89,7 @@ def acquire(rows: Rows, release: str, holder: Holder) -> Lease:
     found = _find(rows, release)
     if found is not None and found.expires > _clock(rows):
         other = _holder(release, found.holder)
-        if not _is_gone(other):
+        if not is_gone(other):
             raise StageFailed(_busy(release, other, found.expires - _clock(rows)))
     fence = found.fence + 1 if found is not None else 1
     values = {"fence": fence, "holder": _text(holder), "expires": _clock(rows) + LIFETIME_MS}
@@ -132,7 +132,7 @@ def holder_of(rows: Rows, release: str) -> Holder | None:
     if found is None or found.expires <= _clock(rows):
         return None
     holder = _holder(release, found.holder)
-    return None if _is_gone(holder) else holder
+    return None if is_gone(holder) else holder
 
 
 def ends(rows: Rows, release: str) -> str | None:
@@ -169,7 +169,7 @@ def _clock(rows: Rows) -> int:
     return time.time_ns() // 1_000_000
 
 
-def _is_gone(holder: Holder) -> bool:
+def is_gone(holder: Holder) -> bool:
     """Return whether a holder surely died; what cannot be seen from here may be alive."""
     if holder.host != socket.gethostname():
         return False

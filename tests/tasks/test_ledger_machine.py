@@ -116,7 +116,7 @@ class LedgerMachine(RuleBasedStateMachine):
             if hasattr(module, "now"):
                 self.patches.setattr(module, "now", lambda: f"{self.model.today}T10:00:00+00:00")
         self.patches.setattr(leases, "_clock", lambda _: self.model.clock)
-        self.patches.setattr(leases, "_is_gone", lambda one: one.process in self.model.dead)
+        self.patches.setattr(leases, "is_gone", lambda one: one.process in self.model.dead)
         self.url = type(self).fresh()
         self.ledger = open_ledger(self.url)
 

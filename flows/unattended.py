@@ -1,0 +1,75 @@
+"""What all flows have in common that a worker starts and nobody watches.
+
+The command line makes the settings of `flows.settings` before Prefect is imported. A flow that a
+worker starts finds Prefect imported, so it can only look whether its operator made them.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from prefect.runtime import flow_run
+from prefect.states import State
+
+from dp_core.errors import BadInput, ReleaseError, StageFailed
+from flows.attempts import Attempts, Begun
+from flows.settings import prepare
+from tasks.places import home
+
+Work = Callable[[Begun], "State[Any] | None"]
+
+
+def unattended(flow: str, work: Work) -> State[Any] | None:
+    """Do the work of a flow run; remember in the home who does it, and how it ended.
+
+    Args:
+        flow: Name of the flow.
+        work: All that it does; what it returns is the run's state in Prefect.
+
+    Raises:
+        ReleaseError: what went wrong, in one sentence and without data.
+    """
+    run = str(flow_run.id or uuid4())
+    failure: ReleaseError
+    try:
+        require_quiet(home())
+        with Attempts(home()).going_on(run, flow) as begun:
+            return work(begun)
+    except ReleaseError as error:
+        failure = type(error)(error.message)
+    except Exception as error:
+        failure = StageFailed(
+            f"The run of {flow} stopped ({type(error).__name__}); the detail is in"
+            f" {Attempts(home()).keep_detail(run, traceback.format_exc())}. Nothing is lost: run it"
+            " again when the cause is mended."
+        )
+    # privacy: raised where nothing is being handled; Prefect keeps what leaves a flow, with causes.
+    raise failure
+
+
+def require_quiet(home: Path) -> None:
+    """Refuse to go on where Prefect would store results; make the other settings.
+
+    Raises:
+        BadInput: naming the setting.
+
+    Privacy:
+        What a task returns or raises would be stored where many may read it.
+    """
+    from prefect.settings import get_current_settings
+
+    settings = get_current_settings()
+    for name, on in (
+        ("PREFECT_RESULTS_PERSIST_BY_DEFAULT", settings.results.persist_by_default),
+        ("PREFECT_TASKS_DEFAULT_PERSIST_RESULT", settings.tasks.default_persist_result),
+    ):
+        if on:
+            raise BadInput(
+                f"Prefect is set to store results ({name}); set it to false for the worker and its"
+                " runs, then run this again."
+            )
+    prepare(home)

@@ -1,0 +1,196 @@
+"""The flows that a schedule starts, as plain functions: without an engine and without a server."""
+
+from contextlib import nullcontext
+from datetime import UTC, date, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from uuid import uuid4
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from dp_core.bundle.verification import verify
+from dp_core.errors import BadInput, LedgerCorrupt, ReleaseError, StageFailed
+from flows import nightly, scheduled, unattended
+from flows.attempts import Attempts
+from flows.release import carry_out
+from flows.scheduled import scheduled_release
+from tests.flows.conftest import plainly
+
+MIDNIGHT = datetime(2026, 11, 30, 23, 30, tzinfo=UTC)
+"""In Berlin it is December."""
+
+
+class Schedule:
+    """A project with a template, and the run that Prefect would have started."""
+
+    def __init__(self, project, monkeypatch):
+        self.project = project
+        self.template = project.write_spec(release="town-{date:%Y-%m}").rename(
+            project.folder / "town.template.yaml"
+        )
+        self.out_root = project.folder / "out"
+        self.fails = ""
+        run = SimpleNamespace(id=str(uuid4()), scheduled_start_time=MIDNIGHT, parameters={})
+        self.run = run
+        monkeypatch.setattr(scheduled, "this_run", run)
+        monkeypatch.setattr(unattended, "flow_run", run)
+        monkeypatch.setattr(scheduled, "make_release", SimpleNamespace(fn=self.make))
+        # What a worker's environment says; the tests' own does not say all of it.
+        monkeypatch.setattr(unattended, "prepare", lambda _home: None)
+
+    def make(self, spec, out, dask):
+        def perform(stage, run):
+            if stage.name == self.fails:
+                raise StageFailed(f"Stage {stage.name!r} failed.")
+            plainly(stage, run)
+
+        carry_out(Path(spec), Path(out), dask=dask, perform=perform)
+
+    def fire(self, **parameters):
+        parameters = {"template": str(self.template), "out_root": str(self.out_root)} | parameters
+        self.run.parameters = parameters
+        return scheduled_release.fn(**parameters)
+
+    def again(self):
+        """Another run of the same schedule."""
+        self.run.id = str(uuid4())
+
+    @property
+    def attempt(self):
+        return Attempts(self.project.home).find(self.run.id)
+
+
+@pytest.fixture
+def schedule(project, monkeypatch, quick):  # noqa: ARG001
+    return Schedule(project, monkeypatch)
+
+
+def test_a_date_makes_its_release_once(schedule):
+    assert schedule.fire() is None
+    out = schedule.out_root / "town-2026-11"
+    assert verify(out).passed
+    assert scheduled._run_name() == "town-2026-11"
+    # The spec stays beside the template, where data and schema are, and a copy beside the bundle.
+    assert (schedule.template.parent / "town-2026-11.release.yaml").read_text() == (
+        schedule.out_root / "town-2026-11.release.yaml"
+    ).read_text()
+    first = schedule.attempt
+    assert (first.release, first.ended, first.number) == ("town-2026-11", 0, 1)
+
+    spent = schedule.project.kinds()
+    schedule.again()
+    state = schedule.fire()
+    assert state.is_completed()
+    assert state.message == "Release 'town-2026-11' is already published."
+    assert schedule.project.kinds() == spent
+
+    checked = nightly.check_all(schedule.project.home, [])
+    assert checked.verified == ("town-2026-11",)
+    assert checked.head in nightly.verify_ledger.fn().message
+    report = out / "report.html"
+    report.write_text(report.read_text() + " ")
+    with pytest.raises(ReleaseError, match=r"1 of 1 bundles do not verify: town-2026-11 in .*out"):
+        nightly.verify_ledger.fn()
+    out.rename(out.with_name("elsewhere"))
+    assert nightly.check_all(schedule.project.home, []).elsewhere == ("town-2026-11",)
+
+
+def test_a_run_that_failed_goes_on_as_the_same_release_even_if_the_schedule_changes(
+    schedule, monkeypatch
+):
+    schedule.fails = "reconstruct"
+    with pytest.raises(StageFailed, match="'reconstruct' failed"):
+        schedule.fire()
+    assert schedule.attempt.ended == StageFailed.exit_code
+    kinds = schedule.project.kinds()
+    schedule.fails = ""
+    schedule.template.write_text(schedule.template.read_text().replace("epsilon: 1", "epsilon: 2"))
+    monkeypatch.setattr(scheduled, "_zone", lambda: ZoneInfo("Europe/Berlin"))
+    schedule.fire()
+    assert schedule.attempt.number == 2
+    assert verify(schedule.out_root / "town-2026-11").passed
+    # What was charged before the failure was not charged again.
+    assert schedule.project.kinds()[: len(kinds)] == kinds
+    assert schedule.project.kinds().count("reserve") == 1
+    assert schedule.project.ledger().account("town").balance.spent.main == 1
+
+
+@pytest.mark.usefixtures("schedule")
+def test_the_date_is_that_of_the_schedules_time_zone(monkeypatch):
+    assert scheduled._moment(None).strftime("%Y-%m-%dT%H:%M") == "2026-11-30T23:30"
+    monkeypatch.setattr(scheduled, "_zone", lambda: ZoneInfo("Europe/Berlin"))
+    assert scheduled._moment(None).strftime("%Y-%m-%dT%H:%M") == "2026-12-01T00:30"
+    # A date that a person gave is that date, as the form sends it too.
+    for given in (date(2025, 2, 3), "2025-02-03"):
+        assert scheduled._moment(given).strftime("%Y-%m-%dT%H:%M%z") == "2025-02-03T00:00+0100"
+
+
+def test_the_time_zone_is_the_deployments(monkeypatch):
+    def deployed(*zones):
+        rows = [SimpleNamespace(schedule=SimpleNamespace(timezone=zone)) for zone in zones]
+        client = SimpleNamespace(read_deployment=lambda _id: SimpleNamespace(schedules=rows))
+        monkeypatch.setattr(scheduled, "this_deployment", SimpleNamespace(id="x"))
+        monkeypatch.setattr(scheduled, "get_client", lambda **_options: nullcontext(client))
+        return scheduled._zone()
+
+    assert deployed("Europe/Berlin") == ZoneInfo("Europe/Berlin")
+    assert deployed() == deployed(None) == ZoneInfo("UTC")
+    with pytest.raises(BadInput, match=r"several time zones \(Asia/Tokyo, UTC\)"):
+        deployed("Asia/Tokyo", "UTC")
+
+
+def test_a_run_that_began_another_release_does_not_go_on(schedule):
+    schedule.fails = "validate"
+    with pytest.raises(StageFailed):
+        schedule.fire()
+    schedule.template.write_text(schedule.template.read_text().replace("town-{", "city-{"))
+    with pytest.raises(BadInput, match="began release 'town-2026-11', and its template names it"):
+        schedule.fire()
+    assert schedule.attempt.ended == BadInput.exit_code
+
+
+def test_counts_are_not_sent_in_clear(schedule):
+    with pytest.raises(BadInput, match="would be sent exact counts in clear"):
+        schedule.fire(dask="tcp://10.0.0.7:8786")
+    assert schedule.project.untouched()
+
+
+def test_a_worker_that_would_store_results_is_refused(schedule):
+    from prefect.settings import PREFECT_RESULTS_PERSIST_BY_DEFAULT, temporary_settings
+
+    with (
+        temporary_settings({PREFECT_RESULTS_PERSIST_BY_DEFAULT: True}),
+        pytest.raises(BadInput, match="Prefect is set to store results"),
+    ):
+        schedule.fire()
+    assert schedule.attempt is None
+    assert schedule.project.untouched()
+
+
+def test_what_goes_wrong_outside_leaves_one_sentence_and_no_cause(schedule, monkeypatch):
+    def broken(_path):
+        raise RuntimeError("a value")
+
+    monkeypatch.setattr(scheduled, "read_template", broken)
+    with pytest.raises(StageFailed) as error:
+        schedule.fire()
+    assert error.value.__cause__ is error.value.__context__ is None
+    assert "a value" not in str(error.value)
+    detail = schedule.project.home / "scheduled" / f"{schedule.run.id}.txt"
+    assert "a value" in detail.read_text()
+    assert detail.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_broken_chain_fails_the_nightly_check(project, monkeypatch):
+    def broken(*_args, **_options):
+        raise LedgerCorrupt("Entry 7 was changed.")
+
+    monkeypatch.setattr(nightly, "check_ledger", broken)
+    with pytest.raises(LedgerCorrupt, match="Entry 7"):
+        nightly.check_all(project.home, [])
+
+
+def test_without_a_ledger_there_is_nothing_to_check(home):
+    with pytest.raises(BadInput, match="There is no ledger in"):
+        nightly.check_all(home, [])
