@@ -56,7 +56,7 @@ def load_demo() -> Dataset:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "yrbss.csv"
         file.write_bytes(gzip.decompress((DEMO / "yrbss.csv.gz").read_bytes()))
-        source = open_source(file.name, file.parent, schema.domain.columns, schema.ignore)
+        source = open_source(file.name, file.parent, schema.reads, schema.ignore)
         batches = [batch.records for batch in source.batches()]
     codes = [
         np.concatenate([encode(column, records.column(index)).codes for records in batches])

@@ -32,6 +32,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_core.dataset import Dataset
+from dp_core.following import derive, followed_by_value
 from dp_core.schema import Column, Schema
 from dp_core.structural_zeros import Rule
 from dp_core.values import EPOCH, INT64_MAX, INT64_MIN, Array, Reader, State, Values
@@ -285,16 +286,32 @@ def decode(schema: Schema, data: Dataset, *, rng: np.random.Generator) -> pa.Tab
         rng: Generator of post-processing.
 
     Returns:
-        One column per column of the schema, in its order.
+        One column per released column of the schema, in its order; what follows from another
+        column is derived from the value that this row has there.
     """
-    arrays = [_decoded(column, data.column(column.name), rng) for column in schema.columns]
-    return pa.table(arrays, names=[column.name for column in schema.columns])
+    codes = {column.name: data.column(column.name) for column in schema.columns}
+    arrays = {column.name: _decoded(column, codes[column.name], rng) for column in schema.columns}
+    if schema.followers:
+        values = {name: _values(arrays[name]) for name in followed_by_value(schema)}
+        derived = derive(schema, codes, values)
+        for follower in schema.followers:
+            column = follower.column
+            arrays[column.name] = labels(column, derived[column.name])
+    return pa.table([arrays[name] for name in schema.names], names=list(schema.names))
+
+
+def _values(array: pa.Array) -> Array:
+    """Return decoded numbers, whole numbers or dates (day ordinals); 0 where missing."""
+    if pa.types.is_date(array.type):
+        return _values(array.cast(pa.int32())).astype(np.int64) + EPOCH
+    filled: Array = array.fill_null(0).to_numpy(zero_copy_only=False)
+    return filled
 
 
 def _decoded(column: Column, codes: NDArray[np.uint16], rng: np.random.Generator) -> pa.Array:
     missing = None if column.missing_code is None else codes == column.missing_code
     if column.levels:
-        return _labels(column, codes, missing)
+        return labels(column, codes)
     bins = codes if missing is None else np.where(missing, 0, codes)
     if column.kind == "number":
         return pa.array(_uniform_numbers(column, bins, rng), pa.float64(), mask=missing)
@@ -305,18 +322,18 @@ def _decoded(column: Column, codes: NDArray[np.uint16], rng: np.random.Generator
     return pa.array((whole - EPOCH).astype(np.int32), pa.int32(), mask=missing).cast(pa.date32())
 
 
-def _labels(
-    column: Column, codes: NDArray[np.uint16], missing: NDArray[np.bool_] | None
-) -> pa.Array:
-    labels = list(dict.fromkeys(level.label for level in column.levels))
-    places = {label: index for index, label in enumerate(labels)}
+def labels(column: Column, codes: NDArray[np.uint16]) -> pa.Array:
+    """Return the labels of a category's or ordinal's codes, as `decode` does; missing is null."""
+    missing = None if column.missing_code is None else codes == column.missing_code
+    names = list(dict.fromkeys(level.label for level in column.levels))
+    places = {label: index for index, label in enumerate(names)}
     place = [places[level.label] for level in column.levels]
     if missing is not None:
         place.append(0)
-    kind = np.int8 if len(labels) < 128 else np.int32
+    kind = np.int8 if len(names) < 128 else np.int32
     return pa.DictionaryArray.from_arrays(
         pa.array(np.array(place, dtype=kind)[codes], mask=missing),
-        pa.array(labels, pa.string()),
+        pa.array(names, pa.string()),
         ordered=column.kind == "ordinal",
     )
 

@@ -12,18 +12,19 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from dp_core.codec import Encoder, decode, settle_zeros
+from dp_core.codec import Encoder, decode, labels, settle_zeros
 from dp_core.dataset import Dataset
+from dp_core.following import derive, followed_by_value
 from dp_core.schema import Schema
 from dp_core.source import Source
-from dp_core.values import EPOCH, Array
+from dp_core.values import EPOCH, Array, Values
 
 
 def own_values(source: Source, schema: Schema, columns: Sequence[str]) -> pa.Table:
     """Return columns of a validated file, with the types that `decode` gives. CONFIDENTIAL.
 
-    Values out of range, missing values and impossible rows are settled as the schema says. The
-    columns asked for are held in memory.
+    Values out of range, missing values and impossible rows are settled as the schema says, and what
+    follows from another column is derived. The columns asked for are held in memory.
 
     Args:
         source: The confidential files; its columns are the schema's.
@@ -37,37 +38,40 @@ def own_values(source: Source, schema: Schema, columns: Sequence[str]) -> pa.Tab
         Spends nothing and protects nothing: for the internal folder, never for the bundle.
     """
     encoders = [Encoder(column) for column in schema.columns]
-    pieces = []
+    read, pieces = schema.domain.columns, []
     for batch in source.batches():
         values = [
             encoder.reader.read(found)
-            for encoder, found in zip(encoders, batch.records.columns, strict=True)
+            for encoder, found in zip(encoders, map(batch.records.column, read), strict=True)
         ]
         encoded = [encoder.place(typed) for encoder, typed in zip(encoders, values, strict=True)]
         if any(found.bad is not None for found in encoded):
             raise ValueError("The file does not fit its schema.")
         codes = [np.array(found.codes) for found in encoded]
         settle_zeros(schema, codes)
-        # Labels and types are those of a synthetic set; its numbers are replaced, never used.
-        drawn = decode(
-            schema, Dataset(schema.domain, np.stack(codes)), rng=np.random.default_rng(0)
-        )
+        by_name = dict(zip(schema.domain.columns, codes, strict=True))
+        rows = {name: values[schema.domain.axes((name,))[0]] for name in followed_by_value(schema)}
+        derived = derive(schema, by_name, {name: _by_row(typed) for name, typed in rows.items()})
         arrays = []
         for name in columns:
-            axis = schema.domain.columns.index(name)
-            column = schema.columns[axis]
+            column = schema.column(name)
             if column.levels:
-                arrays.append(drawn.column(name).combine_chunks())
+                arrays.append(labels(column, derived[name] if name in derived else by_name[name]))
                 continue
-            typed = values[axis]
-            data = typed.data if typed.index is None else typed.data[typed.index]
+            axis = schema.domain.axes((name,))[0]
             missing = codes[axis] == column.missing_code if column.missing == "level" else None
-            arrays.append(_numbers(encoders[axis], data, missing))
+            arrays.append(_numbers(encoders[axis], _by_row(values[axis]), missing))
         pieces.append(pa.table(arrays, names=list(columns)))
     if not pieces:
         empty = Dataset(schema.domain, np.zeros((len(schema.columns), 0), np.uint16))
         return decode(schema, empty, rng=np.random.default_rng(0)).select(list(columns))
     return pa.concat_tables(pieces)
+
+
+def _by_row(typed: Values) -> Array:
+    """Return the value of each row."""
+    data: Array = typed.data if typed.index is None else typed.data[typed.index]
+    return data
 
 
 def _numbers(encoder: Encoder, data: Array, missing: Array | None) -> pa.Array:

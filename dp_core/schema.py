@@ -151,18 +151,41 @@ def _decimal(value: Fraction) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Follower:
+    """A column whose value follows from another's by public rule; nothing is measured for it.
+
+    Attributes:
+        column: A category or ordinal; never one of the domain. Whatever its `out_of_range` says
+            but `reject` means that the value which follows replaces the file's.
+        source: Name of the column that it follows: one of the domain, or a follower itself.
+        codes: Its code for each code of the source as the schema was written; where there are
+            cuts, for each part between them, and last for missing.
+        cuts: Of an integer, number or date: bin edges of the source where the next part begins
+            (dates: day ordinals).
+    """
+
+    column: Column
+    source: str
+    codes: tuple[int, ...]
+    cuts: tuple[Fraction, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
     """Everything public about the file.
 
     Attributes:
         title: For the report.
         rows_about: Public guess of the number of rows; None: noise is stated in counts only.
-        columns: Those that are synthesised, in the schema's order.
+        columns: Those that are modelled: the domain, in the schema's order. What is released is
+            `released`.
         ignore: Columns of the file that are neither read nor released.
         zeros: Combinations that cannot occur, in codes.
         document: The schema as it was read, for the statement and its hash.
         description: For the report.
         coarse: The schema as it was written, where `columns` and `zeros` have numbers on a grid.
+        followers: Columns that follow from others, each after what it follows.
+        order: Names of all released columns, in the schema's order; empty: those of `columns`.
     """
 
     title: str
@@ -173,6 +196,38 @@ class Schema:
     document: Mapping[str, object]
     description: str = ""
     coarse: Schema | None = None
+    followers: tuple[Follower, ...] = ()
+    order: tuple[str, ...] = ()
+
+    @property
+    def released(self) -> tuple[Column, ...]:
+        """Every column of the synthetic sets, in the schema's order."""
+        if not self.followers:
+            return self.columns
+        named = {column.name: column for column in self._all()}
+        return tuple(named[name] for name in self.order)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the released columns, in the schema's order."""
+        return tuple(column.name for column in self.released)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Names of the columns that are read from the file: the domain's, then the followers."""
+        return tuple(column.name for column in self._all())
+
+    @property
+    def checked(self) -> tuple[Column, ...]:
+        """Columns whose own values can stop a release.
+
+        Not those followers whose values are replaced whatever they are.
+        """
+        return tuple(
+            column
+            for column in self._all()
+            if column.name in self.domain.columns or column.out_of_range == "reject"
+        )
 
     @property
     def domain(self) -> Domain:
@@ -188,7 +243,10 @@ class Schema:
         Raises:
             KeyError: if there is none.
         """
-        for column in self.columns:
+        for column in self._all():
             if column.name == name:
                 return column
         raise KeyError(name)
+
+    def _all(self) -> tuple[Column, ...]:
+        return (*self.columns, *(follower.column for follower in self.followers))

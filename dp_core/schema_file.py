@@ -9,7 +9,7 @@ Policies that the file states once and a column may state for itself:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -30,7 +30,14 @@ from dp_core.code_list_file import (
     read_grouping,
 )
 from dp_core.errors import BadInput
-from dp_core.schema import MISSING_LABEL, Column, Kind, Level, Missing, OutOfRange, Schema
+from dp_core.schema import MISSING_LABEL, Column, Follower, Kind, Level, Missing, OutOfRange, Schema
+from dp_core.schema_follows import (
+    follower_document,
+    follows,
+    in_order,
+    read_follower,
+    without_rule,
+)
 from dp_core.schema_rules import read_rules
 from dp_core.structural_zeros import StructuralZeros
 from dp_core.yaml_text import Document, Node, from_plain, load, one_of, shown
@@ -54,7 +61,7 @@ _KEYS = (
     "impossible",
 )
 _COMMON = ("type", "description", "role", "missing", "missing_values", "out_of_range")
-_LEVELLED = ("levels", "codes", "group")
+_LEVELLED = ("levels", "codes", "group", "follows", "map")
 _BINNED = ("min", "max", "bins", "edges")
 _SPEC_KEYS = {"release", "privacy", "account", "schema", "method"}
 _COLUMN_EXAMPLE = "{type: integer, min: 0, max: 80}"
@@ -92,16 +99,19 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
         raise keys["columns"].error(f"has no column; add one, such as age: {_COLUMN_EXAMPLE}.")
     folder = source.path.parent if isinstance(source, Document) else None
     identifiers = tuple(name for name, node in definitions.items() if _is_identifier(node))
+    following = {name: node for name, node in definitions.items() if follows(node)}
     columns = tuple(
         _read_column(name, node, missing_values, out_of_range, folder)
         for name, node in definitions.items()
-        if name not in identifiers
+        if name not in identifiers and name not in following
     )
     if not columns:
         raise keys["columns"].error(
-            f"has identifiers only; add a column to release, such as age: {_COLUMN_EXAMPLE}."
+            "has no column with values of its own; add one to release, such as age:"
+            f" {_COLUMN_EXAMPLE}."
         )
     ignore = (*_read_ignore(keys.get("ignore"), definitions), *identifiers)
+    followers = _read_followers(following, columns, missing_values, out_of_range, folder)
     rules = keys.get("impossible")
     schema = Schema(
         title=title,
@@ -109,11 +119,14 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
         rows_about=keys["rows_about"].integer(minimum=1) if "rows_about" in keys else None,
         columns=columns,
         ignore=ignore,
-        zeros=read_rules(rules, columns) if rules is not None else StructuralZeros(),
+        zeros=StructuralZeros(),
         document={},
+        followers=followers,
+        order=tuple(name for name in definitions if name not in identifiers),
     )
     return replace(
         schema,
+        zeros=read_rules(rules, schema) if rules is not None else StructuralZeros(),
         document={
             "version": str(VERSION),
             "title": schema.title,
@@ -123,8 +136,11 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
             "missing_values": list(missing_values),
             "out_of_range": out_of_range,
             "columns": [
-                {column.name: _column_document(column, definitions[column.name].entries())}
-                for column in columns
+                {
+                    column.name: _column_document(column, definitions[column.name].entries())
+                    | _following(schema, column.name)
+                }
+                for column in schema.released
             ],
             "ignore": list(ignore),
             "impossible": [] if rules is None else [_rule_document(rule) for rule in rules.items()],
@@ -207,6 +223,8 @@ def _read_column(
                 f"belongs to the type {' or '.join(owners)}, not to {kind};"
                 " change the type or remove the key."
             )
+    if "map" in keys:
+        raise keys["map"].error("needs `follows`, the column whose levels are mapped.")
     if "role" in keys:
         role = keys["role"].choice(_ROLES)
         raise keys["role"].error(
@@ -254,6 +272,37 @@ def _column_out_of_range(
             raise own.error(f"a {kind} has no nearest level to clip to; write reject or missing.")
         return "reject"
     return policy
+
+
+def _read_followers(
+    definitions: Mapping[str, Node],
+    columns: Sequence[Column],
+    missing_values: tuple[str, ...],
+    out_of_range: OutOfRange,
+    folder: Path | None,
+) -> tuple[Follower, ...]:
+    read = {column.name: column for column in columns}
+    found = []
+    for name in in_order(definitions, tuple(read)):
+        node = definitions[name]
+        keys = node.entries()
+        if "type" in keys and one_of(keys["type"], KINDS) not in ("category", "ordinal"):
+            raise keys["type"].error("a column that follows another is a category or an ordinal.")
+        column = _read_column(name, without_rule(node), missing_values, "reject", folder)
+        own = keys.get("out_of_range")
+        policy = one_of(own, _OUT_OF_RANGE) if own is not None else out_of_range
+        source = read[keys["follows"].text()]
+        follower = read_follower(replace(column, out_of_range=policy), node, source, folder)
+        read[name] = follower.column
+        found.append(follower)
+    return tuple(found)
+
+
+def _following(schema: Schema, name: str) -> dict[str, object]:
+    for follower in schema.followers:
+        if follower.column.name == name:
+            return follower_document(follower, schema.column(follower.source))
+    return {}
 
 
 def _with_levels(

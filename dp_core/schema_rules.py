@@ -8,17 +8,20 @@ A rule maps columns to conditions; a row that meets all of them cannot occur. A 
 - `missing`: the missing level (`(missing)` where a level is itself called so);
 - `{not: condition}`: every value but those; it never speaks of the missing level;
 - a list of conditions: any of them.
+
+A column that follows another is spoken of like any other; the box is then one of what it follows.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from fractions import Fraction
 
 from dp_core.bin_edges import Scale, read_value, value_text
 from dp_core.errors import nearest
-from dp_core.schema import MISSING_LABEL, Column
+from dp_core.following import origin, scale_of
+from dp_core.schema import MISSING_LABEL, Column, Schema
 from dp_core.structural_zeros import Rule, StructuralZeros
 from dp_core.yaml_text import Node, shown
 
@@ -26,19 +29,23 @@ _COMPARISON = re.compile(r"(<=|>=|<|>)\s*(.+)", re.DOTALL)
 _INTERVAL = re.compile(r"(.+?)\s*\.\.\s*(.+)", re.DOTALL)
 
 
-def read_rules(node: Node, columns: Sequence[Column]) -> StructuralZeros:
+def read_rules(node: Node, schema: Schema) -> StructuralZeros:
     """Return the structural zeros of a schema.
+
+    Args:
+        node: List of rules.
+        schema: Its columns.
 
     Raises:
         BadInput: for an unknown column or level, a threshold inside a bin, a condition that no
             value meets, and rules that leave a column no value at all.
     """
     example = '- {age: "<15", marital: [married, widowed]}'
-    known = {column.name: column for column in columns}
+    known = {column.name: column for column in schema.released}
     rules: list[Rule] = []
     dead: dict[str, set[int]] = {}
     for item in node.items(example=example):
-        rule = _read_rule(item, known, example)
+        rule = _read_rule(item, schema, known, example)
         rules.append(rule)
         # A condition that every value meets says nothing; one column left is a ban on its codes.
         narrow = [
@@ -58,7 +65,7 @@ def read_rules(node: Node, columns: Sequence[Column]) -> StructuralZeros:
     return StructuralZeros(tuple(rules))
 
 
-def _read_rule(node: Node, known: Mapping[str, Column], example: str) -> Rule:
+def _read_rule(node: Node, schema: Schema, known: Mapping[str, Column], example: str) -> Rule:
     entries = node.ordered_entries(example=example)
     if not entries:
         raise node.error("is empty; name at least one column and its impossible values.")
@@ -71,7 +78,18 @@ def _read_rule(node: Node, known: Mapping[str, Column], example: str) -> Rule:
         met = _codes(condition, known[name])
         if not met:
             raise condition.error(f"no value of column {name!r} meets {_text(condition)}.")
-        boxes[name] = tuple(sorted(met))
+        source, becomes = origin(schema, name)
+        met = {code for code, own in enumerate(becomes.tolist()) if own in met}
+        if not met:
+            raise condition.error(f"no value of column {source!r} leads to {_text(condition)}.")
+        if source in boxes:
+            met &= set(boxes[source])
+            if not met:
+                raise condition.error(
+                    f"speaks of {source!r} twice, since {name!r} follows it, and no value of it"
+                    " meets both; remove the rule."
+                )
+        boxes[source] = tuple(sorted(met))
     text = ", ".join(f"{name}: {_text(condition)}" for name, condition in entries.items())
     return Rule(tuple(boxes), tuple(boxes.values()), text)
 
@@ -119,7 +137,7 @@ def _level_code(node: Node, text: str, column: Column) -> int:
 
 
 def _binned(node: Node, text: str, column: Column) -> set[int]:
-    scale = _scale(column)
+    scale = scale_of(column)
     text = text.strip().replace("≤", "<=").replace("≥", ">=")
     step = 0 if scale == "number" else 1
     if match := _COMPARISON.fullmatch(text):
@@ -153,7 +171,7 @@ def _value(node: Node, text: str, scale: Scale) -> Fraction:
 def _edge(node: Node, cut: Fraction, column: Column) -> int:
     if cut in column.edges:
         return column.edges.index(cut)
-    scale = _scale(column)
+    scale = scale_of(column)
     below = [edge for edge in column.edges if edge < cut]
     above = [edge for edge in column.edges if edge > cut]
     near = [value_text(edge, scale) for edge in (*below[-1:], *above[:1])]
@@ -162,12 +180,6 @@ def _edge(node: Node, cut: Fraction, column: Column) -> int:
         f"{_text(node)} needs a bin edge of column {column.name!r} at {value_text(cut, scale)};"
         f" the nearest {plural} {' and '.join(near)}."
     )
-
-
-def _scale(column: Column) -> Scale:
-    if column.kind == "integer" or column.kind == "number" or column.kind == "date":
-        return column.kind
-    raise TypeError(f"Column {column.name!r} of kind {column.kind} has no edges.")
 
 
 def _text(node: Node) -> str:

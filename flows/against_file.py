@@ -99,7 +99,7 @@ def _same_source(
     from dp_core.spec_file import load_spec
 
     spec = load_spec(folder.remembered()[0])
-    source = open_source(spec.data, spec.folder, schema.domain.columns, schema.ignore)
+    source = open_source(spec.data, spec.folder, schema.reads, schema.ignore)
     key = home_key(home, ledger)
     digest = keyed_digest(source, key)
     bound = ledger.entries(kinds=("input",), reservation=held.position)

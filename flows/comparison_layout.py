@@ -87,7 +87,7 @@ def prepare(request: Request) -> Prepared:
         place = _place(spec)
         if place not in inputs:
             schema = spec.spec.schema
-            source = open_source(place[0], Path(), schema.domain.columns, schema.ignore)
+            source = open_source(place[0], Path(), schema.reads, schema.ignore)
             require_unknown(source)
             name = _name(Path(place[0]), [one.name for one in inputs.values()])
             inputs[place] = Input(name, schema, source, keyed_digest(source, _PUBLIC))

@@ -13,6 +13,7 @@ from dp_core.bundle.example_code import SIZES_DIFFER
 from dp_core.bundle.reading import Bundle, read_bundle
 from dp_core.bundle.relations import measured_cliques, thin_groups
 from dp_core.errors import BadInput
+from dp_core.following import origin
 from dp_core.inference.carried import carried_sentence, needed_groups, not_carried
 from dp_core.inference.combine import Combined
 from dp_core.inference.intervals import interval
@@ -67,7 +68,7 @@ def infer(request: Request) -> dict[str, object]:
             "This release has one set, so nothing shows how far sets differ and only the naive"
             " interval exists, which misses synthesis and noise: --naive prints it."
         )
-    formula = read_formula(request.formula, claims.schema.domain.columns)
+    formula = read_formula(request.formula, claims.schema.names)
     frames = read_frames(request.folder, claims.schema, formula.columns, claims.sets)
     factor = _size_factor(bundle)
     found = analyse(
@@ -209,7 +210,10 @@ def warnings_of(bundle: Bundle, formula: Formula, combined: Combined | None) -> 
     if bundle.origin in ("drawn", "chosen"):
         return found
     tables, sums = measured_cliques(bundle.measured)
-    groups = needed_groups(formula.outcome_columns, formula.terms)
+    groups = needed_groups(
+        _modelled(bundle, formula.outcome_columns),
+        [_modelled(bundle, term) for term in formula.terms],
+    )
     if not tables and not sums:
         found.append(
             "The release holds no noisy table, so nothing shows which relations its sets carry; its"
@@ -255,6 +259,12 @@ def warnings_of(bundle: Bundle, formula: Formula, combined: Combined | None) -> 
             " biased towards no relation."
         )
     return found
+
+
+def _modelled(bundle: Bundle, names: Sequence[str]) -> list[str]:
+    """Return the columns that these are or follow: what is measured of them."""
+    schema = bundle.claims.schema.coarse or bundle.claims.schema
+    return list(dict.fromkeys(origin(schema, name)[0] for name in names))
 
 
 def _columns(formula: Formula) -> list[str]:

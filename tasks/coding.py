@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from dp_core.code_store import CodeStore, StoreWriter
 from dp_core.codec import Encoded, Encoder, settle_zeros
+from dp_core.dependency_check import DependencyCheck
 from dp_core.errors import SchemaViolation
 from dp_core.schema import Schema
 from dp_core.source import Source
@@ -36,31 +37,38 @@ def write_codes(
         The complete store.
 
     Raises:
-        SchemaViolation: if rows break an `impossible` rule and no policy settles them, or a value
-            is not in the schema (which validation reports better); the store is then incomplete.
-            The message names rules and columns only, the counts are in `internal`.
+        SchemaViolation: if rows break an `impossible` rule and no policy settles them, a column
+            does not follow from another as the schema says, or a value is not in the schema (which
+            validation reports better); the store is then incomplete. The message names rules and
+            columns only, the counts are in `internal`.
     """
     encoders = [Encoder(column) for column in schema.columns]
+    followers = DependencyCheck(schema)
+    names = schema.domain.columns
     broken: dict[str, int] = {}
+    disobeyed: dict[str, int] = {}
     misfits: dict[str, int] = {}
     # Arrow and numpy let go of the interpreter lock in the long loops.
     with StoreWriter(folder, schema.domain) as writer, ThreadPoolExecutor(threads()) as pool:
         for batch in source.batches():
-            encoded = list(pool.map(_encode, encoders, batch.records.columns))
+            found = [batch.records.column(name) for name in names]
+            encoded = list(pool.map(_encode, encoders, found))
             codes = [column.codes for column in encoded]
             for column, result in zip(schema.columns, encoded, strict=True):
                 if result.bad is not None:
                     _count(misfits, column.name, int(result.bad.sum()))
             if not misfits:
+                for name, rows in followers.refused(batch.records, codes).items():
+                    _count(disobeyed, name, rows)
                 for rule in settle_zeros(schema, codes):
                     _count(broken, rule.rule.text, rule.refused)
             # After the first misfit the pass goes on only to count them all.
-            if not misfits and not broken:
+            if not misfits and not broken and not disobeyed:
                 writer.append(codes)
             if progress is not None:
                 progress(batch.done)
-        if misfits or broken:
-            raise _violation(misfits, broken)
+        if misfits or broken or disobeyed:
+            raise _violation(schema, misfits, broken, disobeyed)
     pa.default_memory_pool().release_unused()
     return CodeStore(folder, schema.domain)
 
@@ -74,12 +82,28 @@ def _count(counts: dict[str, int], name: str, rows: int) -> None:
         counts[name] = counts.get(name, 0) + rows
 
 
-def _violation(misfits: Mapping[str, int], broken: Mapping[str, int]) -> SchemaViolation:
-    counts = {**misfits, **broken}
+def _violation(
+    schema: Schema,
+    misfits: Mapping[str, int],
+    broken: Mapping[str, int],
+    disobeyed: Mapping[str, int],
+) -> SchemaViolation:
+    named = {f"{name} does not follow from its source": rows for name, rows in disobeyed.items()}
+    counts = {**misfits, **broken, **named}
     detail = "\n".join(f"{rows} rows: {name}" for name, rows in counts.items())
     if misfits:
         names = ", ".join(repr(name) for name in list(misfits)[:SHOWN_RULES])
         message = f"Values of {names} are not in the schema; validate the file against it."
+    elif disobeyed:
+        sources = {one.column.name: one.source for one in schema.followers}
+        said = "; ".join(
+            f"column {name!r} does not follow from {sources[name]!r} in every row"
+            for name in list(disobeyed)[:SHOWN_RULES]
+        )
+        message = (
+            f"{said[0].upper()}{said[1:]}; correct the file or the schema's map, or give the column"
+            " `out_of_range: missing`, by which the value that follows replaces the file's."
+        )
     else:
         texts = "; ".join(f"{{{text}}}" for text in list(broken)[:SHOWN_RULES])
         more = f" and {len(broken) - SHOWN_RULES} more" if len(broken) > SHOWN_RULES else ""

@@ -77,7 +77,8 @@ def validate(
             and rules, no value and no count.
     """
     suite = Suite(schema)
-    profilers = [Profiler(column) for column in schema.columns]
+    profilers = [Profiler(column) for column in schema.checked]
+    names = [column.name for column in schema.checked]
     report = Report(schema)
     pending: list[list[Profile]] = []
     current = -1
@@ -89,7 +90,8 @@ def validate(
                     pending = []
                 current = batch.partition
                 pending.append([Profile() for _ in profilers])
-            list(pool.map(Profiler.add, profilers, pending[-1], batch.records.columns))
+            found = [batch.records.column(name) for name in names]
+            list(pool.map(Profiler.add, profilers, pending[-1], found))
             if progress is not None:
                 progress(batch.done)
     report.add(pending, suite.judge(pending))
@@ -97,7 +99,7 @@ def validate(
     report.write(internal)
     if report.broken:
         raise SchemaViolation(message(schema, report.broken), internal=report.text())
-    return ValidationSummary(len(schema.columns), len(suite.rules))
+    return ValidationSummary(len(schema.checked), len(suite.rules))
 
 
 class Suite:
@@ -106,7 +108,7 @@ class Suite:
     def __init__(self, schema: Schema) -> None:
         gx = load_great_expectations()
         self.schema = schema
-        self._encoders = [Encoder(column) for column in schema.columns]
+        self._encoders = [Encoder(column) for column in schema.checked]
         context = gx.get_context(mode="ephemeral")
         context.variables.progress_bars = {"globally": False, "metric_calculations": False}
         source = context.data_sources.add_pandas("profiles")
@@ -114,13 +116,13 @@ class Suite:
         self._batches = asset.add_batch_definition_whole_dataframe("window")
         expectations = [
             expectation
-            for number, column in enumerate(schema.columns)
+            for number, column in enumerate(schema.checked)
             for expectation in self._expectations(gx.expectations, number, column)
         ]
         self._suite = gx.ExpectationSuite(name="schema", expectations=expectations)
         self.rules: tuple[Broken, ...] = tuple(
             (column.name, problem)
-            for column in schema.columns
+            for column in schema.checked
             for problem in Problem
             if problem in refused(column) and _applies(problem, column)
         )
@@ -180,7 +182,7 @@ class Suite:
         import pandas as pd
 
         columns: dict[str, list[Any]] = {}
-        for number, column in enumerate(self.schema.columns):
+        for number, column in enumerate(self.schema.checked):
             mine = [partition[number] for partition in profiles]
             values: list[Any]
             if column.levels:
@@ -216,7 +218,7 @@ class Report:
     def broken(self) -> list[Broken]:
         """Rules that stop the release, in the schema's order; the suite's verdict and our own."""
         stop = self._failed | {rule for rule in self._rows if self._is_refused(rule)}
-        order = [column.name for column in self.schema.columns]
+        order = [column.name for column in self.schema.checked]
         return sorted(stop, key=lambda rule: (order.index(rule[0]), rule[1]))
 
     def add(self, profiles: Sequence[Sequence[Profile]], failed: set[Broken]) -> None:
@@ -224,7 +226,7 @@ class Report:
         self._failed |= failed
         for partition in profiles:
             found: Counter[Broken] = Counter()
-            for column, profile in zip(self.schema.columns, partition, strict=True):
+            for column, profile in zip(self.schema.checked, partition, strict=True):
                 found.update({(column.name, p): rows for p, rows in profile.problems.items()})
                 if column.levels:
                     levels = {level.text for level in column.levels}

@@ -87,7 +87,7 @@ class Run:
         from dp_core.source import open_source
 
         schema = self.spec.schema
-        return open_source(self.spec.data, self.spec.folder, schema.domain.columns, schema.ignore)
+        return open_source(self.spec.data, self.spec.folder, schema.reads, schema.ignore)
 
     @property
     def codes(self) -> Path:

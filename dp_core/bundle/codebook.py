@@ -14,7 +14,8 @@ from typing import Any
 
 from dp_core.bundle.marginals_file import SCHEMA
 from dp_core.bundle.statement import Published, timestamp
-from dp_core.schema import Column
+from dp_core.following import followed_in_words
+from dp_core.schema import Column, Schema
 
 CODEBOOK = "datapackage.json"
 """Name of the codebook in the bundle."""
@@ -57,7 +58,7 @@ def codebook(published: Published, files: Mapping[str, Mapping[str, object]]) ->
         published: The release.
         files: SHA-256 and size (`file_record`) of the synthetic sets and of the noisy tables.
     """
-    fields = [field(column) for column in (published.schema.coarse or published.schema).columns]
+    fields = _fields(published.schema.coarse or published.schema)
     resources = [
         {
             "name": f"set-{number}",
@@ -104,9 +105,20 @@ def codebook(published: Published, files: Mapping[str, Mapping[str, object]]) ->
         "description": published.schema.description
         or f"Differentially private synthetic microdata: {published.title}.",
         "created": timestamp(published.created),
-        **_code_lists(published.schema.columns),
+        **_code_lists(published.schema.released),
         "resources": resources,
     }
+
+
+def _fields(schema: Schema) -> list[dict[str, Any]]:
+    """Return every column's field; one that follows another says from which, and by which rule."""
+    described = {column.name: field(column) for column in schema.released}
+    for follower in schema.followers:
+        described[follower.column.name]["follows"] = {
+            "column": follower.source,
+            "rule": followed_in_words(follower, schema.column(follower.source)),
+        }
+    return list(described.values())
 
 
 def _code_lists(columns: Sequence[Column]) -> dict[str, Any]:

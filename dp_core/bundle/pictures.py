@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,6 +132,7 @@ def picture(
     tallies: Sequence[Tally],
     *,
     records: float,
+    origin: tuple[str, NDArray[np.intp]] | None = None,
 ) -> Picture:
     """Return the picture of one column.
 
@@ -139,12 +141,24 @@ def picture(
         measurements: Noisy tables.
         tallies: One per synthetic set, counting at least the single column.
         records: Public or estimated number of records of the file.
+        origin: Of a column that follows another: the name of that one, and for each of its codes
+            the code of this one.
     """
+    name, becomes = origin or (column.name, np.arange(column.size))
     shares = np.array(
-        [100 * tally.count((column.name,)) / max(tally.rows, 1) for tally in tallies],
+        [
+            100 * _merged(tally.count((name,)), becomes, column.size) / max(tally.rows, 1)
+            for tally in tallies
+        ],
         dtype=np.float64,
     ).reshape(len(tallies), column.size)
-    found = estimate_column(column.name, measurements)
+    found = estimate_column(name, measurements)
+    if origin and found:
+        found = Estimate(
+            _merged(found.counts, becomes, column.size),
+            found.half_width * math.sqrt(np.bincount(becomes).max()),
+            found.source.replace("its own noisy table", f"the noisy table {name}"),
+        )
     whole = max(records, 1.0)
     noisy = 100 * found.counts / whole if found else np.zeros(column.size)
     half = 100 * found.half_width / whole if found else 0.0
@@ -174,6 +188,11 @@ def picture(
         top=top,
         summary=_summary(column, marks, found, whole),
     )
+
+
+def _merged(counts: NDArray[Any], becomes: NDArray[np.intp], size: int) -> NDArray[np.float64]:
+    """Return counts by the codes that others become."""
+    return np.bincount(becomes, weights=counts, minlength=size).astype(np.float64)
 
 
 def _place(value: float, top: float) -> float:

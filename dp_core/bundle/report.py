@@ -27,6 +27,7 @@ from dp_core.bundle.statement import (
     timestamp,
 )
 from dp_core.canonical import digest
+from dp_core.following import origin
 from dp_core.inference.rules import OFF, WORDING, rule_of
 from dp_core.marginals import SparseTable, tables_of
 from dp_core.metrics.marginal_error import Tally
@@ -79,9 +80,16 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         redrawn=published.mode == "noise-aware",
     )
     lines = table_lines(fits, records=published.records)
+    schema = published.schema.coarse or published.schema
     pictures: list[Picture] = [
-        picture(column, tables, tallies, records=published.records)
-        for column in (published.schema.coarse or published.schema).columns
+        picture(
+            column,
+            tables,
+            tallies,
+            records=published.records,
+            origin=None if column.name in schema.domain.columns else origin(schema, column.name),
+        )
+        for column in schema.released
     ]
     rows = sum(published.set_rows) / published.sets
     rule = rule_of(published.mode, published.sets)

@@ -36,7 +36,7 @@ def check_formula(formula: str, schema: Schema) -> None:
         BadInput: if it is none, names a column that is not there, or uses a function that learns
             from the rows, so that a coefficient would mean something else in the file.
     """
-    read = read_formula(formula, schema.domain.columns)
+    read = read_formula(formula, schema.names)
     if read.learns:
         raise BadInput(
             f"The formula {formula!r:.120} uses {read.learns[0]}, which learns from the rows, so"
@@ -47,7 +47,7 @@ def check_formula(formula: str, schema: Schema) -> None:
 
 def mentioned(schema: Schema, formulas: Sequence[str]) -> list[str]:
     """Return the columns that formulas name, in the schema's order."""
-    columns = schema.domain.columns
+    columns = schema.names
     named = {name for formula in formulas for name in read_formula(formula, columns).columns}
     return [name for name in columns if name in named]
 
@@ -71,7 +71,7 @@ def analyse(
         BadInput: if the regression has no solution on the file or on one of the sets.
     """
     check_formula(formula, schema)
-    read = read_formula(formula, schema.domain.columns)
+    read = read_formula(formula, schema.names)
     columns = [schema.column(name) for name in read.columns]
     frames = [frame_of(number, table, columns) for number, table in enumerate(sets, start=1)]
     try:

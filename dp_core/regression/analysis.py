@@ -60,7 +60,7 @@ def analyse(
     Raises:
         BadInput: if the regression has no solution on one of the sets.
     """
-    categories = {column.name: levels_of(column) for column in schema.columns if column.levels}
+    categories = {column.name: levels_of(column) for column in schema.released if column.levels}
     check_levels(formula, categories)
     design = make_design(formula, frames, schema, family)
     fits = fit_sets(design)
@@ -83,7 +83,7 @@ def analyse_tables(text: str, tables: Sequence[Any], schema: Schema, rule: Rule)
     Raises:
         BadInput: if it is no formula about the schema's columns, or has no solution.
     """
-    formula = read_formula(text, schema.domain.columns)
+    formula = read_formula(text, schema.names)
     columns = [schema.column(name) for name in formula.columns]
     frames = [frame_of(number, table, columns) for number, table in enumerate(tables, start=1)]
     return analyse(formula, frames, schema, rule)

@@ -157,7 +157,7 @@ def _without_empty_levels(
         BadInput: if a level occurs in some sets only: it has a coefficient in those.
     """
     frames, notes = list(frames), []
-    for column in schema.columns:
+    for column in schema.released:
         if column.name not in formula.by_level or not column.levels:
             continue
         counts = np.array([_level_counts(frame, column) for frame in frames])
@@ -296,7 +296,7 @@ def _decide(
 
 def _is_zero_one(formula: Formula, schema: Schema) -> bool:
     """Whether the outcome is a whole number that can only be 0 or 1."""
-    if formula.outcome not in {column.name for column in schema.columns}:
+    if formula.outcome not in schema.names:
         return False
     column = schema.column(formula.outcome)
     return column.kind == "integer" and (column.minimum, column.maximum) == (0, 1)

@@ -273,7 +273,7 @@ def test_identifiers_are_neither_read_nor_released():
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ({"key": {"role": "id"}}, "has identifiers only"),
+        ({"key": {"role": "id"}}, "no column with values of its own"),
         ({"key": {"role": "id", "levels": ["a"]}}, "neither read nor released"),
         ({"key": {"role": "key"}}, "'key' is not one of id, weight"),
     ],
