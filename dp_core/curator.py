@@ -31,11 +31,11 @@ from dp_core.ledger.session import (
 from dp_core.marginals import Answers, Counter, Measurement, SparseTable, Totals
 from dp_core.names import batch_name, step_name, table_step
 from dp_core.noise import drawn_cells, gaussian, laplace, noisy_max, perturbed_draws, stability
-from dp_core.privacy import Neighbours, Noise, Stage
+from dp_core.privacy import Neighbours, Noise, Relation, Stage
 from dp_core.queries import Queries
-from dp_core.scores import QueryCounts, Statistic, sensitivities
+from dp_core.scores import QueryCounts, Statistic, bounds, sensitivities
 from dp_core.sparse_counting import read_sparse_result, words
-from dp_core.sums import SUMS, Sum
+from dp_core.sums import Sum, sum_bounds
 from dp_core.sums.codes import check_codes
 
 
@@ -60,9 +60,17 @@ class Curator:
         return self._domain
 
     @property
-    def neighbours(self) -> Neighbours:
+    def relation(self) -> Relation:
         """The neighbouring relation of the release."""
-        return self._session.neighbours
+        return self._session.relation
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """The relation as far as a method asks: under replace-one the number of rows is public.
+
+        Where a person may have several rows it is not, and this is add-remove.
+        """
+        return self.relation.of_rows
 
     @property
     def currency(self) -> Currency:
@@ -72,17 +80,17 @@ class Curator:
     def count_noise(self, cost: Fraction) -> NoiseScale:
         """Return the noise of a table of counts at that cost. Public."""
         return self.currency.noise(
-            cost, l1=count_l1(self.neighbours), l2_squared=count_l2_squared(self.neighbours)
+            cost, l1=count_l1(self.relation), l2_squared=count_l2_squared(self.relation)
         )
 
     def statistic_noise(self, statistic: Statistic, cost: Fraction) -> NoiseScale:
         """Return the noise of each entry of a statistic at that cost. Public."""
-        l1, l2_squared = sensitivities(statistic, self.neighbours)
+        l1, l2_squared = sensitivities(statistic, self.relation)
         return self.currency.noise(cost, l1=l1, l2_squared=l2_squared)
 
     def choice_scale(self, statistic: Statistic, cost: Fraction) -> float:
         """Return the scale of the noise by which `choose` picks, in the scores' units. Public."""
-        change = statistic.largest_change(self.neighbours)
+        change = bounds(statistic, self.relation)[0]
         return float(choice_event(self.currency, cost, change).scale)
 
     def measure(
@@ -107,7 +115,7 @@ class Curator:
             Each table is one event of exactly its cost (rounded towards more noise). A row is in
             one cell of a table, so its sensitivity is that of a histogram.
         """
-        l1, l2_squared = count_l1(self.neighbours), count_l2_squared(self.neighbours)
+        l1, l2_squared = count_l1(self.relation), count_l2_squared(self.relation)
         steps = [
             Step(
                 stage=stage,
@@ -221,9 +229,8 @@ class Curator:
 
     def total_noise(self, sum: Sum, cost: Fraction) -> NoiseScale:
         """Return the noise of each entry of a sum at that cost, in its unit. Public."""
-        return self.currency.noise(
-            cost, l1=sum.l1(self.neighbours), l2_squared=sum.l2_squared(self.neighbours)
-        )
+        _, l1, l2_squared = sum_bounds(sum, self.relation)
+        return self.currency.noise(cost, l1=l1, l2_squared=l2_squared)
 
     def threshold(
         self,
@@ -257,7 +264,11 @@ class Curator:
         """
         domain = self._domain.project(clique)
         event = self.currency.threshold_event(
-            cost, delta, l1=count_l1(self.neighbours), threshold=least
+            cost,
+            delta,
+            l1=count_l1(self.relation),
+            rows=self.relation.max_rows,
+            threshold=least,
         )
         planned = Step(
             stage=stage,
@@ -320,7 +331,9 @@ class Curator:
             stage=stage,
             name=step_name(step, replicate, 0),
             cost=cost,
-            event=self.currency.draws_event(cost, differing_draws(asks, self.neighbours)),
+            event=self.currency.draws_event(
+                cost, differing_draws(asks, self.relation), self.relation.max_rows
+            ),
             shape=(records, len(cliques)),
             asks=asks,
         )
@@ -380,9 +393,9 @@ class Curator:
             ),
         )
         event = (
-            self.currency.draws_event(cost, records)
+            self.currency.draws_event(cost, records, self.relation.max_rows)
             if kind == "independent"
-            else self.currency.urn_event(cost, records)
+            else self.currency.urn_event(cost, records, self.relation.max_rows)
         )
         planned = Step(
             stage=stage,
@@ -453,8 +466,7 @@ class Curator:
             TypeError: if the statistic is not one whose sensitivity is proven.
             ValueError: if the release pays on the Gaussian curve, where this has no cost.
         """
-        sensitivities(statistic, self.neighbours)
-        sensitivity = statistic.largest_change(self.neighbours)
+        sensitivity = bounds(statistic, self.relation)[0]
         name, several = step_name(step, replicate, 0), len(costs) > 1
         steps = [
             Step(
@@ -510,12 +522,11 @@ class Curator:
     def _bounds(self, asked: Statistic | Sum) -> tuple[int, int]:
         """Return the proven L1 and squared L2 sensitivities of what is asked. Public."""
         if not isinstance(asked, Sum):
-            return sensitivities(asked, self.neighbours)
+            return sensitivities(asked, self.relation)
         # privacy: a sensitivity is believed only where it is proven, and for the file's own codes.
-        if type(asked) is not SUMS.get(asked.NAME):
-            raise TypeError(f"{type(asked).__name__} has no proven sensitivity.")
+        found = sum_bounds(asked, self.relation)
         check_codes(asked, self._domain)
-        return asked.l1(self.neighbours), asked.l2_squared(self.neighbours)
+        return found[1:]
 
     def _exact(self, asked: Statistic | Sum) -> NDArray[np.int64]:
         """Return what is asked, without noise. Confidential."""
@@ -524,8 +535,9 @@ class Curator:
         return asked.compute(self._counter.count(asked.cliques))
 
     def public_rows(self) -> int | None:
-        """Return the number of rows where it is public: under replace-one, which fixes it."""
-        if self.neighbours != "replace-one":
+        """Return the number of rows where it is public: where neighbours have the same."""
+        # privacy: under replace-one a person may be replaced by one with fewer rows.
+        if not self.relation.rows_public:
             return None
         return int(self._counter.count([()])[()].counts)
 

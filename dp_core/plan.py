@@ -26,6 +26,7 @@ from dp_core.scores import sensitivities
 from dp_core.selection.allocation import shares as allocate
 from dp_core.selection.base import PlannedSelector, Selection
 from dp_core.spec import ReleaseSpec
+from dp_core.sums import sum_bounds
 
 PLAN_VERSION = 1
 MOST_NOISY_ROWS = 10**7
@@ -169,7 +170,7 @@ def make_plan(spec: ReleaseSpec) -> Plan:
     domain, privacy = spec.schema.domain, spec.privacy
     spec.reconstructor.check(domain)
     times = spec.sets if spec.mode == "split" else 1
-    l1, l2_squared = count_l1(privacy.neighbours), count_l2_squared(privacy.neighbours)
+    l1, l2_squared = count_l1(privacy.relation), count_l2_squared(privacy.relation)
     currency = _currency(spec, l1, l2_squared, times)
     costs = {stage: spec.shares[stage] * currency.limit for stage in PAYING_STAGES}
     plan = Plan(spec, currency, costs, (), (), None, 0, None)
@@ -204,16 +205,14 @@ def make_plan(spec: ReleaseSpec) -> Plan:
             add("measure", [ask.what], [ask.share])
             continue
         cost = costs["measure"] * ask.share / times
-        bounds = {
-            "l1": ask.what.l1(privacy.neighbours),
-            "l2_squared": ask.what.l2_squared(privacy.neighbours),
-        }
-        noise, length = currency.noise(cost, **bounds), ask.what.length
+        _, sum_l1, sum_l2_squared = sum_bounds(ask.what, privacy.relation)
+        noise = currency.noise(cost, l1=sum_l1, l2_squared=sum_l2_squared)
+        length = ask.what.length
         largest = ask.what.l1("add-remove")
         totals.append(PlannedTotal(ask.step, ask.what.clique, length, cost, noise, largest, times))
     statistic, score_noise = spec.selector.statistic(domain), None
     if costs["select"] and statistic:
-        score_l1, score_l2_squared = sensitivities(statistic, privacy.neighbours)
+        score_l1, score_l2_squared = sensitivities(statistic, privacy.relation)
         score_noise = currency.noise(costs["select"], l1=score_l1, l2_squared=score_l2_squared)
     _check_rows(spec, tables)
     memory = None
@@ -234,7 +233,7 @@ def make_plan(spec: ReleaseSpec) -> Plan:
 
 def _check_rows(spec: ReleaseSpec, tables: Sequence[PlannedTable]) -> None:
     """Refuse a release whose size would be all noise: it is drawn only after it is paid for."""
-    public = spec.privacy.neighbours == "replace-one"
+    public = spec.privacy.relation.rows_public
     if spec.rows is not None or public or not tables:
         return
     stddev = min(table.noise.stddev * math.sqrt(table.cells) for table in tables)
@@ -254,11 +253,12 @@ def _check_draws(spec: ReleaseSpec, currency: Currency, cost: Fraction) -> None:
         currency: What it pays in.
         cost: Budget of one replicate's measurements.
     """
-    draws = spec.selector.draws(spec.schema.domain, spec.privacy.neighbours)
+    relation = spec.privacy.relation
+    draws = spec.selector.draws(spec.schema.domain, relation)
     if not draws:
         return
     try:
-        currency.draws_event(cost, draws)
+        currency.draws_event(cost, draws, relation.max_rows)
     except ValueError:
         raise BadInput(
             f"Each of {draws:,} draws of the selection would get an epsilon below {LEAST_DRAW:g};"
@@ -283,7 +283,7 @@ def _currency(spec: ReleaseSpec, l1: int, l2_squared: int, times: int) -> Curren
             for clique, weight in zip(selection.cliques, selection.weights, strict=True)
         ]
     elif shares["measure"]:
-        asked = spec.selector.asked(domain, spec.privacy.neighbours)
+        asked = spec.selector.asked(domain, spec.privacy.relation)
         for ask in asked:
             share = shares["measure"] * ask.share / times
             planned.append((share, ask.l1, ask.l2_squared, ask.weight))
@@ -292,7 +292,7 @@ def _currency(spec: ReleaseSpec, l1: int, l2_squared: int, times: int) -> Curren
             planned.append((shares["measure"] * equal / times, l1, l2_squared, 1.0))
     statistic = spec.selector.statistic(domain)
     if shares["select"] and statistic:
-        bounds = sensitivities(statistic, spec.privacy.neighbours)
+        bounds = sensitivities(statistic, spec.privacy.relation)
         planned.append((shares["select"], *bounds, float(statistic.length)))
     try:
         return choose_currency(

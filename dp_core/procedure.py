@@ -52,7 +52,8 @@ def carry_out(plan: Plan, counter: Counter, *, session: Session | None = None) -
         ReleaseError: if the budget, the domain or what was measured does not allow it.
     """
     if session is None:
-        session = MemorySession(plan.currency, plan.spec.privacy.neighbours)
+        privacy = plan.spec.privacy
+        session = MemorySession(plan.currency, privacy.neighbours, max_rows=privacy.max_rows)
     curator = Curator(plan.spec.schema.domain, counter, session)
     basics = tuple(
         item for replicate in replicates(plan) for item in measure_basics(plan, curator, replicate)

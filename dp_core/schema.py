@@ -14,6 +14,7 @@ from typing import Literal
 
 from dp_core.code_list import CodeList, Grouping
 from dp_core.domain import Domain
+from dp_core.privacy import UnitWord
 from dp_core.structural_zeros import StructuralZeros
 
 Kind = Literal["category", "ordinal", "integer", "number", "date"]
@@ -150,6 +151,24 @@ def _decimal(value: Fraction) -> str:
     return f"{float(value):.10g}"
 
 
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Who is protected.
+
+    Attributes:
+        column: Whose values tell persons apart; it is not synthesised. None: a row is the unit.
+        max_rows: Rows of a person that are used; others are dropped before anything is counted.
+    """
+
+    column: str | None = None
+    max_rows: int = 1
+
+    @property
+    def word(self) -> UnitWord:
+        """The unit as receipts and statements have it."""
+        return "row" if self.column is None else "person"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Follower:
     """A column whose value follows from another's by public rule; nothing is measured for it.
@@ -183,6 +202,7 @@ class Schema:
         zeros: Combinations that cannot occur, in codes.
         document: The schema as it was read, for the statement and its hash.
         description: For the report.
+        unit: Who is protected.
         coarse: The schema as it was written, where `columns` and `zeros` have numbers on a grid.
         followers: Columns that follow from others, each after what it follows.
         order: Names of all released columns, in the schema's order; empty: those of `columns`.
@@ -195,6 +215,7 @@ class Schema:
     zeros: StructuralZeros
     document: Mapping[str, object]
     description: str = ""
+    unit: Unit = Unit()
     coarse: Schema | None = None
     followers: tuple[Follower, ...] = ()
     order: tuple[str, ...] = ()

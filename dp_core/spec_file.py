@@ -19,7 +19,7 @@ from dp_core.noise_aware import SETS
 from dp_core.parametric.stages import Modelling
 from dp_core.presets import PRESETS, Preset
 from dp_core.privacy import PAYING_STAGES, Neighbours, Noise, Privacy, Stage
-from dp_core.schema import Schema
+from dp_core.schema import Schema, Unit
 from dp_core.schema_file import check_version, parse_schema, schema_hash
 from dp_core.spec import ReleaseSpec
 from dp_core.spec_methods import (
@@ -90,10 +90,10 @@ def load_spec(path: Path) -> ReleaseSpec:
     account = _read_name(keys["account"], "account")
     revises = _read_name(keys["revises"], "release") if "revises" in keys else None
     data = _read_path(keys["data"])
-    privacy = _read_privacy(_section(keys, "privacy", root))
+    schema = _read_schema(keys["schema"], path.parent)
+    privacy = _read_privacy(_section(keys, "privacy", root), schema.unit)
     method = _read_method(keys.get("method"))
     preset = PRESETS[method]
-    schema = _read_schema(keys["schema"], path.parent)
 
     sections = {stage: _section(keys, stage, root) for stage in _EXAMPLES if stage != "privacy"}
     for stage, known in (
@@ -124,7 +124,7 @@ def load_spec(path: Path) -> ReleaseSpec:
         place = sections["select"]
     shares = _read_shares(root, sections, preset, privacy, selector, selector_name)
     measured = [stage for stage in ("total", "one_way") if shares[stage]]
-    in_place(place, selector.check_basics, privacy.neighbours, measured)
+    in_place(place, selector.check_basics, privacy.relation.of_rows, measured)
     mode_place = synthesis.get("mode", sections["synthesize"])
     in_place(
         *(mode_place, check_mode, mode, sets),
@@ -255,7 +255,7 @@ def _read_schema(node: Node, folder: Path) -> Schema:
     return parse_schema(document)
 
 
-def _read_privacy(node: Node) -> Privacy:
+def _read_privacy(node: Node, unit: Unit) -> Privacy:
     keys = node.fields(
         _SECTION_KEYS["privacy"], required=("epsilon",), example=_EXAMPLES["privacy"]
     )
@@ -263,6 +263,8 @@ def _read_privacy(node: Node) -> Privacy:
         epsilon=keys["epsilon"].fraction(above=0, maximum=MAX_EPSILON),
         delta=keys["delta"].fraction(minimum=0, below=1) if "delta" in keys else Fraction(0),
         neighbours=one_of(keys.get("neighbours"), _NEIGHBOURS),
+        unit=unit.word,
+        max_rows=unit.max_rows,
     )
 
 
@@ -294,7 +296,7 @@ def _read_shares(
             "must be 0 in this version: checks on the confidential data that are charged and"
             " published come later."
         )
-    if stated.get("total") and privacy.neighbours == "replace-one":
+    if stated.get("total") and privacy.relation.rows_public:
         raise nodes["total"].error(
             "must be 0 under replace-one, where the number of rows is public; remove it."
         )
@@ -303,7 +305,7 @@ def _read_shares(
             f"must be 0, because {selector_name} chooses without looking at the data; remove it."
         )
     # What cannot be used is not taken from the preset either.
-    unused = {"total"} if privacy.neighbours == "replace-one" else set()
+    unused = {"total"} if privacy.relation.rows_public else set()
     unused |= set() if selector.adaptive else {"select"}
     usable = {stage: share for stage, share in preset.shares.items() if stage not in unused}
     try:
@@ -416,7 +418,8 @@ def _document(spec: ReleaseSpec, selector: str, reconstructor: str) -> dict[str,
             "epsilon": str(spec.privacy.epsilon),
             "delta": str(spec.privacy.delta),
             "neighbours": spec.privacy.neighbours,
-            "unit": "row",
+            "unit": spec.privacy.unit,
+            **({"max_rows": spec.privacy.max_rows} if spec.privacy.unit != "row" else {}),
         },
         "method": spec.method,
         "total": share("total"),

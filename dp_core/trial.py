@@ -34,6 +34,7 @@ def trial_plan(
     delta: Fraction = Fraction(0),
     *,
     neighbours: Neighbours = "add-remove",
+    max_rows: int = 1,
     select: Mapping[str, Any] | None = None,
     reconstruct: Mapping[str, Any] | None = None,
     synthesize: Mapping[str, Any] | None = None,
@@ -54,6 +55,7 @@ def trial_plan(
         epsilon: Of the guarantee.
         delta: Of the guarantee.
         neighbours: Of the guarantee.
+        max_rows: Most rows of a person, who is protected; 1: a row is.
         select: Options of the stage; its key `method` names another method than the preset's, which
             then has its own default options.
         reconstruct: The same.
@@ -98,14 +100,23 @@ def trial_plan(
             "select": {"method": selector_name, **plain_options(selector)},
             "reconstruct": {"method": reconstructor_name, **plain_options(reconstructor)},
         }
-    unused = {"total"} if neighbours == "replace-one" else set()
+    privacy = Privacy(
+        epsilon=epsilon,
+        delta=delta,
+        neighbours=neighbours,
+        unit="row" if max_rows == 1 else "person",
+        max_rows=max_rows,
+    )
+    unused = {"total"} if privacy.relation.rows_public else set()
     unused |= set() if selector.adaptive else {"select"}
     usable = {stage: share for stage, share in preset.shares.items() if stage not in unused}
     resolved = resolve_shares(shares or {}, usable)
     check_mode(mode, sets, selector, selector_name, reconstructor, reconstructor_name)
     if mode == "noise-aware":
         reconstructor = unshrunk(reconstructor)
-    selector.check_basics(neighbours, [stage for stage, share in resolved.items() if share])
+    selector.check_basics(
+        privacy.relation.of_rows, [stage for stage, share in resolved.items() if share]
+    )
     spec = ReleaseSpec(
         release="trial",
         data="",
@@ -113,7 +124,7 @@ def trial_plan(
         schema=schema,
         account="trial",
         revises=None,
-        privacy=Privacy(epsilon=epsilon, delta=delta, neighbours=neighbours),
+        privacy=privacy,
         method=method,
         shares=resolved,
         noise=noise or preset.noise or "auto",

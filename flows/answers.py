@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import cast
 
 from dp_core.accounting.composition import Amount, Terms
-from dp_core.accounting.sensitivity import count_l1
 from dp_core.errors import BadInput
 from dp_core.plan import Plan, PlannedTable, PlannedTotal
 from dp_core.privacy import PAYING_STAGES
@@ -161,7 +160,7 @@ def _threshold(plan: Plan) -> dict[str, object] | None:
         domain,
         plan.currency,
         plan.costs["measure"],
-        l1=count_l1(spec.privacy.neighbours),
+        relation=spec.privacy.relation,
         split=plan.replicates if spec.mode == "split" else 0,
     )
     tables, cells = method.tables(domain)
@@ -229,7 +228,7 @@ def _evenness(plan: Plan) -> float | None:
     if not (isinstance(half, Measuring) and isinstance(half.method, TableDraws) and rows):
         return None
     cost = plan.costs["measure"] / plan.replicates
-    return half.method.evenness(half.variables, plan.currency, cost, rows)
+    return half.method.evenness(half.variables, plan.currency, cost, rows, spec.privacy.max_rows)
 
 
 def _table(table: PlannedTable, rows: int | None) -> dict[str, object]:

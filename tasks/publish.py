@@ -59,7 +59,7 @@ def publish(run: Run) -> None:
         mode=spec.mode,
         seed=spec.seed,
         records=records(run),
-        records_public=spec.privacy.neighbours == "replace-one",
+        records_public=spec.privacy.relation.rows_public,
         note=_note(run),
     )
     files = [synthetic_file(run, number) for number in range(1, spec.sets + 1)]

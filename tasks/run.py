@@ -116,7 +116,7 @@ class Run:
         session = LedgerSession(
             self.hold,
             self.reservation,
-            self.spec.privacy.neighbours,
+            self.spec.privacy.relation,
             self.folder.noisy,
             self.note_head,
         )

@@ -141,7 +141,13 @@ class Currency:
         return GaussianEvent(_root_at_least(variance), l2_squared)
 
     def threshold_event(
-        self, cost: Fraction, delta: Fraction, *, l1: int, threshold: int | None = None
+        self,
+        cost: Fraction,
+        delta: Fraction,
+        *,
+        l1: int,
+        rows: int = 1,
+        threshold: int | None = None,
     ) -> StabilityEvent:
         """Return the stability-based histogram that `cost` and `delta` buy; never more than they.
 
@@ -149,6 +155,7 @@ class Currency:
             cost: Part of `limit`, positive.
             delta: Part of `own_delta`, positive.
             l1: L1 sensitivity of its table of counts.
+            rows: Most rows of one unit of privacy.
             threshold: Least noisy count that is kept; None for the least that `delta` allows.
 
         Raises:
@@ -165,17 +172,18 @@ class Currency:
             if self.kind == "pure"
             else _root_at_least(Fraction(l1**2) / (2 * cost))
         )
-        least = threshold_for(scale, delta)
+        least = threshold_for(scale, delta, rows)
         if threshold is not None and threshold < least:
             raise ValueError(f"A threshold of {threshold} is too low; it must be at least {least}.")
-        return StabilityEvent(scale, l1, threshold or least)
+        return StabilityEvent(scale, l1, threshold or least, rows)
 
-    def draws_event(self, cost: Fraction, draws: int) -> PerturbedDrawsEvent:
+    def draws_event(self, cost: Fraction, draws: int, rows: int = 1) -> PerturbedDrawsEvent:
         """Return the draws by counts and virtual records that `cost` buys; never more than that.
 
         Args:
             cost: Part of `limit`, positive.
-            draws: Most draws that two neighbours make differently.
+            draws: Most draws that files make differently which differ in one row.
+            rows: Most rows of one unit of privacy.
 
         Raises:
             ValueError: if the currency has no cost for it, or one draw gets less than `LEAST_DRAW`.
@@ -186,21 +194,25 @@ class Currency:
             raise ValueError("Draws do not add up on the Gaussian curve; use pure or zcdp.")
         # What is more than enough is left over: its exponential would overflow.
         each = float(min(cost / draws, Fraction(_ENOUGH)))
-        each = each if self.kind == "pure" else math.sqrt(2 * each)
+        each = (each if self.kind == "pure" else math.sqrt(2 * each)) / rows
         if each < LEAST_DRAW:
             raise ValueError(f"A draw needs an epsilon of {LEAST_DRAW:g} or more.")
         # Floating point only guesses; the event's own cost decides.
         parts = max(1, math.ceil(VIRTUAL_PARTS / math.expm1(each)))
-        while self.cost(event := PerturbedDrawsEvent(Fraction(parts, VIRTUAL_PARTS), draws)) > cost:
+        while (
+            self.cost(event := PerturbedDrawsEvent(Fraction(parts, VIRTUAL_PARTS), draws, rows))
+            > cost
+        ):
             parts += max(1, parts >> 40)
         return event
 
-    def urn_event(self, cost: Fraction, records: int) -> PolyaUrnEvent:
+    def urn_event(self, cost: Fraction, records: int, rows: int = 1) -> PolyaUrnEvent:
         """Return the draws from one urn that `cost` buys; never more than that.
 
         Args:
             cost: Part of `limit`, positive.
             records: Number of draws.
+            rows: Most rows of one unit of privacy.
 
         Raises:
             ValueError: if the currency has no cost for it, or `cost` is an epsilon below
@@ -212,12 +224,12 @@ class Currency:
             raise ValueError("Draws do not add up on the Gaussian curve; use pure or zcdp.")
         # What is more than enough is left over: its exponential would overflow.
         whole = float(min(cost, Fraction(_ENOUGH**2)))
-        whole = min(whole if self.kind == "pure" else math.sqrt(2 * whole), _ENOUGH)
+        whole = min((whole if self.kind == "pure" else math.sqrt(2 * whole)) / rows, _ENOUGH)
         if whole < LEAST_DRAW:
             raise ValueError(f"An urn needs an epsilon of {LEAST_DRAW:g} or more.")
         # Floating point only guesses; the event's own cost decides.
         parts = max(1, math.ceil(URN_PARTS * records / math.expm1(whole)))
-        while self.cost(event := PolyaUrnEvent(Fraction(parts, URN_PARTS), records)) > cost:
+        while self.cost(event := PolyaUrnEvent(Fraction(parts, URN_PARTS), records, rows)) > cost:
             parts += max(1, parts >> 40)
         return event
 

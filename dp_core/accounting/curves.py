@@ -17,9 +17,10 @@ SMOOTHING = 2
 """Variance lent to the rounding argument of `gaussian_limit`, records squared."""
 
 MOST_CELLS = 2**31
-"""Cells that one row may change in one release; the rounding argument's slack is for this many.
+"""Cells that one unit may change in one release; the rounding argument's slack is for this many.
 
-One or two of each table and all of a vector of scores: far below, whatever a release measures.
+One or two of each table for every row of it (at most `dp_core.privacy.MOST_ROWS`), and all of a
+vector of scores: far below, whatever a release measures.
 """
 
 TINIEST = 1e-290
@@ -93,7 +94,7 @@ def gaussian_limit(epsilon: Fraction, delta: Fraction) -> Fraction:
       so the factor is within (1 +- t) on each cell, and N cells cost at most
       N log((1 + t)/(1 - t)) of epsilon and a factor e^(N t) of delta. A cell with the same count
       on both neighbours has the same noise on both and costs nothing, so N counts only cells
-      that one row changes. With c = 2 and N = 2^31 that is 6.2e-8 of epsilon, taken off here.
+      that one unit changes. With c = 2 and N = 2^31 that is 6.2e-8 of epsilon, taken off here.
     """
     smooth = 2.0 * math.exp(-2 * math.pi**2 * SMOOTHING) * (1 + 1e-9)
     room = float(epsilon) - 2.0 * smooth * MOST_CELLS * (1 + 1e-9)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
-from dp_core.accounting.thresholds import log_one_plus_inverse, survival
+from dp_core.accounting.thresholds import kept_by_chance, log_one_plus_inverse
 from dp_core.exact import exact_fraction
 
 
@@ -147,43 +147,55 @@ class StabilityEvent:
     Attributes:
         scale: Exact value of the sampler's parameter, records.
         l1_sensitivity: Of the table of counts, for the release's neighbours.
-        threshold: Least noisy count that is kept, records; from 1.
+        threshold: Least noisy count that is kept, records; from `rows`.
+        rows: Most rows of one unit of privacy, k.
 
     Privacy:
-        Let d = `survival(scale, threshold)`, the probability that a cell of one record is kept, and
-        P, Q the distributions of the output on two neighbouring files. Cells have independent
-        noise, and a cell without a record is never shown.
+        Let s(c) = P(c + Z >= threshold) be the probability that a cell of c records is kept, d =
+        max(s(k), k s(1)) = `kept_by_chance(scale, threshold, k)`, and P, Q the distributions of the
+        output on two neighbouring files: common records R, and beside them on one file the unit's
+        a_x records in cell x, on the other b_x; sums of a and of b are at most k. (Add-remove: b =
+        0.) Cells have independent noise, and a cell without a record is never shown.
 
-        *What can fail.* A count that moves by 1 and is positive on both files costs 1/scale: the
-        threshold is post-processing. A cell x of one record that the other file does not have is
-        shown with probability d, and on the other file never. Under add-remove one cell moves, so
-        either there is such a cell and nothing else differs, or there is none. Under replace-one
-        one cell loses a record and one gains one: P may have such a cell x, Q such a cell y, and
-        each of the two has at most one. Let p, q be P, Q on the condition that this cell is not
-        shown: probability 1 - d at least. They differ in the moving cells that both files have, by
-        at most e^epsilon. That is d-approximate (epsilon^2/2)-zCDP (Bun & Steinke 2016, Definition
-        8.1): d is not doubled under replace-one, because no distribution can fail in two ways.
+        *What can fail.* A cell with a record on both files moves by |a_x - b_x| and costs that over
+        the scale: the threshold is post-processing. All of them cost e', and e' <= epsilon because
+        the sum of |a_x - b_x| is at most the L1 sensitivity. Any other cell that moves has no
+        common record and is observed on one file only, with a_x >= 1 records, say: it is shown
+        there with probability s(a_x), on the other file never. P shows some such cell with
+        probability d_P <= sum of s(a_x), Q with d_Q <= sum of s(b_x).
 
-        *(epsilon, d)-privacy.* For any set S of outputs, P(S) <= e^epsilon Q(S) + d:
+        *At most d.* Let such cells hold c_1, ..., c_m records, each at least 1, of k in all at
+        most. Up to the threshold s is an exponential, s(c) = e^((c - threshold)/scale)/(1 +
+        e^(-1/scale)): it grows and is convex. So for fixed m the sum of s(c_i) is largest where all
+        but one are 1 (a vertex), and h(m) = s(k - m + 1) + (m - 1) s(1) is convex in m, so largest
+        at m = 1 or m = k: s(k), or k s(1).
 
-        - Neither fails: the noise alone. P can, Q cannot: P(S) <= (1 - d) p(S) + d, and q = Q.
-        - Both can (replace-one): then no other cell moves, p = q, and P(S) - d <= (1 - d) q(S) <=
-          Q(S).
-        - Q can, P cannot: p = P and Q(S) >= (1 - d) q(S). Under add-remove no other cell moves:
-          P(S) = q(S) <= (1 - d) q(S) + d. Under replace-one one does: with f = e^(1/scale) and u =
-          P(S) <= f q(S), e^epsilon Q(S) >= f^2 (1 - d) q(S) >= f (1 - d) u, and u - f (1 - d) u <=
-          max(0, 1 - (1 - d)) = d because 0 <= u <= 1 <= f.
+        *(epsilon, d)-privacy.* Let p, q be P, Q on the condition that no such cell is shown;
+        they differ by e^e' at most. For any set S of outputs let u = p(S), so that q(S) >= e^-e' u
+        and P(S) <= (1 - d_P) u + d_P, and Q(S) >= (1 - d_Q) q(S). Then
+
+            P(S) - e^epsilon Q(S) <= d_P + u [(1 - d_P) - e^(epsilon - e') (1 - d_Q)],
+
+        which is linear in u: at u = 0 it is d_P, at u = 1 at most 1 - (1 - d_Q) = d_Q, and both are
+        at most d. Nothing here asks which file is which. So d is not doubled under replace-one,
+        because no distribution can fail in two ways; and p, q show d-approximate
+        (epsilon^2/2)-zCDP (Bun & Steinke 2016, Definition 8.1).
     """
 
     scale: Fraction
     l1_sensitivity: int
     threshold: int
+    rows: int = 1
 
     def __post_init__(self) -> None:
         _positive(self.scale, self.l1_sensitivity)
-        # privacy: below 1 a cell without a record would have to be kept sometimes, too.
-        if self.threshold < 1:
-            raise ValueError(f"A threshold is a whole number from 1, got {self.threshold}.")
+        _positive(self.scale, self.rows)
+        # privacy: below 1 a cell without a record would have to be kept sometimes, too; below the
+        # number of rows `kept_by_chance` is no bound.
+        if self.threshold < self.rows:
+            raise ValueError(
+                f"A threshold is a whole number from {self.rows}, got {self.threshold}."
+            )
 
     def epsilon(self) -> Fraction:
         """L1 sensitivity over scale, apart from `own_delta`."""
@@ -194,8 +206,8 @@ class StabilityEvent:
         return self.epsilon() ** 2 / 2
 
     def own_delta(self) -> Fraction:
-        """Probability that a cell of one record is kept, rounded up."""
-        return survival(self.scale, self.threshold)
+        """Probability that a cell of one unit alone is kept, rounded up."""
+        return kept_by_chance(self.scale, self.threshold, self.rows)
 
     def to_json(self) -> dict[str, object]:
         return {
@@ -203,6 +215,7 @@ class StabilityEvent:
             "scale": str(self.scale),
             "l1_sensitivity": self.l1_sensitivity,
             "threshold": self.threshold,
+            **_several(self.rows),
         }
 
 
@@ -216,8 +229,9 @@ class PerturbedDrawsEvent:
 
     Attributes:
         scale: Virtual records added to each code, exact.
-        draws: Most draws from a combination that one of two neighbours' differing records is in,
-            whatever is drawn.
+        draws: Most draws from a combination that one of two differing records is in, whatever is
+            drawn, where files differ in one row.
+        rows: Most rows of one unit of privacy.
 
     Privacy:
         One row more or less in (g, i) changes only draws from g. It multiplies the probability of i
@@ -228,30 +242,41 @@ class PerturbedDrawsEvent:
         draw that the two files make differently multiplies the probability of everything drawn by
         at most 1 + 1/a. Along any sequence of draws there are at most `draws` such, and the others
         are the same on both files: the whole is draws log(1 + 1/a)-private.
+
+        Of a unit of k rows it is group privacy (Dwork & Roth 2014, Theorem 2.2; Bun & Steinke 2016,
+        Proposition 1.9): files that are joined by k such steps differ by k times that epsilon, and
+        by k^2 times that rho.
     """
 
     scale: Fraction
     draws: int
+    rows: int = 1
 
     def __post_init__(self) -> None:
         _positive(self.scale, self.draws)
+        _positive(self.scale, self.rows)
 
     def epsilon(self) -> Fraction:
-        """Number of draws times log(1 + 1/scale), rounded up."""
-        return self.draws * log_one_plus_inverse(self.scale)
+        """Rows times the number of draws times log(1 + 1/scale), rounded up."""
+        return self.rows * self.draws * log_one_plus_inverse(self.scale)
 
     def rho(self) -> Fraction:
         """Half of the square of each draw's epsilon (Bun & Steinke 2016, Proposition 1.4).
 
         Draws that the files make alike cost nothing, and of the others there are at most `draws`.
         """
-        return self.draws * log_one_plus_inverse(self.scale) ** 2 / 2
+        return self.rows**2 * self.draws * log_one_plus_inverse(self.scale) ** 2 / 2
 
     def own_delta(self) -> Fraction:
         return Fraction(0)
 
     def to_json(self) -> dict[str, object]:
-        return {"mechanism": "perturbed-draws", "scale": str(self.scale), "draws": self.draws}
+        return {
+            "mechanism": "perturbed-draws",
+            "scale": str(self.scale),
+            "draws": self.draws,
+            **_several(self.rows),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +291,7 @@ class PolyaUrnEvent:
     Attributes:
         scale: Virtual records added to each cell, exact.
         records: Records drawn from one urn, at most.
+        rows: Most rows of one unit of privacy.
 
     Privacy:
         Of K cells let i hold n_i records, N in all, and be drawn c_i times in k draws. A sequence
@@ -283,17 +309,21 @@ class PolyaUrnEvent:
         So k records are log(1 + k/a)-private under both relations, and no less in general: all k
         from a cell of one record, on a file where that record is elsewhere. The proportions
         themselves, if they were shown, would have no bound.
+
+        A unit of several rows: group privacy, as of `PerturbedDrawsEvent`.
     """
 
     scale: Fraction
     records: int
+    rows: int = 1
 
     def __post_init__(self) -> None:
         _positive(self.scale, self.records)
+        _positive(self.scale, self.rows)
 
     def epsilon(self) -> Fraction:
-        """log(1 + records/scale), rounded up."""
-        return log_one_plus_inverse(self.scale / self.records)
+        """Rows times log(1 + records/scale), rounded up."""
+        return self.rows * log_one_plus_inverse(self.scale / self.records)
 
     def rho(self) -> Fraction:
         """Half of epsilon squared (Bun & Steinke 2016, Proposition 1.4)."""
@@ -303,7 +333,12 @@ class PolyaUrnEvent:
         return Fraction(0)
 
     def to_json(self) -> dict[str, object]:
-        return {"mechanism": "polya-urn", "scale": str(self.scale), "records": self.records}
+        return {
+            "mechanism": "polya-urn",
+            "scale": str(self.scale),
+            "records": self.records,
+            **_several(self.rows),
+        }
 
 
 def event_from_json(values: Mapping[str, object]) -> Event:
@@ -313,7 +348,7 @@ def event_from_json(values: Mapping[str, object]) -> Event:
         ValueError: if it is not one of ours; an unknown event has no known cost.
     """
     try:
-        scale = exact_fraction(values["scale"])
+        scale, rows = exact_fraction(values["scale"]), _whole(values.get("rows", 1))
         match values["mechanism"]:
             case "discrete-laplace":
                 event: Event = LaplaceEvent(scale, _whole(values["l1_sensitivity"]))
@@ -324,11 +359,11 @@ def event_from_json(values: Mapping[str, object]) -> Event:
                 event = NoisyMaxEvent(scale, _whole(values["sensitivity"]), gumbel)
             case "stability-histogram":
                 l1, threshold = _whole(values["l1_sensitivity"]), _whole(values["threshold"])
-                event = StabilityEvent(scale, l1, threshold)
+                event = StabilityEvent(scale, l1, threshold, rows)
             case "perturbed-draws":
-                event = PerturbedDrawsEvent(scale, _whole(values["draws"]))
+                event = PerturbedDrawsEvent(scale, _whole(values["draws"]), rows)
             case "polya-urn":
-                event = PolyaUrnEvent(scale, _whole(values["records"]))
+                event = PolyaUrnEvent(scale, _whole(values["records"]), rows)
             case other:
                 raise ValueError(f"Unknown mechanism {other!r}.")
     except (KeyError, ZeroDivisionError, TypeError) as error:
@@ -336,6 +371,11 @@ def event_from_json(values: Mapping[str, object]) -> Event:
     if event.to_json() != dict(values):
         raise ValueError("The event has fields that are not its own.")
     return event
+
+
+def _several(rows: int) -> dict[str, int]:
+    """Return what the text of an event says of rows: nothing where a unit is one row."""
+    return {"rows": rows} if rows != 1 else {}
 
 
 def _positive(scale: Fraction, sensitivity: int) -> None:

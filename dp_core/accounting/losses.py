@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dp_core.accounting.events import Event, GaussianEvent, LaplaceEvent
 from dp_core.accounting.sensitivity import count_l1, count_l2_squared
-from dp_core.privacy import Neighbours
+from dp_core.privacy import Neighbours, Relation
 
 CONTINUOUS_FROM = 256.0
 """Scale from which the Gaussian is treated as continuous; `LENT` is 5e-5 of its variance there."""
@@ -152,20 +152,24 @@ def loss_of(event: Event, neighbours: Neighbours) -> tuple[Loss, int]:
     The product of so many copies dominates the event, whichever cells move and whichever way: the
     noise is symmetric, so reflecting the outputs exchanges the two files.
 
+    Args:
+        event: Calibrated to one row: of several rows no worst spread over the cells is proven.
+        neighbours: The relation of rows.
+
     Raises:
         ValueError: if the event is not a table of counts, or its noise is too small to matter. A
             table is told by its sensitivity; a vector of scores has a larger one.
     """
     # privacy: with sensitivity 2 a single count that moved by 2 would be worse than two that move
     # by 1. Under replace-one only a table has it, and two of its counts move; nothing else passes.
-    if isinstance(event, LaplaceEvent) and event.l1_sensitivity == count_l1(neighbours):
+    if isinstance(event, LaplaceEvent) and event.l1_sensitivity == count_l1(Relation(neighbours)):
         if 1 / event.scale <= LARGEST_LOSS:
             # Rounded up; squares of it must not underflow.
             up = max(math.nextafter(float(1 / event.scale), math.inf), 1e-100)
             return Response(up), event.l1_sensitivity
     elif isinstance(event, GaussianEvent):
         cells = event.l2_sensitivity_squared
-        if cells == count_l2_squared(neighbours) and event.scale >= SMALLEST_SCALE:
+        if cells == count_l2_squared(Relation(neighbours)) and event.scale >= SMALLEST_SCALE:
             # Less noise than there is, where it is treated as continuous, is the safe side.
             return Gaussian(float(min(event.scale, Fraction(10**100)))), cells
     raise ValueError(

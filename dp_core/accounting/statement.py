@@ -11,7 +11,7 @@ from fractions import Fraction
 from dp_core.accounting.currency import Currency
 from dp_core.accounting.events import Event
 from dp_core.accounting.loss_distribution import tightest_epsilon
-from dp_core.privacy import Neighbours, Privacy
+from dp_core.privacy import Privacy, Relation
 
 PLD = (
     "privacy loss distribution of the discrete noise of tables that were all planned beforehand"
@@ -68,7 +68,7 @@ def tightest(currency: Currency, privacy: Privacy, events: Sequence[Event]) -> G
         events: All of the release: every noise that was drawn.
     """
     certain = implied(currency, privacy)
-    read = _read(events, privacy.neighbours, certain.delta) if certain.delta else None
+    read = _read(events, privacy.relation, certain.delta) if certain.delta else None
     return read if read and read.epsilon < certain.epsilon else certain
 
 
@@ -89,23 +89,36 @@ def second(currency: Currency, privacy: Privacy, events: Sequence[Event]) -> Gua
     certain = implied(currency, privacy)
     if certain.delta:
         return None
-    read = _read(events, privacy.neighbours, privacy.delta or SECOND_DELTA)
+    read = _read(events, privacy.relation, privacy.delta or SECOND_DELTA)
     return read if read and read.epsilon <= GAIN * certain.epsilon else None
 
 
-def shown(
-    events: Sequence[Event], neighbours: Neighbours, epsilon: Fraction, delta: Fraction
-) -> bool:
+def shown(events: Sequence[Event], relation: Relation, epsilon: Fraction, delta: Fraction) -> bool:
     """Return whether the losses of events that were fixed beforehand show a guarantee."""
     try:
-        return tightest_epsilon(events, neighbours, delta) <= epsilon
+        return _epsilon(events, relation, delta) <= epsilon
     except ValueError:  # of these events, or at this delta, nothing is known
         return False
 
 
-def _read(events: Sequence[Event], neighbours: Neighbours, delta: Fraction) -> Guarantee | None:
+def _epsilon(events: Sequence[Event], relation: Relation, delta: Fraction) -> Fraction:
+    """Return the epsilon that losses show, where they are known.
+
+    Raises:
+        ValueError: if they are not.
+
+    Privacy:
+        Of a person of several rows it is not known which spread over the cells of a table is the
+        worst for discrete noise, nor whether one spread is for all deltas and under composition.
+    """
+    if relation.max_rows != 1:
+        raise ValueError("No privacy loss distribution is known of a person of several rows.")
+    return tightest_epsilon(events, relation.neighbours, delta)
+
+
+def _read(events: Sequence[Event], relation: Relation, delta: Fraction) -> Guarantee | None:
     try:
-        epsilon = float(tightest_epsilon(events, neighbours, delta))
+        epsilon = float(_epsilon(events, relation, delta))
     except ValueError:  # no loss distribution is known: the currency's arithmetic stands
         return None
     # Whoever recomputes it on another machine, whose exp and log may differ in the last digit, must

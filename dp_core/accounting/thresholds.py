@@ -6,8 +6,9 @@ the file without that record does not have, must hardly ever be kept. With a = e
 
     P(1 + Z >= T) = a^(T - 1) / (1 + a)    for T >= 1,
 
-and that is the whole delta of the histogram under both neighbouring relations (the proof is at
-`dp_core.accounting.events.StabilityEvent`).
+and that is the whole delta of the histogram under both neighbouring relations. A person of up to k
+rows may have k of them in one cell of their own, or one in each of k: `kept_by_chance` (the proofs
+are at `dp_core.accounting.events.StabilityEvent`).
 """
 
 from __future__ import annotations
@@ -45,20 +46,42 @@ def survival(scale: Fraction, threshold: int) -> Fraction:
     >>> float(survival(Fraction(4), 35))
     0.0001143851357313443
     """
-    if scale <= 0 or threshold < 1:
-        raise ValueError(f"A threshold is from 1 and a scale positive, got {threshold}, {scale}.")
-    passed = _power(Fraction(threshold - 1) / scale)
+    return kept_by_chance(scale, threshold, 1)
+
+
+def kept_by_chance(scale: Fraction, threshold: int, rows: int) -> Fraction:
+    """Return an upper bound on the probability that a cell of one unit's records alone is kept.
+
+    Of a unit of at most `rows` records, however they are spread over cells: the larger of that of
+    one cell of them all, and of the sum of that of as many cells of one each. Rounded up to 20
+    digits.
+
+    Args:
+        scale: Of the discrete Laplace noise, positive.
+        threshold: Least noisy count that is kept, from `rows`.
+        rows: Most records of a unit, k.
+
+    >>> [float(kept_by_chance(Fraction(scale), 60, 4)) for scale in (1, 4)]
+    [3.495112756275616e-25, 8.832610335821661e-07]
+    """
+    if scale <= 0 or rows < 1 or threshold < rows:
+        raise ValueError(
+            f"A threshold is from {rows} and a scale positive, got {threshold}, {scale}."
+        )
+    spread = _PRECISE.multiply(Decimal(rows), _power(Fraction(threshold - 1) / scale))
+    passed = max(spread, _power(Fraction(threshold - rows) / scale))
     bound = _PRECISE.divide(passed, _PRECISE.add(Decimal(1), _power(1 / scale)))
     bound = _PRECISE.multiply(bound, _MARGIN)
     return Fraction(bound.normalize(Context(_DIGITS, ROUND_CEILING, MIN_EMIN, MAX_EMAX)))
 
 
-def threshold_for(scale: Fraction, delta: Fraction) -> int:
-    """Return the least threshold at which a cell of one record is kept at most with `delta`.
+def threshold_for(scale: Fraction, delta: Fraction, rows: int = 1) -> int:
+    """Return the least threshold at which a cell of one unit alone is kept at most with `delta`.
 
     Args:
         scale: Of the discrete Laplace noise, positive.
         delta: Positive.
+        rows: Most records of a unit.
 
     Raises:
         ValueError: if no threshold does, or delta is below 1e-800.
@@ -70,11 +93,12 @@ def threshold_for(scale: Fraction, delta: Fraction) -> int:
         raise ValueError(f"A threshold needs a scale and a delta, got {scale} and {delta}.")
     log_delta = math.log(delta.numerator) - math.log(delta.denominator)
     rate = float(1 / scale)
-    found = max(1, 1 + math.floor((-log_delta - math.log1p(math.exp(-rate))) * float(scale)))
+    reach = (-log_delta - math.log1p(math.exp(-rate))) * float(scale)
+    found = math.floor(max(1 + reach + math.log(rows) * float(scale), rows + reach, rows))
     # Floating point only guesses; the bound itself decides.
-    while survival(scale, found) > delta:
+    while kept_by_chance(scale, found, rows) > delta:
         found += 1
-    while found > 1 and survival(scale, found - 1) <= delta:
+    while found > rows and kept_by_chance(scale, found - 1, rows) <= delta:
         found -= 1
     return found
 

@@ -16,7 +16,7 @@ from dp_core.exact import exact_fraction
 from dp_core.grid import on_grid
 from dp_core.ledger.places import Total
 from dp_core.ledger.receipts import Receipt
-from dp_core.privacy import Neighbours
+from dp_core.privacy import Neighbours, Relation
 from dp_core.schema import Schema
 from dp_core.schema_file import parse_schema
 
@@ -64,7 +64,7 @@ class Claims:
         name: Release.
         account: Account that paid.
         head: Hash that the last receipt should have.
-        neighbours, unit: Of the guarantee.
+        relation, unit: Of the guarantee.
         enforced: Epsilon and delta.
         tightest: The guarantee to quote.
         also: The second statement, None where there is none.
@@ -90,7 +90,7 @@ class Claims:
     name: str
     account: str
     head: str
-    neighbours: Neighbours
+    relation: Relation
     unit: str
     enforced: tuple[Fraction, Fraction]
     tightest: Guarantee
@@ -136,7 +136,9 @@ def read_claims(document: Mapping[str, Any]) -> Claims:
         name=_text(document["release"]["name"]),
         account=_text(ledger["account"]),
         head=_text(ledger["head"]),
-        neighbours=cast(Neighbours, guarantee["neighbours"]),
+        relation=Relation(
+            cast(Neighbours, guarantee["neighbours"]), _whole(guarantee.get("max_rows", 1))
+        ),
         unit=_text(guarantee["unit"]),
         enforced=_pair(guarantee["enforced"]),
         tightest=_guarantee(guarantee["tightest"]),

@@ -22,10 +22,11 @@ from dp_core.accounting.events import (
     PolyaUrnEvent,
     StabilityEvent,
 )
-from dp_core.accounting.sensitivity import count_l1, count_l2_squared
+from dp_core.accounting.sensitivity import count_bounds
 from dp_core.bundle.claims import GARBAGE, Charge, Claims
 from dp_core.bundle.codebook import MARGINALS
 from dp_core.bundle.marginals_file import Measured
+from dp_core.errors import BadInput
 from dp_core.exact import exact_fraction
 from dp_core.ledger.receipts import result_hash
 from dp_core.ledger.session import (
@@ -144,31 +145,32 @@ def _sensitive_enough(charge: Charge, claims: Claims) -> bool | None:
 
     None where the receipt describes nothing whose sensitivity is proven.
     """
-    neighbours, name = claims.neighbours, None
+    relation, name = claims.relation, None
     try:
         # privacy: the more rows a score is said to be of, the smaller its sensitivity.
         if charge.asks.get("rows", claims.records) != claims.records:
             return None
         name = charge.asks["name"]
         if charge.asks == TABLE or name == SPARSE_TABLE:
-            change, l1, l2_squared = 1, count_l1(neighbours), count_l2_squared(neighbours)
+            change, l1, l2_squared = count_bounds(relation)
         elif name == DRAWN_RECORDS:
-            change = l1 = l2_squared = differing_draws(charge.asks, neighbours)
+            change = l1 = l2_squared = differing_draws(charge.asks, relation)
         elif name == DRAWN_CELLS:
             change = l1 = l2_squared = drawn_from_cells(charge.asks)
         else:
-            change, l1, l2_squared = required(charge.asks, neighbours)
-    except GARBAGE:
+            change, l1, l2_squared = required(charge.asks, relation)
+    except (*GARBAGE, BadInput):
         return None
+    most = relation.max_rows
     # privacy: of observed cells only what a threshold keeps is proven to be private, and of draws
     # only those by counts with virtual records; neither mechanism is proven for anything else.
     match charge.event:
-        case StabilityEvent(l1_sensitivity=stated):
-            return name == SPARSE_TABLE and stated >= l1
-        case PerturbedDrawsEvent(draws=stated):
-            return name in (DRAWN_RECORDS, DRAWN_CELLS) and stated >= change
-        case PolyaUrnEvent(records=stated):
-            return name == DRAWN_CELLS and stated >= change
+        case StabilityEvent(l1_sensitivity=stated, rows=rows):
+            return name == SPARSE_TABLE and stated >= l1 and rows >= most
+        case PerturbedDrawsEvent(draws=stated, rows=rows):
+            return name in (DRAWN_RECORDS, DRAWN_CELLS) and stated >= change and rows >= most
+        case PolyaUrnEvent(records=stated, rows=rows):
+            return name == DRAWN_CELLS and stated >= change and rows >= most
         case _ if name in (SPARSE_TABLE, DRAWN_RECORDS, DRAWN_CELLS):
             return False
         case LaplaceEvent(l1_sensitivity=stated):

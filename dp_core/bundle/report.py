@@ -31,6 +31,7 @@ from dp_core.following import origin
 from dp_core.inference.rules import OFF, WORDING, rule_of
 from dp_core.marginals import SparseTable, tables_of
 from dp_core.metrics.marginal_error import Tally
+from dp_core.privacy import unit_words
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -93,13 +94,15 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
     ]
     rows = sum(published.set_rows) / published.sets
     rule = rule_of(published.mode, published.sets)
+    unit = unit_words(published.privacy.unit, published.privacy.max_rows)
     return _template().render(
         published=published,
         privacy=published.privacy,
         enforced=published.enforced,
         best=published.best,
         sharper=_sharper(published.best, published.enforced),
-        words=in_words(published.best, published.privacy.neighbours, published.unit),
+        words=in_words(published.best, published.privacy.neighbours, unit),
+        unit=unit,
         over_all=[over_all(total) for total in published.totals],
         not_covered=NOT_COVERED,
         created=timestamp(published.created),

@@ -25,7 +25,7 @@ from dp_core.ledger.places import Place, Total
 from dp_core.ledger.receipts import START, Receipt
 from dp_core.marginals import Released
 from dp_core.method_options import plain_options
-from dp_core.privacy import Privacy
+from dp_core.privacy import Privacy, Relation, unit_words
 from dp_core.schema import Schema
 from dp_core.spec import Mode
 
@@ -77,8 +77,7 @@ class Published:
         mode: How the m sets were made.
         seed: Of post-processing.
         records: Number of records of the file: public, or estimated from noisy tables.
-        records_public: Whether it is public (replace-one), and so exact.
-        unit: Who is protected.
+        records_public: Whether it is public (replace-one of rows), and so exact.
         tightest: Strongest guarantee known to hold; None: the one that the reserved total implies.
         also: What holds as well, of a purely private release, with a small delta; None for none.
         totals: Of the account that paid, and of those it stands within.
@@ -106,7 +105,6 @@ class Published:
     seed: int
     records: float
     records_public: bool = False
-    unit: str = "row"
     tightest: Guarantee | None = None
     also: Guarantee | None = None
     totals: tuple[Total, ...] = ()
@@ -175,11 +173,14 @@ def statement(
         },
         "guarantee": {
             "neighbours": privacy.neighbours,
-            "unit": published.unit,
+            "unit": privacy.unit,
+            **({"max_rows": privacy.max_rows} if privacy.unit != "row" else {}),
             "enforced": guarantee_json(published.enforced),
             "tightest": guarantee_json(best),
             "also": guarantee_json(published.also) if published.also else None,
-            "in_words": in_words(best, privacy.neighbours, published.unit),
+            "in_words": in_words(
+                best, privacy.neighbours, unit_words(privacy.unit, privacy.max_rows)
+            ),
             "over_all_releases": [over_all(total) for total in published.totals],
             "not_covered": list(NOT_COVERED),
         },
@@ -243,7 +244,7 @@ def origin_of(plan: Mapping[str, Any]) -> Origin:
         return "unknown"
     if "records" in selector.gives:
         one = Domain(("any",), (2,))
-        return "drawn" if selector.draws(one, "add-remove") else "chosen"
+        return "drawn" if selector.draws(one, Relation("add-remove")) else "chosen"
     if "sparse" in selector.gives:
         return "cut"
     return "pulled" if pulls else "modelled"
@@ -313,10 +314,8 @@ def timestamp(moment: datetime.datetime) -> str:
 
 
 def in_words(guarantee: Guarantee, neighbours: str, unit: str) -> str:
-    """Return the guarantee as a sentence."""
-    differ = (
-        f"one {unit} added or removed" if neighbours == "add-remove" else f"one {unit} replaced"
-    )
+    """Return the guarantee as a sentence; `unit` in the words of `unit_words`."""
+    differ = f"{unit} added or removed" if neighbours == "add-remove" else f"{unit} replaced"
     epsilon = float(guarantee.epsilon)
     factor = f"{math.exp(epsilon):.4g}" if epsilon < 700 else f"e^{epsilon:.4g}"
     sentence = (

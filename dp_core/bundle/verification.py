@@ -251,8 +251,13 @@ def _guarantee(claims: Claims) -> str | tuple[str, ...]:
     wrong: list[str] = []
     if (epsilon, delta) != (exact_fraction(body["epsilon"]), exact_fraction(body["delta"])):
         wrong.append("The stated (epsilon, delta) is not the one that was reserved.")
-    if (claims.neighbours, claims.unit) != (body["neighbours"], body["unit"]):
+    reserved_for = body["neighbours"], body["unit"], body.get("max_rows", 1)
+    if (claims.relation.neighbours, claims.unit, claims.relation.max_rows) != reserved_for:
         wrong.append("The stated neighbours or unit are not those that were reserved.")
+    # privacy: rows above the limit are dropped by what the schema states.
+    unit = claims.schema.unit
+    if (claims.unit, claims.relation.max_rows) != (unit.word, unit.max_rows):
+        wrong.append("The stated unit is not that of the schema.")
     reserved = currency(*(body["currency"][name] for name in ("kind", "limit", "own_delta")))
     if reserved != claims.currency:
         wrong.append("The stated currency or total is not the one that was reserved.")
@@ -294,7 +299,7 @@ def _shown(claims: Claims, epsilon: Fraction, delta: Fraction) -> bool:
     tables = all(charge.stage in TABLE_STAGES for charge in claims.charges)
     if not (claims.charges and tables and fixed_beforehand(claims.plan)):
         return False
-    return shown([charge.event for charge in claims.charges], claims.neighbours, epsilon, delta)
+    return shown([charge.event for charge in claims.charges], claims.relation, epsilon, delta)
 
 
 def _tables(folder: Path, claims: Claims) -> Check:

@@ -23,12 +23,13 @@ from dp_core.bundle.statement import (
 )
 from dp_core.canonical import canonical_json
 from dp_core.inference.rules import inference_statement
+from dp_core.privacy import unit_words
 
 _SECTIONS: Mapping[str, frozenset[str]] = {
     "release": frozenset({"name", "title", "created", "revises"}),
     "guarantee": frozenset(
         {
-            *("neighbours", "unit", "enforced", "tightest", "also", "in_words"),
+            *("neighbours", "unit", "max_rows", "enforced", "tightest", "also", "in_words"),
             *("over_all_releases", "not_covered"),
         }
     ),
@@ -86,7 +87,11 @@ def _made_again(
     yield ("guarantee", "enforced"), guarantee_json(enforced)
     yield ("guarantee", "tightest"), guarantee_json(claims.tightest)
     yield ("guarantee", "also"), claims.also and guarantee_json(claims.also)
-    words = in_words(claims.tightest, claims.neighbours, claims.unit)
+    words = in_words(
+        claims.tightest,
+        claims.relation.neighbours,
+        unit_words(claims.unit, claims.relation.max_rows),
+    )
     yield ("guarantee", "in_words"), words
     yield ("guarantee", "over_all_releases"), [over_all(total) for total in claims.totals]
     yield ("guarantee", "not_covered"), list(NOT_COVERED)
@@ -103,7 +108,7 @@ def _made_again(
     yield ("sets", "mode"), synthesize["mode"]
     yield ("sets", "seed"), synthesize["seed"]
     records: dict[str, object] = dict(document["sets"]["records"])
-    public = claims.neighbours == "replace-one"
+    public = claims.relation.rows_public
     records["how"] = "public" if public else "estimated from noisy tables"
     if synthesize["rows"] == "same":
         records["value"] = round(sum(claims.rows) / len(claims.rows))

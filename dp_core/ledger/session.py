@@ -18,7 +18,7 @@ from dp_core.accounting.currency import Currency
 from dp_core.accounting.events import Event
 from dp_core.domain import Domain
 from dp_core.errors import BudgetRefused
-from dp_core.privacy import Neighbours, Stage
+from dp_core.privacy import Neighbours, Relation, Stage
 
 TABLE: Mapping[str, object] = {"name": "table"}
 """What the step of a table of counts asks; others say what `Statistic.to_json` does."""
@@ -54,12 +54,12 @@ def drawn_asks(cliques: Sequence[Sequence[str]], records: int, sweeps: int) -> d
     return {"name": DRAWN_RECORDS, "tables": tables, "records": records, "sweeps": sweeps}
 
 
-def differing_draws(asks: Mapping[str, Any], neighbours: Neighbours) -> int:
-    """Return how many of the draws of records two neighbouring files make differently at most.
+def differing_draws(asks: Mapping[str, Any], relation: Relation) -> int:
+    """Return how many of the draws of records two files make differently that differ in one row.
 
     Args:
         asks: What `drawn_asks` returned, or what somebody says it did.
-        neighbours: The relation.
+        relation: Of the release; one row is one of its steps.
 
     Raises:
         ValueError: or another error of its kind, if it is no such thing.
@@ -72,7 +72,7 @@ def differing_draws(asks: Mapping[str, Any], neighbours: Neighbours) -> int:
     records, sweeps, columns = asks["records"], asks["sweeps"], len(asks["tables"])
     if any(type(number) is not int or number < 1 for number in (records, sweeps, columns)):
         raise ValueError("Drawn records are whole numbers of records and sweeps.")
-    return int(records * columns * min(sweeps, 1 if neighbours == "add-remove" else 2))
+    return int(records * columns * min(sweeps, 2 if "replace-one" in relation.steps else 1))
 
 
 DRAWN_CELLS = "drawn-cells"
@@ -155,7 +155,7 @@ class Session(Protocol):
         """What it pays in, and the total."""
 
     @property
-    def neighbours(self) -> Neighbours:
+    def relation(self) -> Relation:
         """The neighbouring relation that every event was calibrated to."""
 
     def perform(
@@ -185,13 +185,20 @@ class MemorySession:
     Attributes:
         currency: What it pays in, and the total.
         neighbours: The neighbouring relation.
+        max_rows: Most rows of one unit of privacy.
         charges: Every grant made.
     """
 
     currency: Currency
     neighbours: Neighbours
+    max_rows: int = field(default=1, kw_only=True)
     charges: list[Grant] = field(default_factory=list)
     _results: dict[str, tuple[tuple[Grant, NDArray[np.int64]], ...]] = field(default_factory=dict)
+
+    @property
+    def relation(self) -> Relation:
+        """The neighbouring relation that every event was calibrated to."""
+        return Relation(self.neighbours, self.max_rows)
 
     def spent(self) -> Fraction:
         """Sum of what was charged."""

@@ -19,7 +19,7 @@ from dp_core.errors import BadInput
 from dp_core.marginals import Measurement, Records, Released, Totals
 from dp_core.parametric.base import Ask, ParametricModel, Synthesizer
 from dp_core.parametric.variables import Variables
-from dp_core.privacy import Neighbours, Stage
+from dp_core.privacy import Neighbours, Relation, Stage
 from dp_core.structural_zeros import StructuralZeros
 from dp_core.sums import Sum
 
@@ -159,6 +159,10 @@ class InRounds:
     def domain(self) -> Domain:
         """As of the curator, and so what follows."""
         return self._curator.domain
+
+    @property
+    def relation(self) -> Relation:
+        return self._curator.relation
 
     @property
     def neighbours(self) -> Neighbours:

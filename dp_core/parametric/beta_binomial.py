@@ -62,10 +62,16 @@ class BetaBinomial(Synthesizer):
         return ()
 
     def evenness(
-        self, variables: Variables, currency: Currency, cost: Fraction, rows: int
+        self,
+        variables: Variables,
+        currency: Currency,
+        cost: Fraction,
+        rows: int,
+        max_rows: int = 1,
     ) -> float:
         """Return the part of each column that tells nothing of a file of `rows`."""
-        virtual = 2 * float(currency.draws_event(cost / len(variables), self.records or rows).scale)
+        each = cost / len(variables)
+        virtual = 2 * float(currency.draws_event(each, self.records or rows, max_rows).scale)
         return virtual / (virtual + rows)
 
     def measure(

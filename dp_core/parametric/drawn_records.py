@@ -126,14 +126,22 @@ class TableDraws(Synthesizer):
         return ()
 
     def evenness(
-        self, variables: Variables, currency: Currency, cost: Fraction, rows: int
+        self,
+        variables: Variables,
+        currency: Currency,
+        cost: Fraction,
+        rows: int,
+        max_rows: int = 1,
     ) -> float:
-        """Return the part of the records that tells nothing of a file of `rows`. Public."""
+        """Return the part of the records that tells nothing of a file of `rows`. Public.
+
+        Of each person there may be `max_rows`.
+        """
         records = self.records or rows
         event = (
-            currency.draws_event(cost, records)
+            currency.draws_event(cost, records, max_rows)
             if self.kind == "independent"
-            else currency.urn_event(cost, records)
+            else currency.urn_event(cost, records, max_rows)
         )
         virtual = number_of_cells(variables, self.bins) * float(event.scale)
         return virtual / (virtual + rows)

@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from dp_core.accounting.sensitivity import count_bounds
 from dp_core.dataset import Dataset
 from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
 from dp_core.marginals import KIND_OF, Measurement, Records, Released, ReleasedKind, Table
 from dp_core.parametric.base import ParametricModel, Synthesizer
 from dp_core.parametric.variables import Variables
-from dp_core.privacy import Neighbours, Stage
+from dp_core.privacy import Neighbours, Relation, Stage
 from dp_core.selection.base import AdaptiveSelector, Asked, Selection
 from dp_core.structural_zeros import StructuralZeros
-from dp_core.sums import Sum
+from dp_core.sums import Sum, sum_bounds
 
 if TYPE_CHECKING:
     from dp_core.curator import Curator
@@ -69,16 +70,16 @@ class Measuring(AdaptiveSelector):
                 " a share, or state synthesize.rows."
             )
 
-    def asked(self, domain: Domain, neighbours: Neighbours) -> Sequence[Asked]:  # noqa: ARG002
-        bounds = {"add-remove": 1, "replace-one": 2}[neighbours]
+    def asked(self, domain: Domain, relation: Relation) -> Sequence[Asked]:  # noqa: ARG002
+        _, l1_of_count, l2_squared_of_count = count_bounds(relation)
         found = []
         for ask in self.method.asks(self.variables):
             if isinstance(ask.what, Sum):
-                l1, l2_squared = ask.what.l1(neighbours), ask.what.l2_squared(neighbours)
+                _, l1, l2_squared = sum_bounds(ask.what, relation)
                 found.append(Asked(ask.share, l1, l2_squared, ask.what.length / l1))
             else:
                 cells = self.variables.domain.size(ask.what)
-                found.append(Asked(ask.share, bounds, bounds, float(cells)))
+                found.append(Asked(ask.share, l1_of_count, l2_squared_of_count, float(cells)))
         return found
 
     def select(

@@ -12,7 +12,7 @@ from dp_core.scores.quantile import Quantile
 from dp_core.scores.queries import QueryCounts, QueryDistance, SignedQueries
 from dp_core.scores.r_score import RScore
 from dp_core.scores.table_distance import TableDistance
-from dp_core.scores.vetted import VETTED, required, sensitivities
+from dp_core.scores.vetted import VETTED, bounds, required, sensitivities
 
 __all__ = [
     "VETTED",
@@ -26,6 +26,7 @@ __all__ = [
     "SignedQueries",
     "Statistic",
     "TableDistance",
+    "bounds",
     "required",
     "sensitivities",
 ]

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.accounting.sensitivity import Bounds
 from dp_core.domain import Clique
 from dp_core.marginals import Marginal
 from dp_core.privacy import Neighbours
@@ -15,12 +16,13 @@ from dp_core.privacy import Neighbours
 MOST = 2**62
 """Scores have at most this size, which leaves room for noise in 64 bits."""
 
-Bounds = tuple[int, int, int]
-"""Largest change of an entry, L1 and squared L2 sensitivity of all entries."""
-
 
 class Statistic(Protocol):
     """A vector of whole numbers computed from exact marginals.
+
+    What it proves of itself is what one row can do, for any number of rows; what a person of
+    several rows can do follows from that (`dp_core.accounting.sensitivity.of_unit`). Where a bound
+    holds for the file's own number of rows only, it is refused under add-remove.
 
     It may also have methods `l1` and `l2_squared` like those of `Queries`, where one row cannot
     move every entry by the largest change at once.

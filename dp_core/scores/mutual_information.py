@@ -144,7 +144,7 @@ def _change(rows: int, grid: int, binary: bool, neighbours: Neighbours) -> int:
     if neighbours != "replace-one":
         raise BadInput(
             "Mutual information has a sensitivity only where the number of rows is public"
-            " (replace-one); under add-remove take the R score."
+            " (replace-one, and one row per person); otherwise take the R score."
         )
     n = rows
     if binary:

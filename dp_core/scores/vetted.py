@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dp_core.privacy import Neighbours
-from dp_core.scores.base import Bounds, Statistic
+from dp_core.accounting.sensitivity import Bounds, of_unit
+from dp_core.privacy import Neighbours, Relation
+from dp_core.scores.base import Statistic
 from dp_core.scores.f_score import FScore
 from dp_core.scores.indif import InDif
 from dp_core.scores.mutual_information import MutualInformation
@@ -14,7 +15,7 @@ from dp_core.scores.quantile import Quantile
 from dp_core.scores.queries import QueryCounts, QueryDistance, SignedQueries
 from dp_core.scores.r_score import RScore
 from dp_core.scores.table_distance import TableDistance
-from dp_core.sums import SUMS, sum_from_json
+from dp_core.sums import SUMS, sum_bounds, sum_from_json
 
 _BY_NAME: Mapping[str, type[Statistic]] = {
     "indif": InDif,
@@ -32,41 +33,51 @@ VETTED: tuple[type, ...] = tuple(_BY_NAME.values())
 """Statistics whose sensitivity is proven in this package."""
 
 
-def sensitivities(statistic: Statistic, neighbours: Neighbours) -> tuple[int, int]:
-    """Return L1 and squared L2 sensitivity of a statistic.
+def bounds(statistic: Statistic, relation: Relation) -> Bounds:
+    """Return the largest change of an entry, and the L1 and squared L2 sensitivity of all.
 
     Every entry may move by its largest change, unless the statistic proves more of itself.
 
     Raises:
         TypeError: if the statistic is not one whose sensitivity is proven here.
+        BadInput: if it is proven for a public number of rows only, and that is not public.
     """
     # privacy: a sensitivity is believed only where it is proven.
     if type(statistic) not in VETTED:
         raise TypeError(f"{type(statistic).__name__} has no proven sensitivity.")
-    if isinstance(statistic, QueryCounts):
-        return statistic.l1(neighbours), statistic.l2_squared(neighbours)
-    change = statistic.largest_change(neighbours)
-    return change * statistic.length, change**2 * statistic.length
+
+    def of_row(rows: Neighbours) -> Bounds:
+        change = statistic.largest_change(rows)
+        if isinstance(statistic, QueryCounts):
+            return change, statistic.l1(rows), statistic.l2_squared(rows)
+        return change, change * statistic.length, change**2 * statistic.length
+
+    return of_unit(relation, of_row)
 
 
-def required(document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
+def sensitivities(statistic: Statistic, relation: Relation) -> tuple[int, int]:
+    """Return L1 and squared L2 sensitivity of a statistic; see `bounds`."""
+    return bounds(statistic, relation)[1:]
+
+
+def required(document: Mapping[str, Any], relation: Relation) -> Bounds:
     """Return the sensitivities of a statistic or sum from its `to_json` alone, for whoever checks.
 
     Args:
         document: The statistic as a receipt describes it; nothing in it is trusted but that it
             names what was computed.
-        neighbours: The relation.
+        relation: Of the release.
 
     Returns:
         The largest change of an entry, and the L1 and squared L2 sensitivity of all entries.
 
     Raises:
         ValueError: or another error of its kind, if it describes no statistic of the list.
+        BadInput: as of `bounds`.
     """
     if document["name"] in SUMS:
-        asked = sum_from_json(document)
-        return asked.l1(neighbours), asked.l1(neighbours), asked.l2_squared(neighbours)
+        return sum_bounds(sum_from_json(document), relation)
     statistic = _BY_NAME.get(document["name"])
     if statistic is None:
         raise ValueError("No statistic of that name has a proven sensitivity.")
-    return statistic.required(document, neighbours)
+    return of_unit(relation, lambda rows: statistic.required(document, rows))

@@ -13,7 +13,7 @@ import numpy as np
 from dp_core.dataset import Dataset
 from dp_core.domain import Clique, Domain
 from dp_core.marginals import Released, ReleasedKind
-from dp_core.privacy import Neighbours, Stage
+from dp_core.privacy import Neighbours, Relation, Stage
 from dp_core.structural_zeros import StructuralZeros
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Selector(Protocol):
         """Raise BadInput if `select` could not do with what is known before it.
 
         Args:
-            neighbours: Of the release; under replace-one the number of rows is public.
+            neighbours: `Relation.of_rows`: under replace-one the number of rows is public.
             measured: Stages before the selection that have a share: `total`, `one_way`.
         """
 
@@ -122,7 +122,7 @@ class Selector(Protocol):
         None where the method does not look, or there is nothing to choose from.
         """
 
-    def asked(self, domain: Domain, neighbours: Neighbours) -> Sequence[Asked]:
+    def asked(self, domain: Domain, relation: Relation) -> Sequence[Asked]:
         """Return the events by which `select` measures, where they are known beforehand.
 
         The plan weighs by them what the release is to pay in; nothing else depends on it.
@@ -134,8 +134,8 @@ class Selector(Protocol):
         The plan weighs by it what the release is to pay in; nothing else depends on it.
         """
 
-    def draws(self, domain: Domain, neighbours: Neighbours) -> int:
-        """Return how many draws by counts, of those that neighbours differ in, `select` pays for.
+    def draws(self, domain: Domain, relation: Relation) -> int:
+        """Return how many draws by counts, of those that one row changes, `select` pays for.
 
         The plan refuses a measuring budget that cannot pay them; nothing else depends on it.
         """
@@ -213,7 +213,7 @@ class AdaptiveSelector(ABC):
         """Return None: no vector of scores is released."""
         return None
 
-    def asked(self, domain: Domain, neighbours: Neighbours) -> Sequence[Asked]:  # noqa: ARG002
+    def asked(self, domain: Domain, relation: Relation) -> Sequence[Asked]:  # noqa: ARG002
         """Return nothing: it is not known beforehand."""
         return ()
 
@@ -221,7 +221,7 @@ class AdaptiveSelector(ABC):
         """Return one for each column, where there are choices at all."""
         return len(domain) if self.chooses else 0
 
-    def draws(self, domain: Domain, neighbours: Neighbours) -> int:  # noqa: ARG002
+    def draws(self, domain: Domain, relation: Relation) -> int:  # noqa: ARG002
         """None; a method that draws records by counts says how many draws."""
         return 0
 
@@ -281,7 +281,7 @@ class PlannedSelector(ABC):
         """Return None: no score is released."""
         return None
 
-    def asked(self, domain: Domain, neighbours: Neighbours) -> Sequence[Asked]:  # noqa: ARG002
+    def asked(self, domain: Domain, relation: Relation) -> Sequence[Asked]:  # noqa: ARG002
         """Return nothing: tables are measured."""
         return ()
 
@@ -289,7 +289,7 @@ class PlannedSelector(ABC):
         """None."""
         return 0
 
-    def draws(self, domain: Domain, neighbours: Neighbours) -> int:  # noqa: ARG002
+    def draws(self, domain: Domain, relation: Relation) -> int:  # noqa: ARG002
         """None."""
         return 0
 

@@ -17,8 +17,9 @@ import numpy as np
 
 from dp_core.domain import Clique, Domain
 from dp_core.marginals import Released, ReleasedKind
-from dp_core.privacy import Neighbours
+from dp_core.privacy import Neighbours, Relation
 from dp_core.queries import Parities
+from dp_core.scores import QueryCounts, sensitivities
 from dp_core.selection.base import AdaptiveSelector, Asked, Selection
 from dp_core.selection.query_sets import check_binary, check_number, parities
 from dp_core.structural_zeros import StructuralZeros
@@ -58,9 +59,9 @@ class Fourier(AdaptiveSelector):
         check_binary(domain, "select: fourier", "`method: privsyn`, or `method: mwem` with cells")
         check_number(domain, self._orders, of_cells=False, option="select: fourier")
 
-    def asked(self, domain: Domain, neighbours: Neighbours) -> Sequence[Asked]:
-        queries = self.queries(domain, neighbours)
-        l1, l2_squared = queries.l1(neighbours), queries.l2_squared(neighbours)
+    def asked(self, domain: Domain, relation: Relation) -> Sequence[Asked]:
+        queries = self.queries(domain, relation.of_rows)
+        l1, l2_squared = sensitivities(QueryCounts(queries), relation)
         return [Asked(Fraction(1), l1, l2_squared, float(queries.length))]
 
     def queries(self, domain: Domain, neighbours: Neighbours) -> Parities:

@@ -33,8 +33,8 @@ def require_public_rows(neighbours: Neighbours, what: str) -> None:
     """Raise BadInput where a score needs the exact number of rows and it is not public."""
     if neighbours != "replace-one":
         raise BadInput(
-            f"{what} has a sensitivity only where the number of rows is public (replace-one); under"
-            " add-remove set select.score to r."
+            f"{what} has a sensitivity only where the number of rows is public (replace-one, and"
+            " one row per person); otherwise set select.score to r."
         )
 
 

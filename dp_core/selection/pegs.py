@@ -13,7 +13,7 @@ from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
 from dp_core.ledger.session import differing_draws, drawn_asks
 from dp_core.marginals import Released, ReleasedKind
-from dp_core.privacy import Neighbours
+from dp_core.privacy import Relation
 from dp_core.selection.base import AdaptiveSelector, Selection
 from dp_core.selection.feature_choice import FeatureChoice
 from dp_core.structural_zeros import StructuralZeros
@@ -75,10 +75,10 @@ class Pegs(FeatureChoice, AdaptiveSelector):
         # The tables to draw from are known beforehand only where they are given.
         return FeatureChoice.needs(self, domain) if self.adaptive else self.given_tables(domain)
 
-    def draws(self, domain: Domain, neighbours: Neighbours) -> int:
+    def draws(self, domain: Domain, relation: Relation) -> int:
         """Return those of all records, whatever each column is drawn given."""
         alone = [(name,) for name in domain.columns]
-        return differing_draws(drawn_asks(alone, self.records, self.sweeps), neighbours)
+        return differing_draws(drawn_asks(alone, self.records, self.sweeps), relation)
 
     def select(
         self,

@@ -12,6 +12,7 @@ from dp_core.accounting.sensitivity import count_l1
 from dp_core.accounting.thresholds import continuous_threshold
 from dp_core.domain import Clique, Domain
 from dp_core.marginals import SparseTable
+from dp_core.privacy import Relation
 
 if TYPE_CHECKING:
     from dp_core.curator import Curator
@@ -50,7 +51,13 @@ class Thresholding(Protocol):
 
 
 def planned_threshold(
-    method: Thresholding, domain: Domain, currency: Currency, cost: Fraction, *, l1: int, split: int
+    method: Thresholding,
+    domain: Domain,
+    currency: Currency,
+    cost: Fraction,
+    *,
+    relation: Relation,
+    split: int,
 ) -> int:
     """Return the least noisy count that will be kept; public arithmetic, of the plan alone.
 
@@ -59,14 +66,20 @@ def planned_threshold(
         domain: All columns.
         currency: Of the release.
         cost: Budget of all measuring.
-        l1: L1 sensitivity of a table of counts.
+        relation: Of the release.
         split: Number of independent measurements, 0 for one that all sets share.
     """
     number, _ = method.tables(domain)
     each = cost / max(1, split)
     delta = _delta(currency, each, shared=not split) / number
-    event = currency.threshold_event(each / number, delta, l1=l1)
+    event = _event(currency, each / number, delta, relation)
     return _least(event, delta, method.threshold)
+
+
+def _event(
+    currency: Currency, cost: Fraction, delta: Fraction, relation: Relation
+) -> StabilityEvent:
+    return currency.threshold_event(cost, delta, l1=count_l1(relation), rows=relation.max_rows)
 
 
 def _delta(currency: Currency, cost: Fraction, *, shared: bool) -> Fraction:
@@ -104,7 +117,7 @@ def threshold_table(
         capacity: Most cells that are kept; None for more than can be expected.
         replicate: Which of the independent measurements this is.
     """
-    event = curator.currency.threshold_event(cost, delta, l1=count_l1(curator.neighbours))
+    event = _event(curator.currency, cost, delta, curator.relation)
     least = _least(event, delta, form)
     cells = curator.domain.size(clique)
     room = capacity or expected_cells(rows, least, float(delta)) + SPARE_CELLS

@@ -5,6 +5,6 @@ is to add a proof here and an audit in `tests/distributions`.
 """
 
 from dp_core.sums.base import Sum
-from dp_core.sums.vetted import SUMS, sum_from_json
+from dp_core.sums.vetted import SUMS, sum_bounds, sum_from_json
 
-__all__ = ["SUMS", "Sum", "sum_from_json"]
+__all__ = ["SUMS", "Sum", "sum_bounds", "sum_from_json"]

@@ -19,7 +19,9 @@ class Sum(ABC):
     What is asked is public; the answer is not until noise is added (`Curator.total`). It is
     computed from the cells that hold a record, so columns may have any number of codes. Every
     number is a whole one, in a unit that the class states: a statistic that is not a count is
-    brought to a fixed grid first, and what is bounded here is the change of the rounded value.
+    brought to a fixed grid first, and what is bounded here is the change of the rounded value. The
+    bounds are of one row, for any number of rows; what a person of several rows can do follows from
+    them (`dp_core.accounting.sensitivity.of_unit`).
 
     Attributes:
         NAME: Word of `to_json`, by which the closed list knows it.

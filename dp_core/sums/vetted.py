@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from dp_core.accounting.sensitivity import Bounds, of_unit
+from dp_core.privacy import Relation
 from dp_core.sums.base import Sum
 from dp_core.sums.binned_counts import BinnedCounts
 from dp_core.sums.gradients import ClassGradient, NumberGradient
@@ -21,6 +23,18 @@ SUMS: Mapping[str, type[Sum]] = {
     BinnedCounts.NAME: BinnedCounts,
 }
 """Sums whose sensitivity is proven in this package, by the name in their description."""
+
+
+def sum_bounds(sum: Sum, relation: Relation) -> Bounds:
+    """Return the largest change of an entry (no more than all), and L1 and squared L2 sensitivity.
+
+    Raises:
+        TypeError: if the sum is not one whose sensitivity is proven here.
+    """
+    # privacy: a sensitivity is believed only where it is proven.
+    if type(sum) is not SUMS.get(sum.NAME):
+        raise TypeError(f"{type(sum).__name__} has no proven sensitivity.")
+    return of_unit(relation, lambda rows: (sum.l1(rows), sum.l1(rows), sum.l2_squared(rows)))
 
 
 def sum_from_json(document: Mapping[str, Any]) -> Sum:

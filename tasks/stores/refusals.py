@@ -84,6 +84,13 @@ def _check_revised(rows: Rows, plan: Plan) -> None:
         )
 
 
+_OTHER_UNIT = {
+    "row": "name an account that was opened with `--unit person`.",
+    "person": "write `unit: {column: ..., max_rows: ...}` in the schema, or name another account.",
+}
+"""What to do where an account protects another unit, by the account's."""
+
+
 def check_terms(charter: Charter, plan: Plan) -> None:
     """Raise BudgetRefused where an account takes no such release, however small it is."""
     if charter.closed:
@@ -94,6 +101,11 @@ def check_terms(charter: Charter, plan: Plan) -> None:
         raise BudgetRefused(
             f"Account {charter.name!r} protects under {charter.neighbours}, but the spec asks for"
             f" {plan.spec.privacy.neighbours}; set privacy.neighbours to {charter.neighbours}."
+        )
+    if plan.spec.privacy.unit != charter.unit:
+        raise BudgetRefused(
+            f"Account {charter.name!r} protects one {charter.unit}, but the schema's unit is one"
+            f" {plan.spec.privacy.unit}; {_OTHER_UNIT[charter.unit]}"
         )
 
 

@@ -40,7 +40,7 @@ from dp_core.canonical import canonical_json
 from dp_core.errors import LedgerCorrupt, StageFailed
 from dp_core.ledger.receipts import result_hash
 from dp_core.ledger.session import Draw, Grant, Step
-from dp_core.privacy import Neighbours
+from dp_core.privacy import Relation
 from tasks.stores.artifacts import disk_errors, make_folder, sync_folder
 from tasks.stores.hold import Hold
 from tasks.stores.reservations import Reservation
@@ -55,7 +55,7 @@ class LedgerSession:
     Attributes:
         hold: What may write to the ledger for this release.
         reservation: What this release may spend.
-        neighbours: The relation every event is calibrated to.
+        relation: The one that every event is calibrated to.
         folder: Where noisy results are kept.
         noted: Called after a charge and before the draw; it notes elsewhere how far the ledger
             went, so that a backup that lacks the charge is known for one.
@@ -63,7 +63,7 @@ class LedgerSession:
 
     hold: Hold
     reservation: Reservation
-    neighbours: Neighbours
+    relation: Relation
     folder: Path
     noted: Callable[[], None] = lambda: None
 

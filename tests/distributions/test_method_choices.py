@@ -12,6 +12,7 @@ from dp_core.curator import Curator
 from dp_core.domain import Domain
 from dp_core.ledger.session import Grant
 from dp_core.marginals import Marginal
+from dp_core.privacy import Relation
 from dp_core.queries import Cells
 from dp_core.scores import FScore, MutualInformation, RScore, SignedQueries
 from tests.statistical import epsilon_at_least
@@ -59,7 +60,7 @@ class PaysAlways:
     """A session that grants whatever it is asked."""
 
     def __init__(self, currency, neighbours):
-        self.currency, self.neighbours = currency, neighbours
+        self.currency, self.relation = currency, Relation(neighbours)
 
     def perform(self, batch, steps, draw):  # noqa: ARG002
         grants = [Grant(1, step) for step in steps]

@@ -16,6 +16,7 @@ from dp_core.accounting.currency import Currency
 from dp_core.curator import Curator
 from dp_core.domain import Domain
 from dp_core.ledger.session import Grant
+from dp_core.privacy import Relation
 from dp_core.sums.moments import CellCounts, CellSums, Products
 from tests.distributions.test_audit import gaussian_claim
 from tests.statistical import delta_at_least, epsilon_at_least
@@ -44,7 +45,7 @@ class PaysAlways:
     """A session that grants whatever it is asked, as often as it is asked."""
 
     def __init__(self, currency, neighbours):
-        self.currency, self.neighbours = currency, neighbours
+        self.currency, self.relation = currency, Relation(neighbours)
 
     def perform(self, batch, steps, draw):  # noqa: ARG002
         grants = [Grant(1, step) for step in steps]

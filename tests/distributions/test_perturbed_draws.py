@@ -22,6 +22,7 @@ from dp_core.domain import Domain
 from dp_core.ledger.session import Grant, MemorySession, Step, differing_draws, drawn_asks
 from dp_core.memory_counter import MemoryCounter
 from dp_core.noise import perturbed_draws
+from dp_core.privacy import Relation
 from dp_core.selection.pegs import Pegs
 from dp_core.structural_zeros import StructuralZeros
 from tests.statistical import FALSE_ALARM
@@ -103,7 +104,7 @@ def neighbours_of(relation):
 def test_whatever_is_drawn_is_as_likely_on_neighbours_as_was_charged(
     monkeypatch, relation, records, sweeps
 ):
-    draws = differing_draws(drawn_asks(CLIQUES, records, sweeps), relation)
+    draws = differing_draws(drawn_asks(CLIQUES, records, sweeps), Relation(relation))
     assert draws == records * 2 * min(sweeps, 1 if relation == "add-remove" else 2)
     claim = float(PerturbedDrawsEvent(VIRTUAL, draws).epsilon())
     known, worst = {}, 0.0

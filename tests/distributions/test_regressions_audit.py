@@ -17,6 +17,7 @@ from dp_core.accounting.currency import Currency
 from dp_core.curator import Curator
 from dp_core.domain import Domain
 from dp_core.ledger.session import Grant
+from dp_core.privacy import Relation
 from dp_core.sums.features import ONE, Features, Levels, Number
 from dp_core.sums.gradients import PROBABILITY, ClassGradient, NumberGradient
 from dp_core.sums.minimisers import ClassMinimiser
@@ -46,7 +47,7 @@ class PaysAlways:
     """A session that grants whatever it is asked."""
 
     def __init__(self, currency, neighbours):
-        self.currency, self.neighbours = currency, neighbours
+        self.currency, self.relation = currency, Relation(neighbours)
 
     def perform(self, batch, steps, draw):  # noqa: ARG002
         grants = [Grant(1, step) for step in steps]

@@ -14,7 +14,7 @@ from dp_core.errors import BadInput
 from dp_core.marginals import Records, SparseTable
 from dp_core.memory_counter import MemoryCounter
 from dp_core.plan import make_plan
-from dp_core.privacy import PAYING_STAGES
+from dp_core.privacy import PAYING_STAGES, Relation
 from dp_core.procedure import carry_out
 from dp_core.scores import InDif
 from dp_core.selection.thresholds import planned_threshold
@@ -222,7 +222,12 @@ def test_the_planned_threshold_is_the_one_of_the_release(
     domain, selector = plan.spec.schema.domain, plan.spec.selector
     split = 2 if mode == "split" else 0
     planned = planned_threshold(
-        selector, domain, plan.currency, plan.costs["measure"], l1=1, split=split
+        selector,
+        domain,
+        plan.currency,
+        plan.costs["measure"],
+        relation=Relation("add-remove"),
+        split=split,
     )
     codes = np.random.default_rng(1).integers(0, [[2], [3], [4]], (3, 20_000))
     outcome = carry_out(plan, MemoryCounter(Dataset(domain, codes.astype(np.uint16))))

@@ -13,6 +13,7 @@ from dp_core.accounting.composition import Terms
 from dp_core.accounting.events import event_from_json
 from dp_core.curator import Curator
 from dp_core.errors import BadInput, BudgetRefused, StageFailed
+from dp_core.privacy import Relation
 from tasks.stores.session import LedgerSession
 from tests.flows.conftest import plainly
 
@@ -45,7 +46,7 @@ def begun(project):
 
 
 def curator_of(run, counter):
-    session = LedgerSession(run.hold, run.reservation, "add-remove", run.folder.noisy)
+    session = LedgerSession(run.hold, run.reservation, Relation("add-remove"), run.folder.noisy)
     return Curator(run.spec.schema.domain, counter, session)
 
 

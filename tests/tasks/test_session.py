@@ -15,6 +15,7 @@ from dp_core.accounting.composition import Terms
 from dp_core.errors import LedgerCorrupt, StageFailed
 from dp_core.ledger.receipts import PUBLISHED
 from dp_core.ledger.session import Step
+from dp_core.privacy import Relation
 from tasks.stores import session as session_module
 from tasks.stores.hold import MOST_ATTEMPTS, Hold
 from tasks.stores.ledger import Ledger
@@ -74,7 +75,7 @@ def plan(tmp_path):
 def session(hold, plan, tmp_path):
     reservation = hold.reserve(plan)
     hold.bind_input(reservation, "the hash of the input", KEY)
-    return LedgerSession(hold, reservation, "add-remove", tmp_path / "noisy")
+    return LedgerSession(hold, reservation, Relation("add-remove"), tmp_path / "noisy")
 
 
 @pytest.fixture

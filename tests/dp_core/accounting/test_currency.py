@@ -22,6 +22,7 @@ from dp_core.accounting.events import (
     event_from_json,
 )
 from dp_core.accounting.sensitivity import count_l1, count_l2_squared
+from dp_core.privacy import Relation
 
 costs = st.fractions(min_value=Fraction(1, 10**6), max_value=10, max_denominator=10**9)
 scales = st.floats(0.01, 1e9).map(Fraction)
@@ -32,7 +33,7 @@ scales = st.floats(0.01, 1e9).map(Fraction)
 def test_a_charge_is_the_formula_of_its_mechanism_and_never_more_than_was_set_aside(
     neighbours, cost
 ):
-    l1, l2_squared = count_l1(neighbours), count_l2_squared(neighbours)
+    l1, l2_squared = count_l1(Relation(neighbours)), count_l2_squared(Relation(neighbours))
     assert (l1, l2_squared) == ((1, 1) if neighbours == "add-remove" else (2, 2))
 
     laplace = Currency("pure", Fraction(10)).noise_event(cost, l1=l1, l2_squared=l2_squared)

@@ -16,7 +16,7 @@ from dp_core.accounting.statement import (
     shown,
     tightest,
 )
-from dp_core.privacy import Privacy
+from dp_core.privacy import Privacy, Relation
 
 BILLIONTH = Fraction(1, 10**9)
 ONE = Fraction(1)
@@ -49,8 +49,8 @@ def test_gaussian_tables_are_stated_by_their_losses(kind, most):
     exact = tightest_epsilon(events, "add-remove", BILLIONTH)
     # Rounded up, so that a result that differs in its tenth digit still shows it.
     assert exact * (1 + BILLIONTH) <= stated.epsilon <= exact * (1 + Fraction(1, 10**5))
-    assert shown(events, "add-remove", stated.epsilon, BILLIONTH)
-    assert not shown(events, "add-remove", exact * (1 - BILLIONTH), BILLIONTH)
+    assert shown(events, Relation("add-remove"), stated.epsilon, BILLIONTH)
+    assert not shown(events, Relation("add-remove"), exact * (1 - BILLIONTH), BILLIONTH)
 
 
 def test_events_that_are_no_tables_are_stated_by_their_currency():
@@ -58,7 +58,7 @@ def test_events_that_are_no_tables_are_stated_by_their_currency():
     scores = currency.noise_event(currency.limit / 2, l1=40, l2_squared=160)
     events = [scores, *tables(currency, 2)[:1]]
     assert tightest(currency, AT_A_BILLIONTH, events) == implied(currency, AT_A_BILLIONTH)
-    assert not shown(events, "add-remove", Fraction(100), BILLIONTH)
+    assert not shown(events, Relation("add-remove"), Fraction(100), BILLIONTH)
 
 
 def test_a_pure_release_stays_pure_and_gets_a_second_statement():
@@ -66,7 +66,7 @@ def test_a_pure_release_stays_pure_and_gets_a_second_statement():
     events = tables(currency, 100)
     pure = Guarantee(epsilon=ONE, delta=Fraction(0), theorem=THEOREMS["pure"])
     assert tightest(currency, PURE, events) == pure
-    assert not shown(events, "add-remove", ONE, Fraction(0))  # read at a delta only
+    assert not shown(events, Relation("add-remove"), ONE, Fraction(0))  # read at a delta only
 
     found = second(currency, PURE, events)
     assert found is not None

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_core.bundle.verification import verify
+from dp_core.privacy import Relation
 from dp_core.scores import InDif, required
 from dp_core.sums.moments import CellSums
 from tests.dp_core.bundle.forgery import failed, relink, reseal, statement_of
@@ -86,7 +87,7 @@ def test_a_score_of_more_rows_than_the_file_has_shows(broken):
         body = document["ledger"]["receipts"][1]["body"]
         asks = {"name": "mutual-information", "length": 3, "rows": rows, "grid": 10**6}
         asks["binary"] = False
-        change = required(asks, "replace-one")[0]
+        change = required(asks, Relation("replace-one"))[0]
         event = {"mechanism": "noisy-max", "scale": "1000000000", "noise": "gumbel"}
         body.update(event={**event, "sensitivity": change}, asks=asks)
         relink(document)

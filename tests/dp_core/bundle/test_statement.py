@@ -103,12 +103,12 @@ def test_pure_money_gives_a_pure_guarantee_even_if_a_delta_was_allowed():
 
 def test_words_state_the_factor_and_the_exception():
     pure = Guarantee(epsilon=Fraction(1), delta=Fraction(0), theorem="t")
-    words = in_words(pure, "add-remove", "row")
+    words = in_words(pure, "add-remove", "one row")
     assert "one row added or removed" in words
     assert f"{math.e:.4g} times" in words
     assert "probability" not in words
     loose = Guarantee(epsilon=Fraction(1000), delta=Fraction(1, 1000), theorem="t")
-    words = in_words(loose, "replace-one", "row")
+    words = in_words(loose, "replace-one", "one row")
     assert "one row replaced" in words
     assert "e^1000" in words
     assert "apart from a probability of 0.001" in words

@@ -13,6 +13,7 @@ from dp_core.bundle.claims import read_charge
 from dp_core.bundle.statement import Published
 from dp_core.bundle.verification import Check, verify
 from dp_core.plan import fixed_beforehand
+from dp_core.privacy import Relation
 
 BILLIONTH = Fraction(1, 10**9)
 
@@ -114,7 +115,7 @@ def test_a_last_digit_that_another_machine_computes_does_not_matter(make, replac
     here = module.tightest_epsilon
     factor = 1 + Fraction(9, 10**10)
     monkeypatch.setattr(module, "tightest_epsilon", lambda *args: here(*args) * factor)
-    assert module.shown(events, "add-remove", published.best.epsilon, BILLIONTH)
+    assert module.shown(events, Relation("add-remove"), published.best.epsilon, BILLIONTH)
 
 
 @pytest.mark.parametrize("delta", ["0", "1e-41", "1", "2", "-1"])

@@ -24,6 +24,7 @@ from dp_core.parametric.bought_edges import buy_edges, number_bought
 from dp_core.parametric.laplace_sanitizer import LaplaceSanitizer
 from dp_core.parametric.stages import measuring
 from dp_core.parametric.variables import Variable, Variables
+from dp_core.privacy import Relation
 from dp_core.scores import Quantile, required
 from dp_core.structural_zeros import Rule, StructuralZeros
 
@@ -198,7 +199,7 @@ def test_a_choice_is_charged_for_the_sensitivity_of_its_quantile(neighbours, kin
     for grant, change in zip((first, second), changes, strict=True):
         event = grant.step.event
         assert isinstance(event, NoisyMaxEvent)
-        assert event.sensitivity == required(grant.step.asks, neighbours)[0] == change
+        assert event.sensitivity == required(grant.step.asks, Relation(neighbours))[0] == change
         assert event == choice_event(session.currency, Fraction(3, 2), change)
         assert session.currency.cost(event) <= Fraction(3, 2)
 
@@ -259,7 +260,7 @@ def test_it_says_whether_it_chooses():
         selector = measuring(LaplaceSanitizer(bought=bought_), MIXED, None)
         assert selector.chooses is chooses
         assert selector.choices(MIXED.domain) == 0
-        shares = [ask.share for ask in selector.asked(MIXED.domain, "replace-one")]
+        shares = [ask.share for ask in selector.asked(MIXED.domain, Relation("replace-one"))]
         assert sum(shares) == (Fraction(3, 4) if chooses else 1)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from dp_core.domain import Domain
 from dp_core.marginals import Marginal
+from dp_core.privacy import Relation
 from dp_core.scores import required, sensitivities
 
 RELATIONS = ("add-remove", "replace-one")
@@ -71,7 +72,7 @@ def says_what_it_needs(statistic, relations=RELATIONS):
     """Assert that a receipt's words lead to the sensitivities that the statistic has."""
     document = json.loads(json.dumps(statistic.to_json()))
     for relation in relations:
-        assert required(document, relation) == (
+        assert required(document, Relation(relation)) == (
             statistic.largest_change(relation),
-            *sensitivities(statistic, relation),
+            *sensitivities(statistic, Relation(relation)),
         )

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dp_core.privacy import Relation
 from dp_core.scores import FScore, required
 from tests.dp_core.scores.neighbours import (
     RELATIONS,
@@ -118,4 +119,4 @@ def test_parents_are_all_their_combinations_be_they_many():
 
 def test_sensitivities_follow_from_what_a_receipt_says():
     says_what_it_needs(FScore((("x", ("p",)), ("p", ("x",)))))
-    assert required({"name": "f-score", "length": 3}, "add-remove") == (2, 6, 12)
+    assert required({"name": "f-score", "length": 3}, Relation("add-remove")) == (2, 6, 12)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dp_core.errors import BadInput
+from dp_core.privacy import Relation
 from dp_core.scores import MutualInformation, required
 from dp_core.scores import mutual_information as module
 from tests.dp_core.scores.neighbours import (
@@ -163,7 +164,7 @@ def test_logarithms_are_right_to_thirty_digits():
 
 def test_add_remove_is_refused_and_told_of_the_r_score():
     statistic = information(10, 10)
-    for ask in (statistic.largest_change, lambda by: required(statistic.to_json(), by)):
+    for ask in (statistic.largest_change, lambda by: required(statistic.to_json(), Relation(by))):
         with pytest.raises(BadInput, match="R score"):
             ask("add-remove")
 
@@ -181,7 +182,7 @@ def test_sensitivities_follow_from_what_a_receipt_says(binary):
 @pytest.mark.parametrize("wrong", [{"rows": 0}, {"grid": 0}, {"binary": 1}, {"length": None}])
 def test_what_it_never_says_is_refused(wrong):
     with pytest.raises(ValueError, match=r"whole number|binary"):
-        required(information(10, 10).to_json() | wrong, RELATION)
+        required(information(10, 10).to_json() | wrong, Relation(RELATION))
 
 
 @pytest.mark.parametrize("rows_and_grid", [(0, 10), (10, 0), (10.0, 10), (10, 0.5)])

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dp_core.privacy import Relation
 from dp_core.scores import required
 from dp_core.scores.base import MOST
 from dp_core.scores.quantile import Quantile
@@ -94,7 +95,7 @@ def test_sensitivities_follow_from_what_a_receipt_says():
     for part, of in itertools.product((-1, 0, 2, 3, 1.0, True), (2, 0, -3)):
         document = {**quantile().to_json(), "part": part, "of": of}
         with pytest.raises((ValueError, TypeError)):
-            required(document, "add-remove")
+            required(document, Relation("add-remove"))
 
 
 def test_a_range_and_a_fraction_that_are_none_are_refused():

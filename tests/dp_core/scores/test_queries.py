@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dp_core.privacy import Relation
 from dp_core.queries import Cells, Parities
 from dp_core.scores import QueryCounts, QueryDistance, SignedQueries, required
 from tests.dp_core.scores.neighbours import (
@@ -149,7 +150,7 @@ def test_sensitivities_follow_from_what_a_receipt_says(queries, make):
 )
 def test_what_no_statistic_says_is_refused(document):
     with pytest.raises(ValueError, match=r"whole number|proven|clique|cell"):
-        required(document, "add-remove")
+        required(document, Relation("add-remove"))
 
 
 def test_answers_that_are_not_whole_or_not_as_many_are_refused():

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dp_core.privacy import Relation
 from dp_core.scores import InDif, RScore, required
 from tests.dp_core.scores.neighbours import (
     RELATIONS,
@@ -85,7 +86,7 @@ def test_the_bound_is_reached_so_one_smaller_would_be_wrong(relation):
 
 def test_sensitivities_follow_from_what_a_receipt_says():
     says_what_it_needs(SCORE)
-    assert required({"name": "r-score", "length": 2}, "replace-one") == (6, 12, 72)
+    assert required({"name": "r-score", "length": 2}, Relation("replace-one")) == (6, 12, 72)
 
 
 def test_a_column_that_is_its_own_parent_is_refused():

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dp_core.privacy import Relation
 from dp_core.scores import TableDistance, required
 from tests.dp_core.scores.neighbours import (
     RELATIONS,
@@ -82,7 +83,7 @@ def test_sensitivities_follow_from_what_a_receipt_says():
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_what_it_never_says_is_refused(wrong, relation):
     with pytest.raises(ValueError, match="whole number"):
-        required(distance(NOTHING).to_json() | wrong, relation)
+        required(distance(NOTHING).to_json() | wrong, Relation(relation))
 
 
 @pytest.mark.parametrize(
