@@ -353,7 +353,9 @@ def made_facts(
         "out": str(out.absolute()),
         "sets": plan.spec.sets,
         "rows": (synthesis.get("rows") or [None])[0],
-        "accuracy": dict(folder.done("check") or {}),
+        "accuracy": {
+            name: value for name, value in (folder.done("check") or {}).items() if name != "fits"
+        },
         "internal": str(folder.internal),
         "seconds": round(seconds, 1),
     }

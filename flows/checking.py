@@ -14,6 +14,7 @@ from dp_core.ledger.audit import Audit, audit
 from dp_core.ledger.entries import Entry
 from dp_core.ledger.export import read_export
 from dp_core.ledger.signing import fingerprint, read_public
+from flows.events import tell_ledger
 from tasks.verified import noting
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def check_ledger(
     # that several use, checks everything but the seals; and looking makes no key.
     mine = (home / KEY).exists() or (home / "runs").exists() or (home / HEAD).exists()
     key = home_key(home, ledger) if mine and ledger.knows_inputs() else None
-    with noting(home), advised(_LEDGER_NEXT), progress(quiet=quiet) as update:
+    with noting(home), _told(), advised(_LEDGER_NEXT), progress(quiet=quiet) as update:
         found = ledger.verify(key, trusted=trusted, progress=update)
     sealed = "checked" if key else "not checked" if ledger.knows_inputs() else "none"
     return {"ledger": str(home), "export": None, "seals": sealed, **_facts(found, trusted)}
@@ -110,6 +111,17 @@ def advised(advice: str) -> Iterator[None]:
         if type(error) is not LedgerCorrupt:
             raise
         raise LedgerCorrupt(f"{error.message} {advice}") from None
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Tell whoever listens that a ledger is not in order."""
+    try:
+        yield
+    except LedgerCorrupt as error:
+        tell_ledger("verification-failed", error.message)
+        raise
+    tell_ledger("verified", "The ledger verifies.")
 
 
 @contextlib.contextmanager

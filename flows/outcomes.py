@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dp_core.errors import BadInput, BudgetRefused, ReleaseError
+from flows.events import tell_release
 
 OutcomeName = Literal["published", "held", "withdrawn", "refused", "failed", "waiting"]
 """How it ended.
@@ -60,3 +61,4 @@ def announce(outcome: Outcome, *, release: str, account: str | None) -> None:
         release: Its name; the name of the spec's file where that cannot be read.
         account: That pays for it; None where the spec cannot be read.
     """
+    tell_release(outcome.name, release, account, sentence=outcome.sentence, code=outcome.exit_code)

@@ -14,6 +14,7 @@ from prefect import Task, flow
 from dp_core.errors import BadInput, ReleaseError, SchemaViolation, StageFailed
 from dp_core.spec_file import load_spec
 from flows.artifacts import ReleaseArtifacts
+from flows.events import tell_release
 from flows.opening import check_opening, is_publishing, require_known_results
 from flows.outcomes import announce, outcome_of
 from flows.outside import without_data
@@ -104,7 +105,9 @@ def release(spec: str, out: str, dask: str | None = None, keep_confidential: boo
         perform=artifacts.perform,
     )
     failure = without_data(asked.release, work)
-    announce(outcome_of(asked.release, failure), release=asked.release, account=asked.account)
+    outcome = outcome_of(asked.release, failure)
+    artifacts.end(outcome)
+    announce(outcome, release=asked.release, account=asked.account)
     if failure is not None:
         raise failure
 
@@ -195,6 +198,8 @@ def open_run(
         held = hold.reserve(plan)
     assert held is not None
     folder = RunFolder(where, plan.spec.release, held.link)
+    if folder.exists():
+        tell_release("resumed", held.release, held.account)
     folder.begin(spec=spec_path.absolute(), out=out.absolute())
     return Run(
         plan=plan,

@@ -10,6 +10,7 @@ import numpy as np
 from dp_core.grid import CoarseCounter, Coarsening
 from dp_core.marginals import Counter, Measurement, tables_of
 from tasks.compare_inference import compare_inference
+from tasks.fits import fit_facts
 from tasks.reconstruct import read_released
 from tasks.run import Run
 from tasks.stage import stage
@@ -52,6 +53,7 @@ def check_quality(run: Run) -> Mapping[str, object]:
         "tables": len(fits),
         "mean_tvd_to_noisy": _mean([value for fit in fits for value in fit.set_tvd]),
         "mean_expected_tvd": _mean([value for fit in fits for value in fit.expected_tvd]),
+        "fits": fit_facts(fits),
     }
 
 

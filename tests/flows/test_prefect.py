@@ -124,12 +124,23 @@ def test_a_failed_stage_and_its_resumption_leave_public_values_only(place, monke
         artifacts = connection.execute(
             "SELECT key, data FROM artifact WHERE key IS NOT NULL ORDER BY created"
         ).fetchall()
+        events = connection.execute(
+            "SELECT event, payload FROM events WHERE event LIKE 'dp-release.%' ORDER BY occurred"
+        ).fetchall()
     assert [state for _, state in runs] == ["FAILED", "COMPLETED"]
     assert {"validate", "select", "publish"} <= {name for (name,) in tasks}
-    # Of each run: what the plan may spend, and how far the stages are.
-    assert [key for key, _ in artifacts] == ["privacy-budget", "release-progress"] * 2
-    assert "one_way" in artifacts[0][1]
+    # Of each run: how far it is, its stages with what they may spend, the account, how it ended.
+    shown = ["release-progress", "release-stages", "account-budget"]
+    ended = ["release-accuracy", "release-outcome", "release-bundle"]
+    assert [key for key, _ in artifacts] == [*shown, "release-outcome", *shown, *ended]
+    first, second = (data for key, data in artifacts if key == "release-stages")
+    assert '"stage": "select", "state": "failed"' in first.replace("\\", "")
+    assert second.count("done") == 10
     assert [data for key, data in artifacts if key == "release-progress"][1] == 100
+    assert "stage-failed" in artifacts[3][1]
+    assert "spent 50 %, reserved 0 %" in [d for key, d in artifacts if key == "account-budget"][1]
+    assert [event.rpartition(".")[2] for event, _ in events] == ["failed", "resumed", "published"]
+    assert '"runbook": "stage-failed"' in events[0][1]
     # What is raised is pickled, whatever the settings say: it must be our sentence, without data.
     stored = [path for path in (place / "home/prefect/storage").rglob("*") if path.is_file()]
     for path in stored:

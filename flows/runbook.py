@@ -1,0 +1,108 @@
+"""Which row of docs/runbook.md a message belongs to, so that whoever meets it finds what to do.
+
+The page quotes the same fixed pieces; a test holds the two together, and another provokes each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+GAP = "…"
+"""In a piece: here the message has names and numbers of its own."""
+
+ROWS: Mapping[str, tuple[str, ...]] = {
+    # The release stopped, and nothing is wrong with the ledger.
+    "disk-full": ("The disk is full",),
+    "not-written": ("could not be written (… check the folder, then resume",),
+    "interrupted": ("Interrupted. Nothing is lost",),
+    "stage-failed": ("Stage … failed (… may be confidential, is in",),
+    "outside-stages": ("stopped outside its stages",),
+    "result-of-stage-gone": ("has not left its result",),
+    "set-gone": ("is missing from the run's folder",),
+    "codes-damaged": ("The store of codes",),
+    "links-gone": ("is no link any more",),
+    "clock-off": ("The clock of this machine and that of the ledger's database differ",),
+    "bundle-not-handed-over": ("The bundle does not verify",),
+    "dask-unreachable": ("The Dask scheduler … does not answer",),
+    "dask-lost": ("The Dask scheduler was lost",),
+    "dask-workers-died": ("Every Dask worker that was given a part of a count died",),
+    "dask-no-worker": ("The Dask cluster has had no worker",),
+    "dask-in-clear": ("would be sent exact counts in clear",),
+    # Who works on it.
+    "at-work": ("Another process is working on release",),
+    "taken-over": ("Another process took over release", "another process works on the same"),
+    "other-home": ("was begun in another home",),
+    "reservation-gone": ("no longer holds its reservation",),
+    # Noisy results.
+    "committed-result-gone": ("The committed noisy result",),
+    "result-damaged": ("is damaged or another's, and may have been read",),
+    "result-not-as-stored": ("was not what was stored",),
+    "drawn-too-often": ("without its result reaching the disk",),
+    "result-without-charge": ("ledger has no charge for",),
+    "charged-otherwise": ("was charged for other measurements",),
+    # Data, spec and output.
+    "data-changed": ("The data of release … changed since it began",),
+    "data-being-written": ("changed while the release was reading it",),
+    "data-of-another-account": ("This data file belongs to account",),
+    "data-not-found": ("No data file matches",),
+    "data-do-not-fit": ("Nothing was spent; exact counts are in",),
+    "columns-differ": ("The data file … lacks", "which the schema does not describe"),
+    "plan-changed": ("is under way with another plan",),
+    "spec-of-another-release": ("The spec … is that of release",),
+    "name-used": ("The name … is used: that release is",),
+    "finished-already": ("is finished; its bundle is in",),
+    "output-not-empty": ("The output folder … is not empty",),
+    "output-unusable": ("The output folder … cannot be", "The output folder … is a "),
+    "no-such-release": ("There is no release … in this ledger", "There is no run of release"),
+    # Budget and approval.
+    "budget-used-up": ("asks for … but … left",),
+    "account-closed": ("is closed: no more releases",),
+    "other-relation": ("protects under … but the spec asks for",),
+    "no-account": ("There is no account", "has no account yet"),
+    "waits-for-approval": ("runs approved plans only",),
+    # The ledger cannot be used, or must not be.
+    "ledger-silent": ("The ledger at … did not answer",),
+    "ledger-not-opened": ("cannot be opened or is not a ledger",),
+    "no-ledger": ("There is no ledger in", "There can be no ledger in"),
+    "ledger-url": ("DP_RELEASE_LEDGER is not the URL of a ledger", "is another program's"),
+    "newer-ledger": ("was made by a newer version", "needs a later version"),
+    "tables-to-be-made": ("let the database's owner open the ledger once",),
+    "right-missing": ("may not do this: let the database's owner",),
+    "key-of-the-ledger": ("takes signed entries only", "The signing key … cannot be read"),
+    "ledger-lost": ("has releases but no ledger any more",),
+    "ledger-older": ("The ledger is older than what",),
+    "ledger-replaced": ("Another ledger is where",),
+    "head-damaged": ("The note … is damaged",),
+    "input-key-gone": ("without it the ledger cannot recognise data it has seen",),
+    "input-key-other": ("were sealed with another key than this home's",),
+    "ledger-changed": (
+        "change nothing in it; compare it with the last backup",
+        "The entries of account … were changed",
+        "The lease of release … was changed",
+    ),
+    "ledger-damaged": (
+        "the database is damaged",
+        "is damaged and cannot be",
+        "its file is damaged beside them",
+    ),
+    "entry-refused": ("was not added to the ledger",),
+}
+"""Fixed pieces of the messages of each row, in the page's order."""
+
+
+def says(piece: str, message: str) -> bool:
+    """Return whether a message holds a fixed piece, whatever stands in its gaps.
+
+    >>> says("The data of … changed", "The data of release 'town' changed since it began.")
+    True
+    """
+    return re.search(".*?".join(map(re.escape, piece.split(GAP))), message, re.DOTALL) is not None
+
+
+def row_of(message: str) -> str | None:
+    """Return the row that tells what to do about a message, None where the message itself does."""
+    return next(
+        (row for row, pieces in ROWS.items() if any(says(piece, message) for piece in pieces)),
+        None,
+    )
