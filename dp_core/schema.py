@@ -15,6 +15,7 @@ from typing import Literal
 from dp_core.code_list import CodeList, Grouping
 from dp_core.domain import Domain
 from dp_core.privacy import UnitWord
+from dp_core.publication import UNSTATED, Publication
 from dp_core.structural_zeros import StructuralZeros
 
 Kind = Literal["category", "ordinal", "integer", "number", "date"]
@@ -203,6 +204,7 @@ class Schema:
         document: The schema as it was read, for the statement and its hash.
         description: For the report.
         unit: Who is protected.
+        publication: Who publishes the releases and under which terms.
         coarse: The schema as it was written, where `columns` and `zeros` have numbers on a grid.
         followers: Columns that follow from others, each after what it follows.
         order: Names of all released columns, in the schema's order; empty: those of `columns`.
@@ -216,6 +218,7 @@ class Schema:
     document: Mapping[str, object]
     description: str = ""
     unit: Unit = Unit()
+    publication: Publication = UNSTATED
     coarse: Schema | None = None
     followers: tuple[Follower, ...] = ()
     order: tuple[str, ...] = ()

@@ -30,6 +30,7 @@ from dp_core.code_list_file import (
     read_grouping,
 )
 from dp_core.errors import BadInput
+from dp_core.publication import UNSTATED, read_publication
 from dp_core.schema import MISSING_LABEL, Column, Follower, Kind, Level, Missing, OutOfRange, Schema
 from dp_core.schema_follows import (
     follower_document,
@@ -52,6 +53,7 @@ _KEYS = (
     "version",
     "title",
     "description",
+    "publication",
     "unit",
     "rows_about",
     "missing_values",
@@ -113,9 +115,11 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
     ignore = (*_read_ignore(keys.get("ignore"), definitions), *identifiers)
     followers = _read_followers(following, columns, missing_values, out_of_range, folder)
     rules = keys.get("impossible")
+    published = read_publication(keys["publication"]) if "publication" in keys else UNSTATED
     schema = Schema(
         title=title,
         description=keys["description"].text() if "description" in keys else "",
+        publication=published,
         rows_about=keys["rows_about"].integer(minimum=1) if "rows_about" in keys else None,
         columns=columns,
         ignore=ignore,
@@ -131,6 +135,7 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
             "version": str(VERSION),
             "title": schema.title,
             "description": schema.description,
+            **({"publication": published.document()} if published.document() else {}),
             "unit": "row",
             **({} if schema.rows_about is None else {"rows_about": str(schema.rows_about)}),
             "missing_values": list(missing_values),

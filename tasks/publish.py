@@ -6,6 +6,7 @@ import datetime
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from tasks.check_quality import records, tally_sets
 from tasks.measure_marginals import read_selections
@@ -53,6 +54,7 @@ def publish(run: Run) -> None:
         totals=run.ledger.totals(settled),
         place=run.ledger.place(settled),
         revises=spec.revises,
+        version=_version(run),
         released=read_released(run),
         sets=spec.sets,
         rows=sizes[0],
@@ -86,6 +88,18 @@ def tidy(run: Run) -> None:
     if not run.keep_confidential:
         run.folder.remove_confidential()
     run.folder.finish("tidy")
+
+
+def _version(run: Run) -> int:
+    """Return 1, or one more than the version of the release that this one corrects."""
+    corrected: dict[str | None, Any] = {
+        entry.receipt.release: entry.receipt.body.get("revises")
+        for entry in run.ledger.entries(kinds=("reserve",))
+    }
+    version, name = 1, run.spec.revises
+    while name is not None:
+        version, name = version + 1, corrected.pop(name, None)
+    return version
 
 
 def _note(run: Run) -> Mapping[str, object]:

@@ -15,6 +15,7 @@ from typing import Any
 from dp_core.bundle.marginals_file import SCHEMA
 from dp_core.bundle.statement import Published, timestamp
 from dp_core.following import followed_in_words
+from dp_core.publication import Publication
 from dp_core.schema import Column, Schema
 
 CODEBOOK = "datapackage.json"
@@ -104,8 +105,17 @@ def codebook(published: Published, files: Mapping[str, Mapping[str, object]]) ->
         "title": published.title,
         "description": published.schema.description
         or f"Differentially private synthetic microdata: {published.title}.",
+        "version": str(published.version),
         "created": timestamp(published.created),
         **_code_lists(published.schema.released),
+        "keywords": ["synthetic data", "differential privacy"],
+        **_terms(published.schema.publication),
+        "sources": [
+            {
+                "title": f"The confidential file behind {published.title}, which is not published;"
+                " it was seen only through the noisy measurements of marginals.parquet"
+            }
+        ],
         "resources": resources,
     }
 
@@ -141,6 +151,20 @@ def _code_lists(columns: Sequence[Column]) -> dict[str, Any]:
             for code in column.codes.codes
         ]
     return {"codeLists": found} if found else {}
+
+
+def _terms(stated: Publication) -> dict[str, Any]:
+    """Return publisher and terms in the standard's keys, where they are stated."""
+    found: dict[str, Any] = {}
+    if stated.url:
+        found["homepage"] = stated.url
+    licence = {"name": stated.licence, "path": stated.licence_url}
+    if any(licence.values()):
+        found["licenses"] = [{name: value for name, value in licence.items() if value}]
+    if stated.publisher:
+        who = {"title": stated.publisher, "role": "publisher", "email": stated.contact}
+        found["contributors"] = [{name: value for name, value in who.items() if value}]
+    return found
 
 
 def synthetic_path(number: int) -> str:

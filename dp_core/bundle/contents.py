@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from dp_core.bundle.citation import CITATION, citation_text
 from dp_core.bundle.claims import GARBAGE, Claims
 from dp_core.bundle.codebook import CODEBOOK, MARGINALS, synthetic_path
+from dp_core.bundle.registry import REGISTRY, registry_text
 from dp_core.bundle.report import REPORT
 from dp_core.bundle.statement import STATEMENT, file_record
 
@@ -34,7 +36,7 @@ def as_published(
     """Return that the files found are those the statement lists, or what is wrong with them."""
     listed = document["files"]
     wrong: list[str] = []
-    for needed in (MARGINALS, CODEBOOK, REPORT):
+    for needed in (MARGINALS, CODEBOOK, REPORT, REGISTRY, CITATION):
         if needed not in listed:
             wrong.append(f"{STATEMENT} lists no {needed}.")
     wrong += [f"{name} is missing." for name in sorted(set(listed) - found)]
@@ -54,6 +56,17 @@ def as_published(
         if record != listed[name]:
             wrong.append(f"{name} was changed: its checksum does not match.")
     return tuple(wrong) or f"All {len(listed)} files are as they were published, and no other."
+
+
+def made_again(folder: Path, document: Mapping[str, Any]) -> str | tuple[str, ...]:
+    """Return that citation and registry entry say what the statement does, or which does not."""
+    made = {CITATION: citation_text(document), REGISTRY: registry_text(document)}
+    wrong = [
+        f"{name} says something else than {STATEMENT}."
+        for name, content in made.items()
+        if (folder / name).is_file() and (folder / name).read_bytes() != content
+    ]
+    return tuple(wrong) or f"{CITATION} and {REGISTRY} say what {STATEMENT} says."
 
 
 def as_described(folder: Path, claims: Claims) -> str | tuple[str, ...]:

@@ -17,6 +17,8 @@ from typing import Any, TypeAlias
 from dp_core import registry
 from dp_core.accounting.currency import Currency
 from dp_core.accounting.statement import Guarantee, implied
+from dp_core.bundle.accounting import accounting_json
+from dp_core.bundle.citation import suggested
 from dp_core.canonical import canonical_json, digest
 from dp_core.domain import Domain
 from dp_core.errors import BadInput
@@ -30,7 +32,7 @@ from dp_core.schema import Schema
 from dp_core.spec import Mode
 
 FORMAT_NAME = "dp-release bundle"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 """Raised also when a sentence of the statement gets other words: `verify` makes each of them again,
 and would take the words of another version for a lie."""
 STATEMENT = "release.json"
@@ -83,6 +85,7 @@ class Published:
         totals: Of the account that paid, and of those it stands within.
         place: Of the last receipt in the ledger's chain.
         revises: Release that this one corrects; its cost stays spent.
+        version: 1, or one more than that of the release it corrects.
         software: Names and versions; empty: those in use.
         note: Public facts of the selection.
     """
@@ -110,6 +113,7 @@ class Published:
     totals: tuple[Total, ...] = ()
     place: Place | None = None
     revises: str | None = None
+    version: int = 1
     software: Mapping[str, str] = field(default_factory=dict)
     note: Mapping[str, object] = field(default_factory=dict)
 
@@ -170,6 +174,7 @@ def statement(
             "title": published.title,
             "created": timestamp(published.created),
             "revises": published.revises,
+            "version": published.version,
         },
         "guarantee": {
             "neighbours": privacy.neighbours,
@@ -192,6 +197,7 @@ def statement(
             "schema_sha256": digest(plain(published.schema.document)),
             "selection": plain(published.note),
         },
+        "accounting": accounting_json(published.currency, published.receipts),
         "software": dict(sorted((published.software or software_versions()).items())),
         "ledger": {
             "id": published.ledger,
@@ -221,6 +227,7 @@ def statement(
         ),
         "files": {path: dict(files[path]) for path in sorted(files)},
     }
+    document["release"]["cite_as"] = suggested(document)
     signed = sign(statement_message(document))
     document["signature"] = signed and {"public_key": signed[0], "signature": signed[1]}
     document["sha256"] = digest(document)

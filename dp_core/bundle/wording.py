@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dp_core.accounting.statement import Guarantee
+from dp_core.bundle.accounting import accounting_json
+from dp_core.bundle.citation import suggested
 from dp_core.bundle.claims import Claims
 from dp_core.bundle.statement import (
     NOT_COVERED,
@@ -26,7 +28,7 @@ from dp_core.inference.rules import inference_statement
 from dp_core.privacy import unit_words
 
 _SECTIONS: Mapping[str, frozenset[str]] = {
-    "release": frozenset({"name", "title", "created", "revises"}),
+    "release": frozenset({"name", "title", "created", "revises", "version", "cite_as"}),
     "guarantee": frozenset(
         {
             *("neighbours", "unit", "max_rows", "enforced", "tightest", "also", "in_words"),
@@ -37,7 +39,12 @@ _SECTIONS: Mapping[str, frozenset[str]] = {
     "ledger": frozenset({"id", "account", "currency", "receipts", "head", "place", "totals"}),
     "sets": frozenset({"m", "rows", "mode", "seed", "records"}),
 }
-_WHOLE = frozenset({*_SECTIONS, "format", "inference", "software", "files", "signature", "sha256"})
+_WHOLE = frozenset(
+    {
+        *(*_SECTIONS, "accounting", "format", "inference", "software", "files", "signature"),
+        "sha256",
+    }
+)
 
 
 def differences(document: Mapping[str, Any], claims: Claims) -> str | tuple[str, ...]:
@@ -59,6 +66,10 @@ def differences(document: Mapping[str, Any], claims: Claims) -> str | tuple[str,
     )
     if canonical_json(document["inference"]) != canonical_json(rule):
         wrong.append(f"{STATEMENT} states 'inference' otherwise than plan and receipts.")
+    if canonical_json(document["accounting"]) != canonical_json(
+        accounting_json(claims.currency, claims.receipts)
+    ):
+        wrong.append(f"{STATEMENT} states 'accounting' otherwise than plan and receipts.")
     for section, names in _SECTIONS.items():
         wrong += [
             f"{STATEMENT} states '{section}.{name:.40}', which no statement has."
@@ -81,6 +92,10 @@ def _made_again(
         yield ("ledger", "id"), settled.body["ledger"]
     yield ("release", "title"), document["method"]["schema"]["title"]
     yield ("release", "revises"), reserved.get("revises")
+    version = document["release"]["version"]
+    if reserved.get("revises") is None or type(version) is not int or version < 2:
+        yield ("release", "version"), 1 if reserved.get("revises") is None else 2
+    yield ("release", "cite_as"), suggested(document)
 
     epsilon, delta = claims.enforced
     enforced = Guarantee(epsilon=epsilon, delta=delta, theorem=claims.currency.theorem)

@@ -10,9 +10,11 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from dp_core.bundle.citation import CITATION, citation_text
 from dp_core.bundle.codebook import CODEBOOK, MARGINALS, codebook, synthetic_path
 from dp_core.bundle.marginals_file import write_marginals
 from dp_core.bundle.parquet_file import settle, write_failure
+from dp_core.bundle.registry import REGISTRY, registry_text
 from dp_core.bundle.report import REPORT, report
 from dp_core.bundle.statement import (
     STATEMENT,
@@ -167,6 +169,8 @@ def _fill(
         CODEBOOK: (described + "\n").encode("utf-8"),
         REPORT: report(published, tallies).encode("utf-8"),
     }
+    stated = statement(published, {})
+    texts |= {CITATION: citation_text(stated), REGISTRY: registry_text(stated)}
     for name, text in texts.items():
         _write(folder / name, text)
         files[name] = file_record(folder / name)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
+from dp_core.bundle.accounting import accounting_json
+from dp_core.bundle.citation import CITATION, citation_text, suggested
+from dp_core.bundle.claims import GARBAGE, currency
+from dp_core.bundle.registry import REGISTRY, registry_text
 from dp_core.bundle.statement import file_record, render
 from dp_core.bundle.verification import Verification
 from dp_core.canonical import digest
-from dp_core.ledger.receipts import START, make_receipt
+from dp_core.ledger.receipts import START, Receipt, make_receipt
 
 
 def failed(verification: Verification) -> dict[str, str]:
@@ -17,13 +22,34 @@ def failed(verification: Verification) -> dict[str, str]:
 
 
 def reseal(folder: Path, document: dict) -> None:
-    """Write a statement that a forger made consistent: file hashes and its own hash fit."""
+    """Write a statement that a forger made consistent: file hashes and its own hash fit.
+
+    What is made from the statement alone is made again, as far as it can be.
+    """
+    with contextlib.suppress(*GARBAGE):
+        _follow(folder, document)
     for name in document["files"]:
         if (folder / name).is_file():
             document["files"][name] = file_record(folder / name)
     document.pop("sha256", None)
     document["sha256"] = digest(document)
     (folder / "release.json").write_bytes(render(document))
+
+
+def _follow(folder: Path, document: dict) -> None:
+    ledger = document["ledger"]
+    paid = ledger["currency"]
+    document["accounting"] = accounting_json(
+        currency(paid["kind"], paid["limit"]["exact"], paid["own_delta"]["exact"]),
+        [Receipt.from_json(row) for row in ledger["receipts"]],
+    )
+    document["release"]["cite_as"] = suggested(document)
+    for name, content in (
+        (CITATION, citation_text(document)),
+        (REGISTRY, registry_text(document)),
+    ):
+        if (folder / name).is_file():
+            (folder / name).write_bytes(content)
 
 
 def statement_of(folder: Path) -> dict:

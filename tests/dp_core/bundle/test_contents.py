@@ -13,7 +13,7 @@ from tests.dp_core.bundle.forgery import failed, reseal, statement_of
 def test_one_flipped_byte_in_any_file_fails_and_names_it(broken):
     rng = np.random.default_rng(5)
     files = [path for path in sorted(broken.rglob("*")) if path.is_file()]
-    assert len(files) == 6
+    assert len(files) == 8
     for path in files:
         content = path.read_bytes()
         places = {0, len(content) - 1, *rng.integers(0, len(content), 12).tolist()}
@@ -28,7 +28,15 @@ def test_one_flipped_byte_in_any_file_fails_and_names_it(broken):
 
 
 @pytest.mark.parametrize(
-    "name", ["marginals.parquet", "report.html", "datapackage.json", "synthetic/set-2.parquet"]
+    "name",
+    [
+        "marginals.parquet",
+        "report.html",
+        "datapackage.json",
+        "registry.yaml",
+        "CITATION.cff",
+        "synthetic/set-2.parquet",
+    ],
 )
 def test_a_missing_file_is_named(broken, name):
     (broken / name).unlink()

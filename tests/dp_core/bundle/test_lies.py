@@ -23,6 +23,7 @@ from dp_core.ledger.places import Place, Total
 from dp_core.ledger.receipts import make_receipt
 from dp_core.ledger.signing import Signer, make_key
 from tests.dp_core.bundle.conftest import write
+from tests.dp_core.bundle.forgery import reseal as remade
 
 LINK = "c" * 64
 
@@ -218,6 +219,7 @@ def test_a_stranger_who_signs_a_changed_statement_is_not_the_ledger(written, key
     ledger, stranger = keys
     document = json.loads((folder / "release.json").read_bytes())
     document["sets"]["records"]["value"] = 99999
+    remade(folder, document)
     signature = stranger.sign(statement_message(document))
     document["signature"] = {"public_key": stranger.public, "signature": signature}
     reseal(folder, document)

@@ -32,6 +32,7 @@ def test_a_bundle_as_it_was_written_passes_every_check(make, tmp_path, mode, pur
         "ledger",
         "signature",
         "wording",
+        "copies",
         "guarantee",
         "charges",
         "tables",
@@ -75,7 +76,7 @@ def test_a_statement_that_is_garbage_fails_by_name(broken, content):
 
 def test_a_newer_format_asks_for_a_newer_program(broken):
     document = statement_of(broken)
-    document["format"]["version"] = 3
+    document["format"]["version"] = 4
     reseal(broken, document)
 
     assert "newer dp-release" in failed(verify(broken))["statement"]
