@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from dp_core.privacy import Noise, Privacy, Stage
 from dp_core.reconstruction.base import Reconstructor
@@ -19,6 +19,13 @@ from dp_core.selection.base import Selector
 Mode = Literal["shared", "split", "noise-aware"]
 """`shared`: m sets from one measurement and one model. `split`: m measurements, each at 1/m of the
 budget. `noise-aware`: one measurement, and m models whose spread carries its noise."""
+
+
+Publish = Literal["at-once", "after-approval"]
+"""`after-approval`: a release that is made is held until a person publishes or withdraws it."""
+
+
+PUBLISH: tuple[Publish, ...] = get_args(Publish)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +50,7 @@ class ReleaseSpec:
         mode: How the m sets are made.
         seed: Of post-processing.
         formulas: Regressions that are compared with the confidential file, for staff only.
+        publish: Whether a person decides before it is published.
         document: The resolved spec as plain JSON values, in a fixed order; its hash is the plan's.
     """
 
@@ -63,4 +71,5 @@ class ReleaseSpec:
     mode: Mode
     seed: int
     formulas: tuple[str, ...] = ()
+    publish: Publish = "at-once"
     document: Mapping[str, object]

@@ -21,7 +21,7 @@ from dp_core.presets import PRESETS, Preset
 from dp_core.privacy import PAYING_STAGES, Neighbours, Noise, Privacy, Stage
 from dp_core.schema import Schema, Unit
 from dp_core.schema_file import check_version, parse_schema, schema_hash
-from dp_core.spec import ReleaseSpec
+from dp_core.spec import PUBLISH, ReleaseSpec
 from dp_core.spec_methods import (
     MODES,
     PARAMETRIC_MODES,
@@ -56,6 +56,7 @@ _KEYS = (
     "reconstruct",
     "synthesize",
     "checks",
+    "publish",
 )
 _REQUIRED = ("version", "release", "data", "schema", "account", "privacy")
 _SECTION_KEYS = {
@@ -153,6 +154,7 @@ def load_spec(path: Path) -> ReleaseSpec:
         mode=mode,
         seed=1 if seed_node is None else seed_node.integer(minimum=0, maximum=2**63 - 1),
         formulas=formulas,
+        publish=one_of(keys.get("publish"), PUBLISH),
         document={},
     )
     document = _document(spec, selector_name, reconstructor_name)
@@ -435,4 +437,5 @@ def _document(spec: ReleaseSpec, selector: str, reconstructor: str) -> dict[str,
             "seed": spec.seed,
         },
         "checks": {**share("checks"), **formulas},
+        **({"publish": spec.publish} if spec.publish != PUBLISH[0] else {}),
     }

@@ -172,6 +172,8 @@ class _State:
                 return entry.about
             case "ledger" | "raise" | "restate" | "close" | "settle" | None:
                 return None
+            case "hold" | "look" | "decide":
+                return None
             case other:
                 assert_never(other)
 

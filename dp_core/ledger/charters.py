@@ -74,6 +74,7 @@ class Promise:
         currency: What the release pays in, and its total.
         costs: Of each stage, in that currency.
         day: On which it was made; its period pays.
+        publish: `at-once`, or `after-approval`: then a person decides before it is published.
     """
 
     position: int
@@ -85,6 +86,7 @@ class Promise:
     currency: Currency
     costs: Mapping[str, Fraction]
     day: datetime.date
+    publish: str = "at-once"
 
 
 def charter_of(receipts: Sequence[Receipt]) -> Charter:
@@ -172,6 +174,7 @@ def promise_of(position: int, receipt: Receipt) -> Promise:
         ),
         costs={stage: exact_fraction(cost) for stage, cost in body["costs"].items()},
         day=datetime.date.fromisoformat(receipt.at),
+        publish=body.get("publish", "at-once"),
     )
 
 

@@ -33,6 +33,9 @@ EntryKind = Literal[
     "charge",
     "attempt",
     "commit",
+    "hold",
+    "look",
+    "decide",
     "settle",
 ]
 """Kinds of entries; what each says is in docs/ledger.md. A `match` over them ends in
@@ -52,8 +55,9 @@ class Receipt:
 
     Attributes:
         number: 1, 2, 3, ... within its reservation; 0 for what is not published.
-        kind: `reserve`, `charge`, `commit` or `settle` of a release; `input` and `attempt` stay in
-            the house; the rest is about accounts, plans, keys and the ledger.
+        kind: `reserve`, `charge`, `commit` or `settle` of a release; `input`, `attempt`, `hold`,
+            `look` and `decide` stay in the house; the rest is about accounts, plans, keys and the
+            ledger.
         account: Account it concerns, empty where it concerns none.
         release: Release it concerns, empty where it concerns none.
         at: Day in UTC, ISO 8601: a time of day would say how long the stages took.

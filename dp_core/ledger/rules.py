@@ -34,11 +34,12 @@ from dp_core.ledger.books import (
 )
 from dp_core.ledger.charters import Charter, Promise, amended, charged_event, promise_of
 from dp_core.ledger.entries import Entry
+from dp_core.ledger.gates import broken_by_gate, gate_of, gate_total, passed
 from dp_core.ledger.places import whereabouts
 from dp_core.ledger.receipts import UNKNOWN_KIND, Receipt, known_kind
 from dp_core.periods import Calendar
 
-OUTCOMES = ("finished", "abandoned", "returned")
+OUTCOMES = ("finished", "abandoned", "returned", "withdrawn", "failed-thresholds")
 """How a release ends."""
 
 
@@ -65,6 +66,10 @@ def changes(entry: Entry, book: Book) -> dict[str, str]:
             before = use(book, entry.reservation)
             after = replace(before, results=before.results + 1)
             return {reservation_total(entry.reservation): use_text(after)}
+        case "hold" | "look" | "decide":
+            assert entry.reservation is not None
+            after_it = passed(gate_of(book, entry.reservation), entry.receipt)
+            return {gate_total(entry.reservation): after_it.text()}
         case "settle":
             return _settle(entry, book)
         case "restate":
@@ -146,7 +151,7 @@ def broken_rule(entry: Entry, book: Book) -> str | None:
             return _broken_by_terms(entry, charter, book)
         case "reserve":
             return _broken_by_promise(promise_of(entry.position, receipt), receipt, book)
-        case "input" | "charge" | "attempt" | "commit" | "settle":
+        case "input" | "charge" | "attempt" | "commit" | "hold" | "look" | "decide" | "settle":
             return _broken_in_release(entry, book)
         case None:
             return UNKNOWN_KIND
@@ -226,8 +231,14 @@ def _broken_in_release(entry: Entry, book: Book) -> str | None:
     mine = entry.receipt.release, entry.receipt.account
     if promise is None or (promise.release, promise.account) != mine:
         return "belongs to no reservation of its release"
-    if book.has(f"settle/{promise.position}"):
+    over = book.has(f"settle/{promise.position}")
+    if over and entry.kind != "look":
         return "comes after its release was settled"
+    waits = promise.publish == "after-approval"
+    gate = gate_of(book, promise.position)
+    broken = broken_by_gate(entry.receipt, gate, over=over, after_approval=waits)
+    if broken is not None:
+        return broken
     body = entry.body
     match entry.kind:
         case "input":

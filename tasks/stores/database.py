@@ -28,7 +28,7 @@ from tasks.stores.tables import METADATA
 if TYPE_CHECKING:
     from alembic.config import Config
 
-SCHEMA_VERSION = "0001"
+SCHEMA_VERSION = "0002"
 """The migration that this version of the program works with; the name of its last step."""
 
 _STEPS = "tasks.stores:migrations"

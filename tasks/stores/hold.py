@@ -18,6 +18,7 @@ from dp_core.canonical import canonical_json
 from dp_core.errors import BadInput, BudgetRefused, ReleaseError, StageFailed
 from dp_core.ledger.books import use
 from dp_core.ledger.entries import Entry, charge_key
+from dp_core.ledger.gates import ENDS, Cause, Decision, Gate, gate_of, settled_with
 from dp_core.ledger.places import whereabouts
 from dp_core.ledger.receipts import EntryKind
 from dp_core.ledger.session import Step, check_steps
@@ -254,8 +255,8 @@ class Hold:
 
         Args:
             reservation: Of the release.
-            outcome: `finished` or `abandoned`; with nothing charged, `returned` lets the name be
-                used again.
+            outcome: `finished`, `abandoned` or `failed-thresholds`; with nothing charged,
+                `returned` lets the name be used again. A held release is decided about instead.
             stored: Whether a result may lie on disk that was not committed: it may have been seen.
 
         Privacy:
@@ -266,12 +267,80 @@ class Hold:
             require_open(rows, reservation)
             if outcome == "returned" and is_charged(rows, reservation):
                 raise ValueError("A reservation that was charged is not returned.")
-            used = use(rows, reservation.position)
-            mine = rows.latest(kinds=("input",), reservation=reservation.position)
-            # privacy: what another home stored, uncommitted, cannot be seen from this one.
-            elsewhere = mine is not None and mine.body["home"] != self.lease.holder.home
-            seen = stored or used.results > 0 or (elsewhere and used.tally.charges > 0)
-            _settle(rows, reservation, outcome, seen=seen)
+            self._end(rows, reservation, outcome, stored=stored)
+            settled = read_reservation(rows, reservation.release)
+        assert settled is not None
+        return settled
+
+    def _end(self, rows: Rows, reservation: Reservation, outcome: str, *, stored: bool) -> None:
+        used = use(rows, reservation.position)
+        mine = rows.latest(kinds=("input",), reservation=reservation.position)
+        # privacy: what another home stored, uncommitted, cannot be seen from this one.
+        elsewhere = mine is not None and mine.body["home"] != self.lease.holder.home
+        seen = stored or used.results > 0 or (elsewhere and used.tally.charges > 0)
+        _settle(rows, reservation, outcome, seen=seen)
+
+    # -- what a person decides before it is published
+
+    def gate(self, reservation: Reservation) -> Gate:
+        """Return whether the release is held, who looked at it when, and what was decided."""
+        with self._database.reading() as rows:
+            return gate_of(rows, reservation.position)
+
+    def hold_back(self, reservation: Reservation, cause: Cause, sets: Sequence[str]) -> Gate:
+        """Let the release wait for a person: from now on nothing is charged or drawn for it.
+
+        Held before, it stays held as it was.
+
+        Args:
+            reservation: Of the release.
+            cause: Why.
+            sets: SHA-256 of each synthetic file, which are what will be published.
+        """
+        with self._writing() as rows:
+            require_open(rows, reservation)
+            if gate_of(rows, reservation.position).held is None:
+                _add(rows, reservation, "hold", body={"cause": cause, "sets": list(sets)})
+            return gate_of(rows, reservation.position)
+
+    def look(self, *, by: str, reason: str) -> Gate:
+        """Record that a person looks at the internal files, before they are told where these are.
+
+        Raises:
+            BadInput: if the release is still made: a look could then decide how.
+        """
+        with self._writing() as rows:
+            seen = read_reservation(rows, self.release)
+            if seen is None or seen.outcome == "returned":
+                raise BadInput(f"Release {self.release!r} measured nothing; there is no report.")
+            if seen.outcome is None and gate_of(rows, seen.position).held is None:
+                raise BadInput(
+                    f"Release {self.release!r} is not made yet, and a look could decide how it is"
+                    f" made; `dp-release resume {self.release}` goes on with it."
+                )
+            _add(rows, seen, "look", body={"by": by, "reason": reason})
+            return gate_of(rows, seen.position)
+
+    def decide(
+        self, reservation: Reservation, decision: Decision, *, by: str, reason: str
+    ) -> Reservation:
+        """Decide about a held release and end it, in one transaction: there is nothing between.
+
+        What it reserved and did not charge goes back now, as of any release that ends.
+
+        Raises:
+            BadInput: if it is not held.
+        """
+        with self._writing() as rows:
+            require_open(rows, reservation)
+            if gate_of(rows, reservation.position).held is None:
+                raise BadInput(
+                    f"Release {self.release!r} is not held, so there is nothing to decide about it;"
+                    f" `dp-release status {self.release}` shows where it stands."
+                )
+            body = {"decision": decision, "by": by, "reason": reason}
+            _add(rows, reservation, "decide", body=body)
+            self._end(rows, reservation, ENDS[decision], stored=True)
             settled = read_reservation(rows, reservation.release)
         assert settled is not None
         return settled
@@ -335,6 +404,7 @@ def reserve(rows: Rows, plan: Plan) -> Reservation:
             "sets": spec.sets,
             "mode": spec.mode,
             **({"revises": spec.revises} if spec.revises else {}),
+            **({"publish": spec.publish} if spec.publish != "at-once" else {}),
             "currency": plan.currency.to_json(),
             "costs": {stage: str(cost) for stage, cost in plan.costs.items()},
         },
@@ -415,4 +485,5 @@ def _settle(rows: Rows, reservation: Reservation, outcome: str, *, seen: bool) -
     tally = use(rows, reservation.position).tally
     body: dict[str, Any] = {"outcome": outcome, "spent": str(tally.cost), "seen": seen}
     body |= whereabouts(rows, reservation.account)
+    body |= settled_with(gate_of(rows, reservation.position))
     _add(rows, reservation, "settle", body=body)

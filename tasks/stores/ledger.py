@@ -14,6 +14,7 @@ from dp_core.errors import BadInput, LedgerCorrupt
 from dp_core.ledger.audit import Audit, Totals, audit
 from dp_core.ledger.books import lineage, subtree
 from dp_core.ledger.entries import Entry
+from dp_core.ledger.gates import Gate, gate_of
 from dp_core.ledger.places import Place, Total
 from dp_core.ledger.receipts import PUBLISHED, Receipt
 from dp_core.ledger.signing import public_key_of
@@ -122,6 +123,11 @@ class Ledger(Decisions):
         """Return the latest reservation of a release, None if it never had one."""
         with self._database.reading() as rows:
             return read_reservation(rows, release)
+
+    def gate(self, reservation: Reservation) -> Gate:
+        """Return whether a release is held, who looked at it when, and what was decided."""
+        with self._database.reading() as rows:
+            return gate_of(rows, reservation.position)
 
     def charges(self, reservation: Reservation, batch: str | None = None) -> tuple[Charge, ...]:
         """Return the charges of a release, or of one batch of it."""

@@ -28,6 +28,7 @@ from tests.ledgers import (
     LAPLACE,
     basic,
     begin,
+    measure,
     monthly,
     open_town,
     owner,
@@ -56,6 +57,12 @@ def fill(ledger, folder):
         hold.charge(held, "one_way-0", steps_of(second, "one_way"))
         hold.attempt(held, "one_way-0")
         hold.commit(held, "one_way-0", "0" * 64)
+    third = plan_of(folder, LAPLACE, privacy="{epsilon: 0.25}", release="third")
+    with ledger.hold("third", HOME) as hold:
+        held = measure(hold, third, ["one_way"])
+        hold.hold_back(held, "after-approval", ["0" * 64])
+        hold.look(**WHO)
+        hold.decide(held, "publish", **WHO)
     ledger.restate_account("town", composition="zcdp", own_delta=Fraction(0), **WHO)
     ledger.close_account("village", **WHO)
 
@@ -216,7 +223,7 @@ def test_the_last_state_of_every_total_is_needed(ledger_url):
             TOTALS.c.subject
         )
         found = connection.execute(latest).all()
-        assert len(found) == 6
+        assert len(found) == 8
         for subject, position in found:
             point = connection.begin_nested()
             here = (TOTALS.c.position == position) & (TOTALS.c.subject == subject)

@@ -1,0 +1,172 @@
+"""Holds, looks and decisions in the ledger: what may follow what, asked of writer and audit."""
+
+from __future__ import annotations
+
+import pytest
+
+from dp_core.accounting.composition import NOTHING
+from dp_core.errors import BadInput, LedgerCorrupt, StageFailed
+from dp_core.ledger import gates, rules
+from tasks.stores.ledger import Ledger
+from tests.ledgers import HOME, LAPLACE, begin, measure, on, open_town, steps_of
+from tests.specs import plan_of
+
+WHO = {"by": "officer", "reason": "test"}
+WAITING = LAPLACE + "publish: after-approval\n"
+SETS = ["0" * 64]
+
+
+@pytest.fixture
+def ledger(ledger_url):
+    ledger = Ledger(ledger_url)
+    open_town(ledger)
+    return ledger
+
+
+@pytest.fixture
+def plan(tmp_path):
+    return plan_of(tmp_path, WAITING, privacy="{epsilon: 1}")
+
+
+def test_a_held_release_keeps_its_reservation_until_a_person_decides(ledger, plan, monkeypatch):
+    on(monkeypatch, "2027-01-20")
+    with ledger.hold("first", HOME) as hold:
+        held = measure(hold, plan)
+        hold.hold_back(held, "after-approval", SETS)
+    assert ledger.gate(held).held == "2027-01-20"
+    assert ledger.account("town").balance.reserved.main == 1
+
+    on(monkeypatch, "2027-01-24")
+    with ledger.hold("first", HOME) as hold:
+        hold.look(**WHO)
+        hold.look(**WHO)
+        on(monkeypatch, "2027-01-25")
+        settled = hold.decide(held, "publish", **WHO)
+    assert settled.outcome == "finished"
+    assert ledger.account("town").balance.reserved == NOTHING
+    end = ledger.receipts(settled)[-1]
+    assert end.body["decision"] == {
+        "held": "2027-01-20",
+        "cause": "after-approval",
+        "looks": ["2027-01-24", "2027-01-24"],
+        "decided": "publish",
+    }
+    # Names and reasons stay in the house.
+    assert not any("officer" in str(receipt.to_json()) for receipt in ledger.receipts(settled))
+    ledger.verify()
+
+
+def test_held_twice_is_held_since_the_first_time(ledger, plan, monkeypatch):
+    on(monkeypatch, "2027-01-20")
+    with ledger.hold("first", HOME) as hold:
+        held = measure(hold, plan)
+        first = hold.hold_back(held, "after-approval", SETS)
+        on(monkeypatch, "2027-01-21")
+        assert hold.hold_back(held, "thresholds", []) == first
+
+
+@pytest.mark.parametrize("what", ["charge", "attempt", "commit", "finished", "abandoned"])
+def test_nothing_is_drawn_or_ended_otherwise_for_a_held_release(ledger, plan, what):
+    with ledger.hold("first", HOME) as hold:
+        held = measure(hold, plan, ["one_way"])
+        hold.hold_back(held, "after-approval", SETS)
+        before = ledger.head().position
+        todo = {
+            "charge": lambda: hold.charge(held, "measure-0", steps_of(plan, "measure")),
+            "attempt": lambda: hold.attempt(held, "one_way-0"),
+            "commit": lambda: hold.commit(held, "one_way-0", "1" * 64),
+        }
+        with pytest.raises((LedgerCorrupt, StageFailed)):
+            todo.get(what, lambda: hold.settle(held, what))()
+    assert ledger.head().position == before
+    ledger.verify()
+
+
+def test_what_is_to_wait_for_a_person_is_not_finished_without_one(ledger, plan):
+    with ledger.hold("first", HOME) as hold:
+        held = measure(hold, plan)
+        with pytest.raises(LedgerCorrupt, match="no person decided about"):
+            hold.settle(held, "finished")
+        hold.settle(held, "abandoned")
+
+
+def test_a_look_comes_after_all_is_made_and_a_decision_once(ledger, plan):
+    with ledger.hold("first", HOME) as hold:
+        held = measure(hold, plan)
+        with pytest.raises(BadInput, match="could decide how it is made"):
+            hold.look(**WHO)
+        with pytest.raises(BadInput, match="is not held"):
+            hold.decide(held, "publish", **WHO)
+        hold.hold_back(held, "after-approval", SETS)
+        assert hold.decide(held, "withdraw", **WHO).outcome == "withdrawn"
+        for decision in gates.DECISIONS:
+            with pytest.raises(StageFailed, match="no longer holds its reservation"):
+                hold.decide(held, decision, **WHO)
+        # What is over is looked at freely, and that is on record too.
+        assert len(hold.look(**WHO).looks) == 1
+    ledger.verify()
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "words"),
+    [
+        ("settle", {"outcome": "finished"}, "states another decision"),
+        ("settle", {"outcome": "withdrawn"}, "states another decision"),
+        ("decide", {"decision": "again", **WHO}, "decides nothing there is"),
+        ("hold", {"cause": "a whim", "sets": []}, "holds a release for no reason"),
+        ("charge", {}, "comes after its release was held"),
+    ],
+)
+def test_the_audit_refuses_what_the_writer_would_never_add(
+    ledger, plan, monkeypatch, kind, body, words
+):
+    """What follows a hold is added past the rules; the audit names it."""
+    with ledger.hold("first", HOME) as hold:
+        held = measure(hold, plan)
+        if kind != "hold":
+            hold.hold_back(held, "after-approval", SETS)
+    from tasks.stores import hold as hold_module
+    from tasks.stores import rows as rows_module
+
+    add, settle = hold_module._add, hold_module._settle
+    with monkeypatch.context() as patch:
+        patch.setattr(rows_module, "broken_rule", lambda *_: None)
+        with ledger.hold("first", HOME) as hold, hold._writing() as rows:
+            if kind == "settle":
+                patch.setattr(hold_module, "settled_with", lambda _: {})
+                settle(rows, held, body["outcome"], seen=True)
+            elif kind == "charge":
+                charge = rows.latest(kinds=("charge",), reservation=held.position)
+                more = {**charge.body, "batch": "more", "step": "more"}
+                from dp_core.ledger.entries import charge_key
+
+                step = (plan.spec.release, more["stage"], "more")
+                key = charge_key(*step, "input of first", plan.hash)
+                add(rows, held, "charge", about="more", key=key, body=more)
+            else:
+                add(rows, held, kind, body=body)
+    with pytest.raises(LedgerCorrupt, match=words):
+        ledger.verify()
+
+
+@pytest.mark.parametrize(
+    ("gate", "outcome", "words"),
+    [
+        (gates.Gate(), "withdrawn", "withdraws a release that was not held"),
+        (gates.Gate("d", "thresholds"), "finished", "without a decision"),
+        (gates.Gate("d", "thresholds"), "abandoned", "without a decision"),
+        (gates.Gate("d", "thresholds", (), "withdraw"), "finished", "otherwise than was decided"),
+        (gates.Gate("d", "thresholds", (), "publish"), "withdrawn", "otherwise than was decided"),
+    ],
+)
+def test_a_release_ends_as_was_decided(gate, outcome, words):
+    body = {"outcome": outcome, **gates.settled_with(gate)}
+    assert words in str(gates._broken_by_end(body, gate, after_approval=True))
+    assert outcome in rules.OUTCOMES
+
+
+def test_a_release_that_is_returned_was_not_looked_at(ledger, plan):
+    with ledger.hold("first", HOME) as hold:
+        hold.settle(begin(hold, plan), "returned")
+        with pytest.raises(BadInput, match="measured nothing"):
+            hold.look(**WHO)
