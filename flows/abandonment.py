@@ -47,6 +47,11 @@ def abandon(home: Path, ledger: Ledger, name: str) -> Abandoned:
         )
     if held.outcome is not None:
         raise BadInput(f"Release {name!r} is {held.outcome} already; there is nothing to abandon.")
+    if ledger.gate(held).held is not None:
+        raise BadInput(
+            f"Release {name!r} is held for a person; `dp-release withdraw {name} --by NAME --reason"
+            " TEXT` ends it without a bundle, and records who decided."
+        )
     folder = RunFolder(home, name, held.link)
     with ledger.hold(name, home_id(home)) as hold:
         here = folder.exists()

@@ -10,6 +10,7 @@ from typing import cast
 
 from dp_core.accounting.composition import Amount, Terms
 from dp_core.errors import BadInput
+from dp_core.ledger.gates import Gate
 from dp_core.plan import Plan, PlannedTable, PlannedTotal
 from dp_core.privacy import PAYING_STAGES
 from dp_core.selection.thresholds import Thresholding, planned_threshold
@@ -31,6 +32,9 @@ STAGE_NAMES = (
     "check",
     "publish",
 )
+
+WITHOUT_BUNDLE = ("abandoned", "withdrawn", "failed-thresholds")
+"""Outcomes of releases that spent, and published nothing."""
 
 
 def amount(epsilon: Fraction, delta: Fraction) -> dict[str, object]:
@@ -266,9 +270,10 @@ def status_facts(home: Path, ledger: Ledger, release: str) -> dict[str, object]:
     done = [stage for stage in STAGE_NAMES if folder.done(stage) is not None]
     holder = _holder(ledger, release)
     tidy = folder.done("tidy") is not None
-    state = "at work" if holder else _state(held, done, tidy=tidy)
+    gate = gate_facts(ledger, held)
+    state = "at work" if holder else _state(held, done, tidy=tidy, gate=gate)
     left = [stage for stage in STAGE_NAMES if stage not in done]
-    account = ledger.account(held.account) if held.outcome == "abandoned" else None
+    account = ledger.account(held.account) if held.outcome in WITHOUT_BUNDLE else None
     return {
         "release": release,
         "account": held.account,
@@ -280,7 +285,8 @@ def status_facts(home: Path, ledger: Ledger, release: str) -> dict[str, object]:
         "charges": len(charges),
         "uncommitted": sum(charge.result is None for charge in charges),
         "stages_done": done,
-        "stages_open": left if state != "abandoned" else [],
+        "stages_open": [] if held.outcome in WITHOUT_BUNDLE else left,
+        "gate": gate,
         "out": _out(folder),
         "plan_hash": held.plan,
         "here": folder.exists(),
@@ -291,6 +297,39 @@ def status_facts(home: Path, ledger: Ledger, release: str) -> dict[str, object]:
 def _spent(ledger: Ledger, account: Account, release: str) -> dict[str, object]:
     used = next(used for used in ledger.uses(account.name)[::-1] if used.release == release)
     return amount_facts(account.terms, used.amount)
+
+
+def ending_facts(ledger: Ledger, over: Reservation) -> dict[str, object]:
+    """Return what a release that ended without a bundle spent, and what its account has left."""
+    account = ledger.account(over.account)
+    return {
+        "release": over.release,
+        "outcome": over.outcome,
+        "account": account.name,
+        "composition": account.terms.composition,
+        "spent": _spent(ledger, account, over.release),
+        "left": left_facts(account.terms, account.left),
+        "above": above_facts(account.above),
+    }
+
+
+def gate_facts(ledger: Ledger, held: Reservation) -> dict[str, object] | None:
+    """Return since when a release is held, who looked at it and who decided what; None if never.
+
+    For staff: names and reasons are never published.
+    """
+    gate = ledger.gate(held)
+    if gate == Gate():
+        return None
+    kinds = ("look", "decide")
+    found = ledger.entries(kinds=kinds, reservation=held.position)
+    said = [{"day": one.receipt.at, "kind": one.kind, **one.body} for one in found]
+    return {
+        "held": gate.held,
+        "cause": gate.cause,
+        "looks": [one for one in said if one["kind"] == "look"],
+        "decision": next((one for one in said if one["kind"] == "decide"), None),
+    }
 
 
 def _holder(ledger: Ledger, release: str) -> dict[str, object] | None:
@@ -311,11 +350,17 @@ def all_statuses(home: Path, ledger: Ledger) -> list[dict[str, object]]:
     return [status_facts(home, ledger, release) for release in ledger.releases()]
 
 
-def _state(held: Reservation, done: list[str], *, tidy: bool) -> str:
+def _state(
+    held: Reservation, done: list[str], *, tidy: bool, gate: Mapping[str, object] | None
+) -> str:
     if held.outcome == "finished" and "publish" not in done:
         return "paid, to be published: resume it"
     if held.outcome == "finished" and not tidy:
         return "finished; resume it to delete its confidential files"
+    if held.outcome is None and gate is not None:
+        return f"held since {gate['held']}, waits for a person: look, publish or withdraw it"
+    if held.outcome == "failed-thresholds":
+        return "ended unpublished, by the thresholds of its spec"
     if held.outcome == "returned":
         return "stopped before anything was spent; its reservation was given back"
     return held.outcome or "unfinished: resume or abandon it"

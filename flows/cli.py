@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from dp_core.errors import ReleaseError, StageFailed
-from flows import compare_commands, infer_command, ledger_reading, metrics_command
+from flows import compare_commands, gate_commands, infer_command, ledger_reading, metrics_command
 from flows.arguments import check_release
 from flows.commands import (
     Words,
@@ -142,23 +142,12 @@ def status(release: str | None, as_json: bool) -> Mapping[str, object]:
 def abandon(release: str, as_json: bool) -> Mapping[str, object]:
     """Give up a release; its charges stay spent, its name used."""
     from flows.abandonment import abandon as give_up
-    from flows.answers import above_facts, amount_facts, left_facts
+    from flows.answers import ending_facts
 
     name = check_release(release)
     ledger = ledger_that_is()
     over = give_up(this_home(), ledger, name)
-    account = ledger.account(over.reservation.account)
-    spent = next(used for used in ledger.uses(account.name)[::-1] if used.release == name)
-    answer = {
-        "release": name,
-        "outcome": over.reservation.outcome,
-        "account": account.name,
-        "composition": account.terms.composition,
-        "spent": amount_facts(account.terms, spent.amount),
-        "left": left_facts(account.terms, account.left),
-        "above": above_facts(account.above),
-        "files": over.files,
-    }
+    answer = ending_facts(ledger, over.reservation) | {"files": over.files}
     if not as_json:
         print_answer("abandoned", answer)
     return answer
@@ -221,6 +210,8 @@ def schema_draft(file: Path, as_json: bool) -> Mapping[str, object]:
 cli.add_command(ledger_reading.ledger)
 cli.add_command(compare_commands.compare)
 cli.add_command(infer_command.infer)
+for command in (gate_commands.look, gate_commands.publish, gate_commands.withdraw):
+    cli.add_command(command)
 cli.add_command(metrics_command.metrics)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from dp_core.errors import ReleaseError
+from dp_core.errors import Held, ReleaseError, Unpublished
 from tasks.places import home, open_ledger
 
 
@@ -27,6 +27,7 @@ def make(
     """Run the release flow with progress on the terminal."""
     from flows.opening import check_opening
     from flows.orphans import end_orphans, mark
+    from flows.outcomes import heard
     from flows.outside import stopped_outside
     from flows.settings import prepare
 
@@ -46,9 +47,11 @@ def make(
         from flows.release import release as flow
         from flows.release import shown
 
-        with shown(progress.update):
+        with shown(progress.update), heard() as outcomes:
             try:
                 flow(spec=str(spec), out=str(out), **options)
+            except (Held, Unpublished):
+                raise
             except ReleaseError:
                 if show_values:
                     progress.stop()
@@ -57,6 +60,9 @@ def make(
             except Exception as error:
                 # Prefect or its server; what the flow itself does is caught within it.
                 raise stopped_outside(made, error) from None
+        if outcomes and outcomes[-1].waits is not None:
+            # Under Prefect it ended well, and waits for a person.
+            raise outcomes[-1].waits
     return made_facts(home(), open_ledger(), spec, out, seconds=time.monotonic() - started)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from dp_core.bundle.writer import check_destination
-from dp_core.errors import BadInput, LedgerCorrupt
+from dp_core.errors import BadInput, Held, LedgerCorrupt
 from dp_core.plan import Plan, make_plan
 from dp_core.spec_file import load_spec
+from tasks.gates import refuse_held
 from tasks.places import home, open_ledger
 from tasks.stores.artifacts import RunFolder
 from tasks.stores.ledger import Ledger
@@ -26,15 +27,12 @@ def check_opening(spec: Path, out: Path, *, release: str | None = None) -> Plan:
         BadInput: if spec, schema or output folder will not do, or the name is used.
         BudgetRefused: if the account does not allow it.
     """
-    plan = make_plan(load_spec(spec))
+    plan = plan_of_release(spec, release)
     name = plan.spec.release
-    if release is not None and name != release:
-        raise BadInput(
-            f"The spec {spec} is that of release {name!r} now, not of {release!r}; put the name"
-            f" back to go on, or make the other with `dp-release run {spec} --out DIR`."
-        )
     ledger = open_ledger(home())
     held = ledger.reservation(name)
+    if held is not None:
+        _refuse_waiting(ledger, held, plan)
     if held is None or not is_publishing(held, plan):
         check_destination(out)
         ledger.check(plan)
@@ -46,6 +44,45 @@ def check_opening(spec: Path, out: Path, *, release: str | None = None) -> Plan:
             " A release is made once: choose a new name under `release` for another."
         )
     return plan
+
+
+def plan_of_release(spec: Path, release: str | None) -> Plan:
+    """Return the plan of a spec.
+
+    Args:
+        spec: Path of the spec.
+        release: Name that it must have; None for any.
+
+    Raises:
+        BadInput: if spec or schema will not do, or the name is another.
+    """
+    plan = make_plan(load_spec(spec))
+    name = plan.spec.release
+    if release is not None and name != release:
+        raise BadInput(
+            f"The spec {spec} is that of release {name!r} now, not of {release!r}; put the name"
+            f" back to go on, or make the other with `dp-release run {spec} --out DIR`."
+        )
+    return plan
+
+
+def _refuse_waiting(ledger: Ledger, held: Reservation, plan: Plan) -> None:
+    """Refuse to go on with a release that waits for a person.
+
+    Raises:
+        BadInput: if it is asked for by another plan, as with another seed.
+        Held: otherwise.
+    """
+    try:
+        refuse_held(ledger, held)
+    except Held as error:
+        if held.plan == plan.hash:
+            raise
+        raise BadInput(
+            f"Release {held.release!r} is held for a person, and spec or schema changed since: it"
+            " is published as it is or withdrawn, and never made again with another plan, seed or"
+            " method. Undo the change, or choose a new name under `release`."
+        ) from error
 
 
 def require_known_results(at: Path, ledger: Ledger, held: Reservation) -> None:

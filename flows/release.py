@@ -9,19 +9,21 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prefect import Task, flow
+from prefect import State, Task, flow
+from prefect.states import Completed
 
 from dp_core.errors import BadInput, ReleaseError, SchemaViolation, StageFailed
 from dp_core.spec_file import load_spec
 from flows.artifacts import ReleaseArtifacts
 from flows.events import tell_release
 from flows.opening import check_opening, is_publishing, require_known_results
-from flows.outcomes import announce, outcome_of
+from flows.outcomes import outcome_of, tell
 from flows.outside import without_data
 from tasks.check_quality import check_quality
 from tasks.cluster import dask_client
 from tasks.count_marginals import count_marginals
 from tasks.discretize import discretize
+from tasks.gates import pass_gate, require_as_held
 from tasks.identify import identify
 from tasks.lost import forget_lost, needs_data
 from tasks.measure_marginals import measure_basics, measure_marginals
@@ -81,8 +83,13 @@ def _run_name() -> str:
     log_prints=False,
     validate_parameters=True,
 )
-def release(spec: str, out: str, dask: str | None = None, keep_confidential: bool = False) -> None:
+def release(
+    spec: str, out: str, dask: str | None = None, keep_confidential: bool = False
+) -> State[None] | None:
     """Make a release, or go on with one that stopped.
+
+    One that waits for a person is no failure: the run ends as `Held` or `AwaitingApproval`, and is
+    asked for again when the person has decided.
 
     Args:
         spec: Path of the release spec.
@@ -93,7 +100,7 @@ def release(spec: str, out: str, dask: str | None = None, keep_confidential: boo
     try:
         asked = load_spec(Path(spec))
     except BadInput as error:
-        announce(outcome_of(Path(spec).name, error), release=Path(spec).name, account=None)
+        tell(outcome_of(Path(spec).name, error), release=Path(spec).name, account=None)
         raise
     artifacts = ReleaseArtifacts(STAGE_NAMES)
     work = partial(
@@ -107,9 +114,12 @@ def release(spec: str, out: str, dask: str | None = None, keep_confidential: boo
     failure = without_data(asked.release, work)
     outcome = outcome_of(asked.release, failure)
     artifacts.end(outcome)
-    announce(outcome, release=asked.release, account=asked.account)
-    if failure is not None:
+    tell(outcome, release=asked.release, account=asked.account)
+    if outcome.is_failure and failure is not None:
         raise failure
+    if failure is not None:
+        return Completed(name=outcome.title, message=outcome.sentence)
+    return None
 
 
 Perform = Callable[[Task[[Run], None], Run], None]
@@ -151,13 +161,19 @@ def carry_out(
 
 def make_release(run: Run, perform: Perform = Task.__call__) -> None:
     """Do every stage that is not done yet."""
-    forget_lost(run)
-    if needs_data(run):
-        # Whatever was finished earlier was finished for this input, or not at all.
-        run.folder.forget("identify")
-        perform(identify, run)
-    for stage in STAGES:
-        perform(stage, run)
+    if run.hold.gate(run.reservation).held is None:
+        forget_lost(run)
+        if needs_data(run):
+            # Whatever was finished earlier was finished for this input, or not at all.
+            run.folder.forget("identify")
+            perform(identify, run)
+        for stage in STAGES[:-1]:
+            perform(stage, run)
+        pass_gate(run)
+    else:
+        # privacy: what a person may have looked at is published as it is, and never made again.
+        require_as_held(run)
+    perform(publish, run)
     tidy(run)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from dp_core.presets import PRESETS
-from flows import terminal_compare, terminal_infer, terminal_ledger
+from flows import terminal_compare, terminal_gates, terminal_infer, terminal_ledger
 from flows.terminal_parts import (
     fact,
     fraction,
@@ -257,9 +257,23 @@ def _status(console: Console, answer: Mapping[str, Any]) -> None:
     fact(console, "Done", ", ".join(answer["stages_done"]) or "nothing yet")
     if answer["stages_open"]:
         fact(console, "Open", ", ".join(answer["stages_open"]))
-    if answer["out"] and answer["outcome"] != "abandoned":
+    if answer["gate"]:
+        _gate(console, answer["gate"])
+    if answer["out"] and answer["outcome"] in (None, "finished"):
         yet = "" if "publish" in answer["stages_done"] else " (not there yet)"
         console.print(f"Bundle   {answer['out']}{yet}", soft_wrap=True)
+
+
+def _gate(console: Console, gate: Mapping[str, Any]) -> None:
+    for look in gate["looks"]:
+        fact(console, "Look", f"on {look['day']} by {look['by']}: {look['reason']}")
+    if gate["decision"]:
+        said = gate["decision"]
+        fact(
+            console,
+            "Decided",
+            f"{said['decision']} on {said['day']} by {said['by']}: {said['reason']}",
+        )
 
 
 def _holder(holder: Mapping[str, Any]) -> str:
@@ -296,6 +310,8 @@ _ANSWERS: Mapping[str, Callable[[Console, Mapping[str, Any]], None]] = {
     "demo": _demo,
     "status": _status,
     "verify": _verify,
+    "looked": terminal_gates.looked,
+    "withdrawn": terminal_gates.withdrawn,
     "account": terminal_ledger.account,
     "accounts": terminal_ledger.accounts,
     "charges": terminal_ledger.charges,

@@ -13,6 +13,7 @@ from tasks.measure_marginals import read_selections
 from tasks.reconstruct import read_released
 from tasks.run import Run
 from tasks.stage import stage
+from tasks.stores.artifacts import RunFolder
 from tasks.synthesize import synthetic_file
 
 
@@ -81,13 +82,18 @@ def tidy(run: Run) -> None:
     Done after the stage is marked finished: an interruption between the two leaves files, and
     never a stage that cannot be done again. A mark of its own lets a resumption delete them.
     """
-    for left in run.folder.noisy.glob("*.tmp"):
+    remove_unpublished(run.folder, keep_confidential=run.keep_confidential)
+
+
+def remove_unpublished(folder: RunFolder, *, keep_confidential: bool = False) -> None:
+    """Delete what a release that is over no longer needs, and mark that it is done."""
+    for left in folder.noisy.glob("*.tmp"):
         left.unlink(missing_ok=True)  # of a holder that was taken over
-    for folder in ("codes", "synthetic", "models"):
-        shutil.rmtree(run.folder.public / folder, ignore_errors=True)
-    if not run.keep_confidential:
-        run.folder.remove_confidential()
-    run.folder.finish("tidy")
+    for name in ("codes", "synthetic", "models"):
+        shutil.rmtree(folder.public / name, ignore_errors=True)
+    if not keep_confidential:
+        folder.remove_confidential()
+    folder.finish("tidy")
 
 
 def _version(run: Run) -> int:

@@ -19,6 +19,7 @@ from dp_core.accounting.currency import Currency
 from dp_core.accounting.statement import Guarantee, implied
 from dp_core.bundle.accounting import accounting_json
 from dp_core.bundle.citation import suggested
+from dp_core.bundle.decision import decision_statement
 from dp_core.canonical import canonical_json, digest
 from dp_core.domain import Domain
 from dp_core.errors import BadInput
@@ -47,7 +48,8 @@ NOT_COVERED = (
     " ledger shows attempts; it cannot prevent them.",
     "An internal look. Staff may compare the release with the confidential data, in a folder that"
     " is not published, and then publish it or withdraw it; it is never made again with other seeds"
-    " or methods. That decision is outside epsilon.",
+    " or methods. That decision is outside epsilon. The section `decision` says whether the release"
+    " was held for such a decision, and on which days the ledger recorded a look.",
     "Other releases. A person who is in several releases is protected by their sum. This statement"
     " covers what the ledger and account named here paid for, and claims no more.",
     "What the schema says. Levels, bounds, bin edges and impossible combinations are taken as"
@@ -224,6 +226,9 @@ def statement(
         },
         "inference": inference_statement(
             published.mode, published.sets, origin=origin_of(published.plan)
+        ),
+        "decision": decision_statement(
+            plain(published.plan), published.receipts[-1].body if published.receipts else None
         ),
         "files": {path: dict(files[path]) for path in sorted(files)},
     }

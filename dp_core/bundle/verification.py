@@ -18,6 +18,7 @@ from dp_core.accounting.statement import PLD, shown
 from dp_core.bundle.claims import GARBAGE, Claims, currency, read_claims
 from dp_core.bundle.codebook import MARGINALS
 from dp_core.bundle.contents import as_described, as_published, files_in, made_again
+from dp_core.bundle.decision import decided
 from dp_core.bundle.marginals_file import read_marginals
 from dp_core.bundle.paid import charges_cover, tables_paid
 from dp_core.bundle.statement import FORMAT_NAME, FORMAT_VERSION, STATEMENT, render
@@ -118,6 +119,7 @@ def verify(folder: Path, *, trusted: Collection[str] = ()) -> Verification:
     checks.append(_guard("guarantee", lambda: _guarantee(claims)))
     checks.append(_guard("charges", lambda: charges_cover(claims)))
     checks.append(_tables(folder, claims))
+    checks.append(_guard("decision", lambda: decided(document, claims)))
     checks.append(_guard("sets", lambda: as_described(folder, claims)))
     return Verification(folder, tuple(checks))
 

@@ -39,12 +39,8 @@ _SECTIONS: Mapping[str, frozenset[str]] = {
     "ledger": frozenset({"id", "account", "currency", "receipts", "head", "place", "totals"}),
     "sets": frozenset({"m", "rows", "mode", "seed", "records"}),
 }
-_WHOLE = frozenset(
-    {
-        *(*_SECTIONS, "accounting", "format", "inference", "software", "files", "signature"),
-        "sha256",
-    }
-)
+_OTHERS = ("accounting", "format", "inference", "decision", "software", "files", "signature")
+_WHOLE = frozenset({*_SECTIONS, *_OTHERS, "sha256"})
 
 
 def differences(document: Mapping[str, Any], claims: Claims) -> str | tuple[str, ...]:

@@ -15,7 +15,7 @@ from dp_core.accounting.composition import (
     six_digits,
 )
 from dp_core.accounting.currency import Currency
-from dp_core.errors import BadInput, BudgetRefused, nearest
+from dp_core.errors import AwaitsApproval, BadInput, BudgetRefused, nearest
 from dp_core.ledger.books import balance, lineage, room_on, subtree, taken
 from dp_core.ledger.charters import Charter, promise_of
 from dp_core.ledger.entries import Entry
@@ -40,7 +40,7 @@ def check_reservation(rows: Rows, plan: Plan) -> None:
         check_terms(charter, plan)
     for charter in accounts:
         if charter.approved_only and not rows.approved(plan.hash):
-            raise BudgetRefused(
+            raise AwaitsApproval(
                 f"Account {charter.name!r} runs approved plans only: plan {plan.hash} of release"
                 f" {plan.spec.release!r} waits for {charter.owner}; once it is read, `dp-release"
                 f" ledger approve {plan.hash} --by NAME --reason TEXT`."

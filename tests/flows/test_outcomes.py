@@ -32,7 +32,7 @@ def test_a_spec_that_cannot_be_read_is_announced_once(tmp_path, monkeypatch):
     told: list[tuple[Outcome, str, str | None]] = []
     monkeypatch.setattr(
         flows_release,
-        "announce",
+        "tell",
         lambda outcome, *, release, account: told.append((outcome, release, account)),
     )
 

@@ -137,6 +137,14 @@ WORDED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
         lambda d: d["guarantee"].update(not_covered=[]),
         "'guarantee.not_covered'",
     ),
+    "that staff looked": (
+        lambda d: d["decision"].update(looks=["2026-01-01"]),
+        "another decision than its receipts",
+    ),
+    "that a person decided": (
+        lambda d: d["decision"].update(mode="after-approval", held="2026-01-01"),
+        "another decision than its receipts",
+    ),
     "the ledger": (lambda d: d["ledger"].update(id="another"), "'ledger.id'"),
     "what is revised": (lambda d: d["release"].update(revises="other"), "'release.revises'"),
     "the day": (lambda d: d["release"].update(created="1999-01-01T00:00:00Z"), "'release.created'"),

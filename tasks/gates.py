@@ -1,0 +1,78 @@
+"""The gate before publication: a release passes it, waits at it for a person, or ends there."""
+
+from __future__ import annotations
+
+from dp_core.bundle.statement import file_record
+from dp_core.errors import Held, StageFailed
+from dp_core.ledger.gates import Cause, Gate
+from tasks.run import Run
+from tasks.stores.ledger import Ledger
+from tasks.stores.reservations import Reservation
+from tasks.synthesize import synthetic_file
+
+
+def pass_gate(run: Run) -> None:
+    """Return if the release may be published; hold it back where a person decides first.
+
+    Raises:
+        Held: if it waits for a person now.
+    """
+    if run.reservation.outcome is not None:
+        return
+    cause: Cause | None = "after-approval" if run.spec.publish == "after-approval" else None
+    if cause is None:
+        return
+    gate = run.hold.hold_back(run.reservation, cause, _sets(run))
+    if not run.keep_confidential:
+        # The comparison with the data is written, and nothing looks at the data any more.
+        run.folder.remove_confidential()
+    raise Held(held_sentence(run.spec.release, gate))
+
+
+def refuse_held(ledger: Ledger, held: Reservation) -> None:
+    """Raise Held if a release waits for a person."""
+    gate = ledger.gate(held)
+    if held.outcome is None and gate.held is not None:
+        raise Held(held_sentence(held.release, gate))
+
+
+def held_sentence(release: str, gate: Gate) -> str:
+    """Return what people are told of a release that is held."""
+    why = (
+        "its spec has a person look first"
+        if gate.cause == "after-approval"
+        else "its own figures are beyond a threshold"
+    )
+    return (
+        f"Release {release!r} is held since {gate.held} and waits for a person, because {why}:"
+        f" `dp-release look {release}` records a look and shows where the internal report is, which"
+        f" is for looking through that command only; then `dp-release publish {release}` or"
+        f" `dp-release withdraw {release}`, each with --by NAME --reason TEXT."
+    )
+
+
+def require_as_held(run: Run) -> None:
+    """Raise unless everything is still there that was held: it is published so, or not at all.
+
+    Raises:
+        StageFailed: if something is missing or another; nothing of it is made again.
+    """
+    (entry,) = run.ledger.entries(kinds=("hold",), reservation=run.reservation.position)
+    try:
+        same = _sets(run) == entry.body["sets"]
+    except OSError:
+        same = False
+    needed = ("measure", "reconstruct", "synthesize", "check")
+    if not same or any(run.folder.done(stage) is None for stage in needed):
+        name = run.spec.release
+        raise StageFailed(
+            f"What was held of release {name!r} is missing or was changed in {run.folder.path}, and"
+            " it is never made again: restore the folder from a backup, or `dp-release withdraw"
+            f" {name}`."
+        )
+
+
+def _sets(run: Run) -> list[str]:
+    """Return the SHA-256 of each synthetic file."""
+    numbers = range(1, run.spec.sets + 1)
+    return [str(file_record(synthetic_file(run, number))["sha256"]) for number in numbers]
