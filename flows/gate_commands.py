@@ -17,7 +17,7 @@ from flows.commands import decided, ledger_that_is, print_answer, this_home, wit
 @decided
 @with_json
 def look(release: str, by: str, reason: str, as_json: bool) -> Mapping[str, object]:
-    """Record a look at a held release, then show where its internal report is."""
+    """Record a look at a held release; show its internal report."""
     from flows.deciding import look as record
 
     name = check_release(release)
@@ -44,7 +44,7 @@ def look(release: str, by: str, reason: str, as_json: bool) -> Mapping[str, obje
 def publish(
     release: str, out: Path | None, by: str, reason: str, as_json: bool
 ) -> Mapping[str, object]:
-    """Publish a held release as it is; nothing of it is made again."""
+    """Publish a held release as it is; nothing is made again."""
     from flows.answers import made_facts
     from flows.deciding import publish as decide
 
@@ -62,7 +62,7 @@ def publish(
 @decided
 @with_json
 def withdraw(release: str, by: str, reason: str, as_json: bool) -> Mapping[str, object]:
-    """End a held release without a bundle; what it spent stays spent."""
+    """End a held release without a bundle; spent stays spent."""
     from flows.answers import ending_facts
     from flows.deciding import withdraw as decide
 

@@ -173,7 +173,8 @@ def test_what_was_held_is_published_or_nothing(held):
     deciding.withdraw(held.home, held.ledger(), "town", **BY)
 
 
-def test_a_held_release_is_not_abandoned(held, command):
+@pytest.mark.usefixtures("held")
+def test_a_held_release_is_not_abandoned(command):
     said = command("abandon", "town")
     assert said.code == 2
     assert "dp-release withdraw town" in said.err
