@@ -103,16 +103,33 @@ def draft_schema(path: Path) -> str:
         raise BadInput(f"{path.name}: is not a Parquet file, whatever its name says.")
     else:
         columns, ignored = [(name, _TYPE_TODO) for name in _csv_header(path)], []
+    return _text(path.name, columns, ignored)
+
+
+def draft_table(name: str, columns: Sequence[tuple[str, pa.DataType | None]]) -> str:
+    """Return the text of a schema to complete, for a table of a database.
+
+    Args:
+        name: Of the table.
+        columns: Names, with the types they are read as; None for one that is not read.
+
+    Raises:
+        BadInput: if a column has no name that can be printed, or there is none.
+    """
+    return _text(name, *_typed_columns(name, columns))
+
+
+def _text(name: str, columns: Sequence[tuple[str, str]], ignored: Sequence[str]) -> str:
     if not columns and not ignored:
-        raise BadInput(f"{path.name}: has no columns.")
-    body = "".join(f"  {_key(name)}:\n{text}" for name, text in columns)
+        raise BadInput(f"{name}: has no columns.")
+    body = "".join(f"  {_key(column)}:\n{text}" for column, text in columns)
     tail = "ignore: []               # columns of the file that are not released\n"
     if ignored:
         tail = (
             "ignore:                  # stored in a way that is not read as one value\n"
-            + "".join(f"  - {_key(name)}\n" for name in ignored)
+            + "".join(f"  - {_key(column)}\n" for column in ignored)
         )
-    return f"{_HEAD.format(file=printable(path.name))}columns:\n{body}{tail}{_TAIL}"
+    return f"{_HEAD.format(file=printable(name))}columns:\n{body}{tail}{_TAIL}"
 
 
 def _csv_header(path: Path) -> list[str]:
@@ -191,18 +208,24 @@ def _parquet_columns(path: Path) -> tuple[list[tuple[str, str]], list[str]]:
         schema = pq.read_schema(path)
     except (pa.ArrowException, OSError):
         raise BadInput(f"{path.name}: is a damaged or cut-off Parquet file.") from None
+    return _typed_columns(path.name, [(field.name, field.type) for field in schema])
+
+
+def _typed_columns(
+    of: str, found: Sequence[tuple[str, pa.DataType | None]]
+) -> tuple[list[tuple[str, str]], list[str]]:
     columns: list[tuple[str, str]] = []
     ignored: list[str] = []
-    for number, field in enumerate(schema, start=1):
-        if not field.name.strip() or not field.name.isprintable():
-            raise BadInput(f"{path.name}: column {number} has no printable name.")
-        if schema.names.count(field.name) > 1:
-            raise BadInput(f"{path.name}: has more than one column {field.name!r}.")
-        kind = _suggested(field.type)
+    for number, (name, stored) in enumerate(found, start=1):
+        if not name.strip() or not name.isprintable():
+            raise BadInput(f"{of}: column {number} has no printable name.")
+        if name in (before for before, _ in found[: number - 1]):
+            raise BadInput(f"{of}: has more than one column {name!r}.")
+        kind = None if stored is None else _suggested(stored)
         if kind is None:
-            ignored.append(field.name)
+            ignored.append(name)
         else:
-            columns.append((field.name, _BY_KIND[kind]))
+            columns.append((name, _BY_KIND[kind]))
     return columns, ignored
 
 

@@ -100,6 +100,16 @@ class Source:
         yield from self._csv_batches() if self.kind == "csv" else self._parquet_batches()
         self.assert_unchanged()
 
+    def digest(self, key: bytes) -> str:
+        """Return the HMAC-SHA256 of all files' bytes, in order; see `keyed_digest`."""
+        digest = hmac.new(key, len(self.files).to_bytes(8, "big"), "sha256")
+        for path in self.files:
+            with path.open("rb") as file:
+                digest.update(os.fstat(file.fileno()).st_size.to_bytes(8, "big"))
+                while block := file.read(DIGEST_BLOCK_BYTES):
+                    digest.update(block)
+        return digest.hexdigest()
+
     def assert_unchanged(self) -> None:
         """Check size, time and identity of every file.
 
@@ -199,13 +209,15 @@ def open_source(
 
 
 def keyed_digest(source: Source, key: bytes) -> str:
-    """Return the HMAC-SHA256 of all files' bytes, in order, as hexadecimal text.
+    """Return the keyed hash by which the data are known, as hexadecimal text.
 
-    The number of files and the length of each are hashed too, so that moving bytes from one file
-    to the next changes the digest; names are not, so that renaming the folder does not.
+    Of files it is the HMAC-SHA256 of their bytes, in order. The number of files and the length of
+    each are hashed too, so that moving bytes from one file to the next changes the digest; names
+    are not, so that renaming the folder does not. Of a table's snapshot it is that of its rows,
+    whatever their order (`dp_core.row_digest`).
 
     Args:
-        source: The files.
+        source: The data.
         key: Secret of the confidential side, at least 16 bytes.
 
     Raises:
@@ -218,14 +230,9 @@ def keyed_digest(source: Source, key: bytes) -> str:
     if len(key) < 16:
         raise ValueError("The key of the data's digest has at least 16 bytes.")
     source.assert_unchanged()
-    digest = hmac.new(key, len(source.files).to_bytes(8, "big"), "sha256")
-    for path in source.files:
-        with path.open("rb") as file:
-            digest.update(os.fstat(file.fileno()).st_size.to_bytes(8, "big"))
-            while block := file.read(DIGEST_BLOCK_BYTES):
-                digest.update(block)
+    digest = source.digest(key)
     source.assert_unchanged()
-    return digest.hexdigest()
+    return digest
 
 
 def _stamp(path: Path) -> Stamp:

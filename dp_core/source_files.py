@@ -74,7 +74,7 @@ def check_parquet(path: Path, columns: Sequence[str], ignore: Collection[str]) -
         schema = pq.read_schema(path)
     except (pa.ArrowException, OSError) as error:
         damaged(path, error)
-    _check_columns(path, schema.names, columns, ignore)
+    check_columns(f"The data file {path.name}", schema.names, columns, ignore)
     for field in schema:
         if field.name in columns and not _is_readable(field.type):
             raise BadInput(
@@ -114,7 +114,7 @@ def check_csv(path: Path, columns: Sequence[str], ignore: Collection[str]) -> bo
                 else " the first line of a CSV file is its header."
             )
         )
-    _check_columns(path, header, columns, ignore)
+    check_columns(f"The data file {path.name}", header, columns, ignore)
     return some
 
 
@@ -125,22 +125,31 @@ def open_text(path: Path) -> TextIO:
     return cast(TextIO, opener(path, "rt", encoding="utf-8-sig", newline=""))
 
 
-def _check_columns(
-    path: Path, header: Sequence[str], columns: Sequence[str], ignore: Collection[str]
+def check_columns(
+    what: str, header: Sequence[str], columns: Sequence[str], ignore: Collection[str]
 ) -> None:
+    """Refuse a header that lacks a wanted column, names one twice, or has one that nobody knows.
+
+    Args:
+        what: Whose header it is, as a sentence begins.
+        header: Names in the data.
+        columns: Those that are wanted.
+        ignore: Those that may be there besides.
+
+    Raises:
+        BadInput: with the names.
+    """
     repeated = sorted({name for name in header if header.count(name) > 1})
     if repeated:
-        raise BadInput(f"The data file {path.name} has more than one {_names(repeated)}.")
+        raise BadInput(f"{what} has more than one {_names(repeated)}.")
     missing = [name for name in columns if name not in header]
     if missing:
-        raise BadInput(
-            f"The data file {path.name} lacks {_names(missing, all_of_them=True)} of the schema."
-        )
+        raise BadInput(f"{what} lacks {_names(missing, all_of_them=True)} of the schema.")
     known = {*columns, *ignore}
     extra = [name for name in header if name not in known]
     if extra:
         raise BadInput(
-            f"The data file {path.name} has {_names(extra)}, which the schema does not describe;"
+            f"{what} has {_names(extra)}, which the schema does not describe;"
             " describe it under `columns` or name it under `ignore`."
         )
 

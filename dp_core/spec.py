@@ -11,6 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Literal, get_args
 
+from dp_core.data_place import DataPlace
 from dp_core.privacy import Noise, Privacy, Stage
 from dp_core.reconstruction.base import Reconstructor
 from dp_core.schema import Schema
@@ -34,7 +35,7 @@ class ReleaseSpec:
 
     Attributes:
         release: Its name, used once per ledger.
-        data: Path or glob of CSV or Parquet, as written, relative to `folder`.
+        data: Path or glob of CSV or Parquet, as written, relative to `folder`; or a table.
         folder: Folder of the spec file.
         schema: Parsed schema.
         account: Ledger account that pays.
@@ -55,7 +56,7 @@ class ReleaseSpec:
     """
 
     release: str
-    data: str
+    data: DataPlace
     folder: Path
     schema: Schema
     account: str

@@ -12,6 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
+from dp_core.data_place import EXAMPLE, DatabaseTable, DataPlace, read_table
 from dp_core.errors import BadInput, nearest
 from dp_core.method_options import plain_options
 from dp_core.names import check_name
@@ -90,7 +91,7 @@ def load_spec(path: Path) -> ReleaseSpec:
     release = _read_name(keys["release"], "release")
     account = _read_name(keys["account"], "account")
     revises = _read_name(keys["revises"], "release") if "revises" in keys else None
-    data = _read_path(keys["data"])
+    data = _read_data(keys["data"])
     schema = _read_schema(keys["schema"], path.parent)
     privacy = _read_privacy(_section(keys, "privacy", root), schema.unit)
     method = _read_method(keys.get("method"))
@@ -233,6 +234,10 @@ def _read_name(node: Node, what: str) -> str:
         raise node.error(error.message) from None
 
 
+def _read_data(node: Node) -> DataPlace:
+    return read_table(node) if isinstance(node.content, Mapping) else _read_path(node)
+
+
 def _read_path(node: Node) -> str:
     text = node.name()
     if text.startswith("~"):
@@ -241,7 +246,11 @@ def _read_path(node: Node) -> str:
             " relative to this file."
         )
     if "://" in text:
-        raise node.error(f"{shown(text)} is a URL; name a local file or a glob of local files.")
+        # privacy: it is not shown, for it may hold a password.
+        raise node.error(
+            "is a URL; name a local file or a glob of local files, or a table of a database, as in"
+            f" {EXAMPLE}, where the URL is in the environment variable."
+        )
     return text
 
 
@@ -412,7 +421,7 @@ def _document(spec: ReleaseSpec, selector: str, reconstructor: str) -> dict[str,
     return {
         "version": VERSION,
         "release": spec.release,
-        "data": spec.data,
+        "data": spec.data.document() if isinstance(spec.data, DatabaseTable) else spec.data,
         "schema": {"title": spec.schema.title, "sha256": schema_hash(spec.schema)},
         "account": spec.account,
         **({"revises": spec.revises} if spec.revises else {}),

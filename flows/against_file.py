@@ -7,6 +7,8 @@ whether there was a solution, nor by the names or the number of the files there.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +17,7 @@ from dp_core.errors import BadInput
 from flows.commands import ledger_that_is
 from tasks.compare_inference import write_comparison
 from tasks.places import home_key
-from tasks.stores.artifacts import RunFolder
+from tasks.stores.artifacts import RunFolder, make_folder
 from tasks.stores.hold import is_sealed
 
 if TYPE_CHECKING:
@@ -74,17 +76,35 @@ def against_file(home: Path, bundle_folder: Path, formula: str) -> Written:
             f"Release {claims.name!r} was made in another home, or its folder is gone; go to the"
             " home that made it."
         )
-    source = _same_source(home, ledger, held, folder, claims.schema)
     files = [bundle_folder / synthetic_path(number) for number in range(1, claims.sets + 1)]
     name = next(
         name
         for name in (f"inference-asked-{number}" for number in range(1, 1_000_000))
         if not (folder.internal / f"{name}.json").exists()
     )
-    page = write_comparison(
-        folder.internal, source, claims.schema, files, [formula], rule=bundle.rule, name=name
-    )
+    with confidential_folder(folder):
+        page = write_comparison(
+            folder.internal,
+            _same_source(home, ledger, held, folder, claims.schema),
+            claims.schema,
+            files,
+            [formula],
+            rule=bundle.rule,
+            name=name,
+        )
     return Written(claims.name, page)
+
+
+@contextmanager
+def confidential_folder(folder: RunFolder) -> Iterator[None]:
+    """Have a finished release's confidential folder, for a table's snapshot; it goes if it went."""
+    kept = folder.confidential.is_dir()
+    make_folder(folder.confidential)
+    try:
+        yield
+    finally:
+        if not kept:
+            folder.remove_confidential()
 
 
 def _same_source(
@@ -95,11 +115,12 @@ def _same_source(
     Raises:
         BadInput: if it is not where the spec has it, or is another file now.
     """
-    from dp_core.source import keyed_digest, open_source
+    from dp_core.source import keyed_digest
     from dp_core.spec_file import load_spec
+    from tasks.inputs import open_input
 
     spec = load_spec(folder.remembered()[0])
-    source = open_source(spec.data, spec.folder, schema.reads, schema.ignore)
+    source = open_input(spec, schema, folder.confidential)
     key = home_key(home, ledger)
     digest = keyed_digest(source, key)
     bound = ledger.entries(kinds=("input",), reservation=held.position)

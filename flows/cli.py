@@ -192,16 +192,17 @@ def schema() -> None:
 
 
 @schema.command("draft")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", metavar="FILE|TABLE")
+@click.option("--database", metavar="VARIABLE", help="Environment variable with a database's URL.")
 @with_json
-def schema_draft(file: Path, as_json: bool) -> Mapping[str, object]:
-    """Print a schema to complete: names and types only.
+def schema_draft(file: str, database: str | None, as_json: bool) -> Mapping[str, object]:
+    """Print a schema to complete: names and types only, of a file or, with --database, of a table.
 
     Levels and bounds are for a person to state, from what is publicly known.
     """
-    from dp_core.draft import draft_schema
+    from flows.drafting import draft
 
-    text = draft_schema(file)
+    text = draft(file, database)
     if not as_json:
         click.echo(text, nl=False)
     return {"schema": text}

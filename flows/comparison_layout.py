@@ -23,6 +23,7 @@ from dp_core.comparison.cells import (
 )
 from dp_core.comparison.formulas import check_formula
 from dp_core.comparison.variants import Given, Variant, read_given, reference, variants
+from dp_core.data_place import require_files
 from dp_core.errors import BadInput, nearest
 from dp_core.metrics.classification import MOST_CLASSES
 from dp_core.schema import Schema
@@ -119,7 +120,8 @@ def _distinct(paths: Sequence[Path]) -> list[Path]:
 
 
 def _place(given: Given) -> tuple[str, str]:
-    data = str((given.path.parent / given.spec.data).absolute())
+    files = require_files(given.spec.data, "A comparison")
+    data = str((given.path.parent / files).absolute())
     return data, schema_hash(given.spec.schema)
 
 

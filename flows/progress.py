@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 WORDS = {
+    "snapshot": "Read the table",
     "identify": "Identify the input",
     "validate": "Validate against the schema",
     "discretize": "Discretize to codes",

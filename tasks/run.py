@@ -83,11 +83,10 @@ class Run:
 
     @cached_property
     def source(self) -> Source:
-        """The confidential files, opened and checked."""
-        from dp_core.source import open_source
+        """The confidential data, opened and checked: files, or the snapshot of a table."""
+        from tasks.inputs import open_input
 
-        schema = self.spec.schema
-        return open_source(self.spec.data, self.spec.folder, schema.reads, schema.ignore)
+        return open_input(self.spec, self.spec.schema, self.folder.confidential, self.progress)
 
     @property
     def codes(self) -> Path:

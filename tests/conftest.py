@@ -14,9 +14,10 @@ from hypothesis import settings
 from dp_core.dataset import Dataset
 from dp_core.domain import Clique
 from dp_core.marginals import Marginal
+from tests.databases import survey_database
 from tests.postgres import ledger_url, postgres_cluster, postgres_server, postgres_url
 
-__all__ = ["ledger_url", "postgres_cluster", "postgres_server", "postgres_url"]
+__all__ = ["ledger_url", "postgres_cluster", "postgres_server", "postgres_url", "survey_database"]
 
 # Set before any test imports them: no usage data, nothing persisted.
 os.environ.update(

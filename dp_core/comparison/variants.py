@@ -19,6 +19,7 @@ import yaml
 
 from dp_core.canonical import digest
 from dp_core.comparison.cells import PLAIN
+from dp_core.data_place import require_files
 from dp_core.errors import BadInput
 from dp_core.plan import Plan, make_plan
 from dp_core.presets import PRESETS
@@ -98,7 +99,7 @@ def read_given(path: Path, work: Path) -> Given:
     plain = _plain(root)
     problem: BadInput | None = None
     try:
-        load_spec(path)
+        require_files(load_spec(path).data, "A comparison")
     except BadInput as error:
         problem = error
     if problem is not None and not (isinstance(plain, dict) and _common(plain)):
@@ -223,7 +224,8 @@ def _labelled(found: Mapping[str, Variant], names: Mapping[str, str]) -> Iterato
 
 
 def _input(given: Given) -> tuple[str, str]:
-    return str((given.path.parent / given.spec.data).absolute()), schema_hash(given.spec.schema)
+    files = require_files(given.spec.data, "A comparison")
+    return str((given.path.parent / files).absolute()), schema_hash(given.spec.schema)
 
 
 def _like(given: Given, one: Variant) -> bool:

@@ -1,0 +1,122 @@
+"""Where the data of a release are: files, or a table of a database that is named and not located.
+
+A spec never holds the address of a database, which may hold a password. It names an environment
+variable, and the table by its name; neither is ever run as SQL.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from dp_core.errors import BadInput
+from dp_core.yaml_text import Node, shown
+
+MAX_NAME = 128
+EXAMPLE = "{database: SURVEY_DB, table: survey.persons}"
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_PART = r'(?:"(?:[^"]|"")+"|[^".]+)'
+_NAME = re.compile(rf"(?:(?P<schema>{_PART})\.)?(?P<name>{_PART})")
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseTable:
+    """A table, or a view, of a database.
+
+    Attributes:
+        variable: Environment variable with the database's SQLAlchemy URL.
+        schema: Of the table, None for where the database looks by itself.
+        name: Of the table, letter for letter.
+    """
+
+    variable: str
+    schema: str | None
+    name: str
+
+    @property
+    def written(self) -> str:
+        """The table's name as people write it."""
+        return ".".join(_quoted(part) for part in (self.schema, self.name) if part is not None)
+
+    def document(self) -> dict[str, str]:
+        """Return what a spec says of it."""
+        return {"database": self.variable, "table": self.written}
+
+
+DataPlace: TypeAlias = str | DatabaseTable
+"""A path or glob of files, or a table."""
+
+
+def parse_table(variable: str, table: str) -> DatabaseTable:
+    """Return a table by the names that a person wrote.
+
+    Args:
+        variable: Name of an environment variable.
+        table: `table` or `schema.table`, letter for letter; a part that holds a dot is put in
+            quotation marks.
+
+    Raises:
+        ValueError: with a sentence, if either is no name. What may be a URL is not shown.
+
+    >>> parse_table("SURVEY_DB", "survey.persons")
+    DatabaseTable(variable='SURVEY_DB', schema='survey', name='persons')
+    >>> parse_table("SURVEY_DB", '"persons.2026"').name
+    'persons.2026'
+    """
+    if not _VARIABLE.fullmatch(variable):
+        # privacy: whoever writes a URL here may have written a password.
+        raise ValueError(
+            "The database is named by an environment variable that holds its URL, such as"
+            " SURVEY_DB: letters, digits and underscores; the URL itself stands in no file."
+        )
+    found = _NAME.fullmatch(table)
+    if found is None or not table.isprintable() or "://" in table:
+        raise ValueError(
+            "The table is named as `table` or `schema.table`; put a part that holds a dot in"
+            " double quotation marks."
+        )
+    schema, name = (None if part is None else _plain(part) for part in found.group(1, 2))
+    assert name is not None
+    for part in (schema, name):
+        if part is not None and (not part.strip() or len(part) > MAX_NAME):
+            raise ValueError(
+                f"A table's name, and its schema's, has 1 to {MAX_NAME} letters and is not blank."
+            )
+    return DatabaseTable(variable, schema, name)
+
+
+def read_table(node: Node) -> DatabaseTable:
+    """Return the table that a spec names under `data`.
+
+    Raises:
+        BadInput: if it does not.
+    """
+    keys = node.fields(("database", "table"), required=("database", "table"), example=EXAMPLE)
+    try:
+        return parse_table(keys["database"].name().strip(), keys["table"].name())
+    except ValueError as error:
+        raise node.error(f"{str(error)[0].lower()}{str(error)[1:]}") from None
+
+
+def require_files(place: DataPlace, what: str) -> str:
+    """Return the pattern of the files.
+
+    Raises:
+        BadInput: if the data are a table.
+    """
+    if isinstance(place, DatabaseTable):
+        raise BadInput(
+            f"{what} reads files, and the data are the table {shown(place.written)} of a database;"
+            " name a file with these data."
+        )
+    return place
+
+
+def _plain(part: str) -> str:
+    return part[1:-1].replace('""', '"') if part.startswith('"') else part
+
+
+def _quoted(part: str) -> str:
+    return '"' + part.replace('"', '""') + '"' if set(part) & set('."') else part

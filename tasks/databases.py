@@ -1,0 +1,191 @@
+"""The connection to a database that holds confidential tables, and what can go wrong with it.
+
+Its URL stands in an environment variable and nowhere else. What a driver says is never passed on:
+it may quote the URL, the host, the user, or a value.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import urllib.parse
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
+
+import sqlalchemy as sa
+
+from dp_core.data_place import DatabaseTable
+from dp_core.errors import BadInput, ReleaseError, StageFailed
+
+Result = TypeVar("Result")
+
+CONNECT_SECONDS = 10
+LEVELS = {"postgresql": "REPEATABLE READ", "mysql": "REPEATABLE READ", "mariadb": "REPEATABLE READ"}
+"""Of a transaction that sees one moment; of other databases the strictest that there is."""
+
+_WHY = (
+    ("password authentication failed", "refuses the user or the password"),
+    ("no password supplied", "wants a password"),
+    ("access denied", "refuses the user or the password"),
+    ("no pg_hba.conf entry", "lets nobody in from this machine"),
+    ("does not exist", "knows no such user or database"),
+    ("unknown database", "knows no such database"),
+    ("name or service not known", "is on a host that is not found"),
+    ("could not translate host name", "is on a host that is not found"),
+    ("failed to resolve host", "is on a host that is not found"),
+    ("too many", "has no connection left"),
+    ("file is not a database", "is a file that is no database"),
+    ("unable to open database file", "is a file that is not there, or may not be read"),
+)
+"""What drivers say, in their own words, and what it comes to."""
+
+
+def reading(place: DatabaseTable, work: Callable[[sa.Connection], Result]) -> Result:
+    """Return what some work comes to, in one read-only transaction that sees one moment.
+
+    Args:
+        place: Says which database.
+        work: Reads from the connection.
+
+    Raises:
+        BadInput: if the variable or the URL will not do, there is no driver, no connection, no
+            right, or a value cannot be read.
+        StageFailed: if the connection is lost; then it can be done again.
+
+    Privacy:
+        Raised where nothing is being handled: what drivers raise quotes URLs and values.
+    """
+    engine = _engine(place.variable)
+    failure: ReleaseError
+    try:
+        with _connected(engine, place.variable) as connection:
+            return work(_begun(connection))
+    except ReleaseError as error:
+        failure = error
+    except sa.exc.SQLAlchemyError as error:
+        failure = _stopped(place, error)
+    except (UnicodeDecodeError, OverflowError) as error:
+        failure = _unreadable(place, error)
+    finally:
+        engine.dispose()
+    failure.__context__ = None
+    raise failure
+
+
+def _connected(engine: sa.Engine, variable: str) -> sa.Connection:
+    try:
+        return engine.connect()
+    except (sa.exc.SQLAlchemyError, OSError, ValueError, TypeError) as error:
+        failure = _unreachable(variable, error)
+    raise failure
+
+
+def _engine(variable: str) -> sa.Engine:
+    text = os.environ.get(variable, "")
+    if not text.strip():
+        raise BadInput(
+            f"The environment variable {variable} is not set; set it to the URL of the database,"
+            " such as postgresql://reader@host/database, where the release runs."
+        )
+    try:
+        url = sa.make_url(text.strip())
+        if url.drivername in ("postgresql", "postgres"):
+            url = url.set(drivername="postgresql+psycopg")
+        options: dict[str, Any] = {}
+        backend = url.get_backend_name()
+        if backend == "postgresql" and "connect_timeout" not in url.query:
+            options["connect_args"] = {"connect_timeout": CONNECT_SECONDS}
+        if backend == "sqlite":
+            options["creator"] = _sqlite(url)
+        return sa.create_engine(url, poolclass=sa.NullPool, hide_parameters=True, **options)
+    except sa.exc.NoSuchModuleError:
+        _no_driver(variable)
+    except ImportError:
+        _no_driver(variable)
+    except (sa.exc.ArgumentError, ValueError, TypeError):
+        # privacy: not shown, and without a cause: it may hold a password anywhere.
+        raise BadInput(
+            f"The environment variable {variable} does not hold the URL of a database; write one"
+            " such as postgresql://reader@host/database or sqlite:////folder/file.db, with signs"
+            " like @ and / in a password written as %40 and %2F."
+        ) from None
+
+
+def _no_driver(variable: str) -> NoReturn:
+    raise BadInput(
+        f"There is no driver here for the kind of database that the URL in {variable} begins with;"
+        " correct its beginning (postgresql://, sqlite:///), or install the Python package that"
+        " SQLAlchemy needs for it."
+    ) from None
+
+
+def _sqlite(url: sa.URL) -> Any:
+    """Return what opens an SQLite file for reading; one that is not there is not made."""
+    path = url.database or ":memory:"
+
+    def connect() -> sqlite3.Connection:
+        quoted = urllib.parse.quote(os.path.abspath(path))
+        # Transactions are begun by us, not by the driver.
+        return sqlite3.connect(
+            f"file:{quoted}?mode=ro", uri=True, isolation_level=None, timeout=CONNECT_SECONDS
+        )
+
+    return connect
+
+
+def _begun(connection: sa.Connection) -> sa.Connection:
+    """Begin the transaction, with values written as exactly as the database can."""
+    name = connection.dialect.name
+    if name == "sqlite":
+        connection.exec_driver_sql("BEGIN")
+        return connection
+    options: dict[str, Any] = {"isolation_level": LEVELS.get(name, "SERIALIZABLE")}
+    if name == "postgresql":
+        options["postgresql_readonly"] = True
+    connection = connection.execution_options(**options)
+    if name == "postgresql":
+        connection.exec_driver_sql("SET LOCAL extra_float_digits = 1")
+        connection.exec_driver_sql("SET LOCAL TIME ZONE 'UTC'")
+        connection.exec_driver_sql("SET LOCAL DateStyle = 'ISO'")
+    return connection
+
+
+def _unreachable(variable: str, error: Exception) -> BadInput:
+    text = str(getattr(error, "orig", None) or error).lower()
+    why = next((told for said, told in _WHY if said in text), "does not answer")
+    return BadInput(
+        f"The database that {variable} names {why}; check the URL in it, the database and the"
+        " network. Nothing was read or spent."
+    )
+
+
+def _stopped(place: DatabaseTable, error: sa.exc.SQLAlchemyError) -> ReleaseError:
+    """Return the sentence about a failure after the connection was there."""
+    cause = getattr(error, "orig", None)
+    state = str(getattr(cause, "sqlstate", None) or "")
+    text = str(cause).lower()
+    if state == "42501" or "command denied" in text:
+        return BadInput(
+            f"The database role of {place.variable} may not read table {place.written!r}; let its"
+            " owner grant SELECT on the table (or on the columns of the schema), and USAGE on its"
+            " schema."
+        )
+    if "file is not a database" in text:
+        return _unreachable(place.variable, error)
+    unreadable = isinstance(error, sa.exc.DataError) or "could not decode" in text
+    if unreadable and not state.startswith(("08", "57")):
+        return _unreadable(place, cause or error)
+    return StageFailed(
+        f"The database that {place.variable} names failed or went away while table"
+        f" {place.written!r} was read ({type(error).__name__}{', ' + state if state else ''});"
+        " nothing was kept of it. When the database is well, go on with `dp-release resume`."
+    )
+
+
+def _unreadable(place: DatabaseTable, error: BaseException) -> BadInput:
+    return BadInput(
+        f"Table {place.written!r} holds a value that cannot be read, such as a day before the year"
+        " 1 or after 9999, or text that is not in the database's encoding; correct it, or let a"
+        " view leave it out.",
+        internal=str(error),
+    )

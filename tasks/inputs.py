@@ -1,0 +1,41 @@
+"""The data that a spec names, opened: files where they are, a table as its snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from dp_core.data_place import DatabaseTable
+from dp_core.schema import Schema
+from dp_core.source import Source, open_source
+from dp_core.spec import ReleaseSpec
+
+
+def open_input(
+    spec: ReleaseSpec,
+    schema: Schema,
+    folder: Path,
+    progress: Callable[[str, float], None] | None = None,
+) -> Source:
+    """Open the data of a release; a table of which there is no snapshot is read into one.
+
+    Args:
+        spec: Says where they are.
+        schema: Names the columns to read, and those that may be there besides.
+        folder: Where the snapshot is, confidential.
+        progress: Told that a table is being read.
+
+    Raises:
+        BadInput: as of `open_source` and `table_source`.
+        StageFailed: if the database stopped answering.
+    """
+    if not isinstance(spec.data, DatabaseTable):
+        return open_source(spec.data, spec.folder, schema.reads, schema.ignore)
+    from tasks.database_source import table_source
+
+    if progress is not None:
+        progress("snapshot", 0.0)
+    source = table_source(spec.data, schema.reads, schema.ignore, folder)
+    if progress is not None:
+        progress("snapshot", 1.0)
+    return source
