@@ -196,9 +196,9 @@ def schema() -> None:
 @click.option("--database", metavar="VARIABLE", help="Environment variable with a database's URL.")
 @with_json
 def schema_draft(file: str, database: str | None, as_json: bool) -> Mapping[str, object]:
-    """Print a schema to complete: names and types only, of a file or, with --database, of a table.
+    """Print a schema to complete: names and types only.
 
-    Levels and bounds are for a person to state, from what is publicly known.
+    With --database of a table. Levels and bounds are for a person to state, from what is publicly known.
     """
     from flows.drafting import draft
 
