@@ -18,6 +18,7 @@ from dp_core.accounting.curves import MOST_CELLS, SMOOTHING
 from dp_core.canonical import canonical_json
 from dp_core.exact import exact_fraction
 from dp_core.ledger.receipts import Receipt
+from dp_core.privacy import Relation
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +63,28 @@ MECHANISMS: Mapping[str, Mechanism] = {
         {"pure": "l1_sensitivity / scale", "zcdp": "(l1_sensitivity / scale)^2 / 2"},
         "counts of the observed cells above a threshold: Korolova et al. 2009; Bun, Nissim &"
         " Stemmer 2016; Vadhan 2016, Theorem 3.5; as rho: Bun & Steinke 2016, Lemma 8.8",
-        own_delta="a^(threshold - 1) / (1 + a), a = exp(-1 / scale)",
+        own_delta=(
+            "the larger of s(rows) and rows s(1), s(c) = a^(threshold - c) / (1 + a), a = exp(-1 /"
+            " scale)"
+        ),
     ),
     "perturbed-draws": Mechanism(
-        {"pure": "draws ln(1 + 1/scale)", "zcdp": "draws ln(1 + 1/scale)^2 / 2"},
+        {
+            "pure": "rows draws ln(1 + 1/scale)",
+            "zcdp": "rows^2 draws ln(1 + 1/scale)^2 / 2",
+        },
         "draws of single codes by counts with virtual records: Park & Ghosh 2013",
     ),
     "polya-urn": Mechanism(
-        {"pure": "ln(1 + records/scale)", "zcdp": "ln(1 + records/scale)^2 / 2"},
+        {
+            "pure": "rows ln(1 + records/scale)",
+            "zcdp": "(rows ln(1 + records/scale))^2 / 2",
+        },
         "draws from an urn that begins with the records and virtual ones: Blackwell & MacQueen"
         " 1973; Abowd & Vilhuber 2008",
     ),
 }
-"""Every mechanism an event can name."""
+"""Every mechanism an event can name; `rows` is 1 where an event does not state it."""
 
 _CELL = "one record is in one cell and adds 1 to it; a replaced one moves two cells by 1"
 QUESTIONS: Mapping[str, str] = {
@@ -167,11 +177,22 @@ _CONVERSIONS: Mapping[str, tuple[str, str, str]] = {
 }
 
 
-def accounting_json(currency: Currency, receipts: Sequence[Receipt]) -> dict[str, Any]:
+_UNIT = (
+    "the questions say what one record does; a unit of at most k = {k} records moves an entry, and"
+    " the L1 norm of all entries, by at most k times as much, and their squared L2 norm by k^2"
+    " times: files that differ by a unit are joined by k steps of a record (of either kind, where a"
+    " unit is replaced)"
+)
+
+
+def accounting_json(
+    currency: Currency, relation: Relation, receipts: Sequence[Receipt]
+) -> dict[str, Any]:
     """Return the section.
 
     Args:
         currency: What the release paid in, with what was reserved.
+        relation: Which files are neighbours.
         receipts: All of the release.
     """
     charges = [row for row in receipts if row.kind == "charge"]
@@ -200,6 +221,7 @@ def accounting_json(currency: Currency, receipts: Sequence[Receipt]) -> dict[str
             }
             for name in mechanisms
         },
+        **({"unit": _UNIT.format(k=relation.max_rows)} if relation.max_rows > 1 else {}),
         "questions": {name: QUESTIONS[name] for name in questions},
         "events": events,
     }

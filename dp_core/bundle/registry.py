@@ -164,9 +164,11 @@ def _privacy_loss(document: Mapping[str, Any]) -> dict[str, Any]:
         if guarantee["neighbours"] == "add-remove"
         else f"one {unit} replaced by another"
     )
+    rows = guarantee.get("max_rows", 1)
+    most = f" A {unit} has at most {rows} rows; more are not counted." if rows > 1 else ""
     loss: dict[str, Any] = {
         "privacy_unit": f"{unit.capitalize()}-level",
-        "privacy_unit_details": f"Adjacent files differ by {change}.",
+        "privacy_unit_details": f"Adjacent files differ by {change}.{most}",
         "privacy_parameters": parameters,
         "privacy_parameters_details": "\n".join(
             [

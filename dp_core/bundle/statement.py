@@ -199,7 +199,7 @@ def statement(
             "schema_sha256": digest(plain(published.schema.document)),
             "selection": plain(published.note),
         },
-        "accounting": accounting_json(published.currency, published.receipts),
+        "accounting": accounting_json(published.currency, privacy.relation, published.receipts),
         "software": dict(sorted((published.software or software_versions()).items())),
         "ledger": {
             "id": published.ledger,

@@ -63,7 +63,7 @@ def differences(document: Mapping[str, Any], claims: Claims) -> str | tuple[str,
     if canonical_json(document["inference"]) != canonical_json(rule):
         wrong.append(f"{STATEMENT} states 'inference' otherwise than plan and receipts.")
     if canonical_json(document["accounting"]) != canonical_json(
-        accounting_json(claims.currency, claims.receipts)
+        accounting_json(claims.currency, claims.relation, claims.receipts)
     ):
         wrong.append(f"{STATEMENT} states 'accounting' otherwise than plan and receipts.")
     for section, names in _SECTIONS.items():

@@ -14,6 +14,7 @@ from dp_core.bundle.statement import file_record, render
 from dp_core.bundle.verification import Verification
 from dp_core.canonical import digest
 from dp_core.ledger.receipts import START, Receipt, make_receipt
+from dp_core.privacy import Relation
 
 
 def failed(verification: Verification) -> dict[str, str]:
@@ -41,6 +42,7 @@ def _follow(folder: Path, document: dict) -> None:
     paid = ledger["currency"]
     document["accounting"] = accounting_json(
         currency(paid["kind"], paid["limit"]["exact"], paid["own_delta"]["exact"]),
+        Relation(document["guarantee"]["neighbours"], document["guarantee"].get("max_rows", 1)),
         [Receipt.from_json(row) for row in ledger["receipts"]],
     )
     document["release"]["cite_as"] = suggested(document)

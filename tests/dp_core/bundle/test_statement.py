@@ -5,11 +5,13 @@ import datetime
 import json
 import math
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
 from dp_core.accounting.currency import Currency
 from dp_core.accounting.statement import Guarantee, implied
+from dp_core.bundle import accounting
 from dp_core.bundle.statement import (
     NOT_COVERED,
     exact,
@@ -22,7 +24,10 @@ from dp_core.bundle.statement import (
 )
 from dp_core.canonical import digest
 from dp_core.ledger.places import Total
+from dp_core.ledger.session import DRAWN_CELLS, DRAWN_RECORDS, SPARSE_TABLE
 from dp_core.privacy import Privacy
+from dp_core.scores import vetted
+from dp_core.sums import SUMS
 
 
 @pytest.fixture
@@ -47,6 +52,23 @@ def test_epsilon_and_delta_are_exact_and_readable(document):
     assert enforced["delta"] == {"exact": "1/1000000000", "decimal": 1e-9}
     assert enforced["theorem"]
     assert exact(Fraction(1, 3))["exact"] == "1/3"
+
+
+def test_every_key_is_on_its_page(document):
+    page = (Path(__file__).parents[3] / "docs" / "statement.md").read_text(encoding="utf-8")
+    sections = ("release", "guarantee", "method", "accounting", "ledger", "sets")
+    names = {*document, *(name for section in sections for name in document[section])}
+    names |= set(document["accounting"]["composition"])
+
+    assert {name for name in names if f"`{name}`" not in page} == set()
+
+
+def test_every_question_and_mechanism_has_its_reason():
+    every = {"table", SPARSE_TABLE, DRAWN_RECORDS, DRAWN_CELLS, *SUMS, *vetted._BY_NAME}
+    kinds = {"discrete-laplace", "discrete-gaussian", "noisy-max", "stability-histogram"}
+
+    assert set(accounting.QUESTIONS) == every
+    assert set(accounting.MECHANISMS) == {*kinds, "perturbed-draws", "polya-urn"}
 
 
 def test_what_is_not_covered_is_said(document):
