@@ -1,0 +1,238 @@
+"""Goes on with what was left unfinished: runs whose process was killed, or that failed for a while.
+
+Prefect leaves a run whose process was killed in the state RUNNING for ever, with its place in the
+deployment's concurrency limit. Run every few minutes, this gives such a run back to its worker, in
+Prefect's own way (state AwaitingRetry, as the Retry button does), and so the same run goes on. What
+may be drawn again is the ledger's decision alone; here nothing is decided but when to ask.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any
+from uuid import UUID
+
+from prefect import flow
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.filters import FlowFilter, FlowFilterName, FlowRunFilter
+from prefect.client.schemas.objects import FlowRun, StateType
+from prefect.exceptions import ObjectNotFound
+from prefect.states import AwaitingRetry, Completed, Crashed, State
+from pydantic import Field
+
+from dp_core.errors import StageFailed
+from flows.attempts import Attempt, Attempts, Begun
+from flows.scheduled import FLOW as SCHEDULED
+from flows.unattended import unattended
+from tasks.places import home, ledger_exists, open_ledger
+from tasks.stores.ledger import Ledger
+
+FLOW = "resume-unfinished"
+PASSING = (StageFailed.exit_code, 130, 1)
+"""Exit codes of ends that may pass by themselves: a disk, a database or a network."""
+REMEMBER = timedelta(days=30)
+LONGEST = 3600.0
+_ALIVE = {StateType.PENDING, StateType.RUNNING}
+
+Seconds = Annotated[float, Field(ge=0, le=86400)]
+Number = Annotated[int, Field(ge=1, le=1000)]
+
+
+@flow(name=FLOW, flow_run_name=FLOW, persist_result=False, log_prints=False, retries=0)
+def resume_unfinished(
+    patience: Seconds = 300.0, first_wait: Seconds = 300.0, most_attempts: Number = 12
+) -> State[Any] | None:
+    """Give unfinished scheduled releases back to their worker, so that they go on by themselves.
+
+    Runs whose process was killed go on at once; runs that failed for an outside reason go on after
+    a while. A release that was refused, that is held or that a person cancelled is left alone.
+
+    Args:
+        patience: Seconds after which a run that shows no life is given back to its worker: one that
+            never began, or whose process was on another machine and holds no lease.
+        first_wait: Seconds before a run that failed is tried again; doubled each time, up to an
+            hour.
+        most_attempts: A run that failed so often is left to a person.
+    """
+
+    def work(begun: Begun) -> State[Any]:
+        rules = Rules(patience=patience, first_wait=first_wait, most_attempts=most_attempts)
+        with only_one(home()) as alone:
+            if not alone:
+                return Completed(message="Another run of this flow is at it.")
+            with get_client(sync_client=True) as client:
+                swept = Sweep(client, Attempts(home()), rules, own=begun.attempt.flow_run)
+                swept.all()
+        return Completed(message=swept.sentence)
+
+    return unattended(FLOW, work)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """When a run goes on.
+
+    Attributes:
+        patience: Seconds without a sign of life.
+        first_wait: Seconds after the first failure.
+        most_attempts: Of one run.
+    """
+
+    patience: float
+    first_wait: float
+    most_attempts: int
+
+    def wait(self, number: int) -> float:
+        """Return the seconds to wait after an attempt failed.
+
+        >>> Rules(300, 300, 12).wait(1), Rules(300, 300, 12).wait(2), Rules(300, 300, 12).wait(9)
+        (300.0, 600.0, 3600.0)
+        """
+        return float(min(self.first_wait * 2 ** min(number - 1, 20), max(LONGEST, self.first_wait)))
+
+
+@dataclass(slots=True)
+class Sweep:
+    """One look at all runs.
+
+    Attributes:
+        client: Of Prefect's server.
+        attempts: What the home remembers.
+        rules: When a run goes on.
+        own: This run's identifier.
+        given_back: Runs that go on.
+        left: Releases that were tried too often, and need a person.
+    """
+
+    client: SyncPrefectClient
+    attempts: Attempts
+    rules: Rules
+    own: str
+    given_back: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+
+    @property
+    def sentence(self) -> str:
+        """What is told to people."""
+        went = f"{len(self.given_back)} runs go on" if self.given_back else "Nothing was left"
+        names = f" ({', '.join(self.given_back)})" if self.given_back else ""
+        need = (
+            f" {', '.join(self.left)} failed {self.rules.most_attempts} times and need a person:"
+            " mend the cause and use Retry."
+            if self.left
+            else ""
+        )
+        return f"{went}{names}.{need}"
+
+    def all(self) -> None:
+        """Look at every run, what this home knows of first."""
+        known = set()
+        ledger = open_ledger(home()) if ledger_exists(home()) else None
+        for attempt in self.attempts.all():
+            known.add(attempt.flow_run)
+            if attempt.flow_run != self.own:
+                self._look(attempt, ledger)
+        for run in self._never_begun():
+            if str(run.id) not in known and str(run.id) != self.own:
+                self._give_back(run, run.name)
+
+    def _look(self, attempt: Attempt, ledger: Ledger | None) -> None:
+        age = _seconds_since(attempt.began)
+        if attempt.ended is not None and attempt.ended not in PASSING:
+            if age > REMEMBER.total_seconds():
+                self.attempts.forget(attempt)
+            return
+        if attempt.ended is None and not self._is_dead(attempt, age, ledger):
+            return
+        try:
+            run = self.client.read_flow_run(UUID(attempt.flow_run))
+        except (ObjectNotFound, ValueError):
+            # Deleted in Prefect, or of another server: nothing to give back.
+            self.attempts.forget(attempt)
+            return
+        if attempt.flow != SCHEDULED:
+            # Its next run does the same; this one must not stay RUNNING for ever.
+            self._end(run)
+            self.attempts.forget(attempt)
+            return
+        if attempt.ended is not None:
+            if attempt.number >= self.rules.most_attempts:
+                self.left.append(attempt.release or run.name)
+                return
+            if age < self.rules.wait(attempt.number):
+                return
+        self._give_back(run, attempt.release or run.name)
+
+    def _is_dead(self, attempt: Attempt, age: float, ledger: Ledger | None) -> bool:
+        if attempt.is_killed():
+            return True
+        if attempt.holder.host == os.uname().nodename and _same_machine(attempt):
+            return False
+        # What is elsewhere, or was before a restart, shows life by the lease of its release.
+        held = ledger and attempt.release and ledger.holder(attempt.release)
+        return not held and age > self.rules.patience
+
+    def _never_begun(self) -> Iterator[FlowRun]:
+        """Yield runs that Prefect takes to be alive, or says crashed, and that are unknown here."""
+        since = datetime.now(UTC) - timedelta(seconds=self.rules.patience)
+        for run in self.client.read_flow_runs(
+            flow_filter=FlowFilter(name=FlowFilterName(any_=[SCHEDULED])),
+            flow_run_filter=FlowRunFilter.model_validate(
+                {"state": {"type": {"any_": ["PENDING", "RUNNING", "CRASHED"]}}}
+            ),
+            limit=200,
+        ):
+            if run.state and run.state.timestamp < since:
+                yield run
+
+    def _give_back(self, run: FlowRun, name: str) -> None:
+        """Let a worker take a run again."""
+        kind = run.state.type if run.state else None
+        if kind not in {*_ALIVE, StateType.FAILED, StateType.CRASHED}:
+            # Waits already, or somebody cancelled it, or it is done.
+            return
+        self._end(run)
+        again: State[Any] = AwaitingRetry(message="Goes on where it stopped.")
+        self.client.set_flow_run_state(run.id, again)
+        self.given_back.append(name)
+
+    def _end(self, run: FlowRun) -> None:
+        """Say that a run is dead, which also gives its place in the limit back."""
+        if run.state and run.state.type in _ALIVE:
+            self.client.set_flow_run_state(
+                run.id, Crashed(message="Its process ended without a word.")
+            )
+
+
+@contextlib.contextmanager
+def only_one(at: Path) -> Iterator[bool]:
+    """Tell whether this process alone is at it; the lock ends with the process, however it ends."""
+    folder = at / "scheduled"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle = os.open(folder / "sweep.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(handle)
+
+
+def _same_machine(attempt: Attempt) -> bool:
+    from tasks.stores.leases import this_process
+
+    here = this_process(attempt.holder.home)
+    return (here.boot, here.space) == (attempt.holder.boot, attempt.holder.space)
+
+
+def _seconds_since(moment: str) -> float:
+    return (datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds()

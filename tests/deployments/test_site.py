@@ -1,0 +1,92 @@
+"""The shipped deployments on the shipped processes: a schedule fires, a failure is mended.
+
+One server, worker and Dask cluster for all of them, on PostgreSQL and under TLS.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from dp_core.bundle.verification import verify
+from tests.deployments.site import Site, running, seconds_ahead
+from tests.postgres import PostgresServer
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def site(
+    tmp_path_factory: pytest.TempPathFactory, postgres_cluster: PostgresServer
+) -> Iterator[Site]:
+    made = Site(tmp_path_factory.mktemp("site"), postgres_cluster, dask=True)
+    with running(made):
+        assert made.deploy().count("successfully created") == 4
+        yield made
+
+
+def charged(site: Site, release: str) -> Counter:
+    """Return how often each batch of a release was charged."""
+    ledger = site.ledger()
+    return Counter(charge.batch for charge in ledger.charges(ledger.reservation(release)))
+
+
+def test_a_schedule_fires_and_its_release_verifies(site):
+    moment = seconds_ahead(6)
+    once = f"DTSTART:{moment:%Y%m%dT%H%M%S}\nRRULE:FREQ=MINUTELY;COUNT=1"
+    site.schedule("scheduled-release/monthly", {"rrule": once, "timezone": "UTC"})
+    run = site.wait(site.runs)[0]
+    assert run["auto_scheduled"]
+    ended = site.ended(run["id"])
+    assert ended["state"]["type"] == "COMPLETED", ended["state"]
+    # Its name is that of the time it was scheduled for.
+    assert ended["name"] == f"town-{moment:%Y%m%d-%H%M%S}"
+    assert set(ended["tags"]) >= {"dp-release", "release"}
+    assert verify(site.out_root / ended["name"]).passed
+    # Counted on the cluster under TLS, which the address says.
+    assert ended["parameters"]["dask"].startswith("tls://127.0.0.1:")
+    tasks = site.ask("POST", "/task_runs/filter", {"flow_runs": {"id": {"any_": [run["id"]]}}})
+    assert {"validate", "measure", "publish"} <= {task["name"] for task in tasks}
+
+
+def test_a_failed_stage_is_retried_from_the_pages_and_pays_nothing_twice(site):
+    hidden = site.data.rename(site.data.with_suffix(".away"))
+    failed = site.ended(site.fire("scheduled-release/monthly", seconds_ahead(-86400)))
+    assert failed["state"]["type"] == "FAILED"
+    assert "town.csv" in failed["state"]["message"]
+    hidden.rename(site.data)
+    # As the pages' button does it.
+    again = {"type": "SCHEDULED", "name": "AwaitingRetry", "message": "Retry from the UI"}
+    site.ask("POST", f"/flow_runs/{failed['id']}/set_state", {"state": again})
+    site.wait(lambda: site.run(failed["id"])["run_count"] == 2)
+    done = site.ended(failed["id"])
+    assert done["state"]["type"] == "COMPLETED", done["state"]
+    # Still the release of its date, which is not today.
+    assert done["name"] == failed["name"]
+    assert done["name"].startswith(f"town-{seconds_ahead(-86400):%Y%m%d}")
+    assert verify(site.out_root / done["name"]).passed
+    assert max(charged(site, done["name"]).values()) >= 1
+
+
+def test_a_killed_run_goes_on_by_the_sweep(site):
+    from flows.attempts import Attempts
+
+    run = site.fire("scheduled-release/monthly", seconds_ahead(-2 * 86400))
+    attempts = Attempts(site.home)
+    # Killed once something was charged, so that there is something to lose.
+    name = site.wait(lambda: attempts.find(run) and attempts.find(run).release)
+    ledger = site.ledger()
+    site.wait(lambda: (held := ledger.reservation(name)) and ledger.charges(held))
+    os.kill(attempts.find(run).holder.process, signal.SIGKILL)
+    before = charged(site, name)
+    swept = site.ended(site.fire("resume-unfinished/often", patience=5, first_wait=0))
+    assert swept["state"]["type"] == "COMPLETED", swept["state"]
+    done = site.wait(lambda: (found := site.run(run))["state"]["type"] == "COMPLETED" and found)
+    assert done["run_count"] >= 1
+    assert verify(site.out_root / name).passed
+    after = charged(site, name)
+    assert all(after[batch] == number for batch, number in before.items())
