@@ -100,7 +100,7 @@ def _take(
         name for name, kind in zip(columns, chosen, strict=True) if kind.kind == "digits"
     )
     # Untyped, so that every value comes as the driver has it.
-    query: sa.Select[*tuple[Any, ...]] = sa.select(
+    query: sa.Select[Any] = sa.select(
         *(sa.column(quoted_name(name, quote=True)) for name in columns)
     )
     query = query.select_from(_table(place))
