@@ -14,12 +14,14 @@ import numpy as np
 
 from dp_core.curator import Curator
 from dp_core.dataset import Dataset
+from dp_core.kept_moments import has_numbers, keep_moments, points_of
 from dp_core.ledger.session import MemorySession, Session
-from dp_core.marginals import Counter, Measurement, Records, Released
+from dp_core.marginals import Counter, Measurement, Records, Released, Table, tables_of
 from dp_core.noise_aware import redraw
 from dp_core.plan import Plan
 from dp_core.privacy import Stage
 from dp_core.reconstruction.base import Model
+from dp_core.record_moments import ModelWithMoments
 from dp_core.selection.base import Selection
 
 
@@ -98,7 +100,9 @@ def behind(plan: Plan, released: Sequence[Released], number: int) -> tuple[Relea
     """
     if plan.spec.mode == "noise-aware":
         rng = generator(plan.spec.seed, "redraw", 0)
-        return redraw(released, number=number, sets=plan.spec.sets, rng=rng)
+        drawn = redraw(released, number=number, sets=plan.spec.sets, rng=rng)
+        schema = plan.spec.schema
+        return keep_moments(schema.domain, drawn, points_of(schema), zeros=schema.zeros)
     return tuple(item for item in released if item.replicate == number)
 
 
@@ -176,14 +180,42 @@ def fit(plan: Plan, released: Sequence[Released], number: int, *, rows: int | No
         number: 0 or 1..m; see `model_numbers`.
         rows: Number of records where it is public.
     """
-    spec = plan.spec
-    return spec.reconstructor.fit(
+    spec, fitted_to = plan.spec, behind(plan, released, number)
+    model = spec.reconstructor.fit(
         spec.schema.domain,
-        behind(plan, released, number),
+        fitted_to,
         rows=rows,
         zeros=spec.schema.zeros,
         rng=generator(spec.seed, "fit", number),
     )
+    return _as_drawn(plan, model, fitted_to)
+
+
+def restore(
+    plan: Plan, released: Sequence[Released], number: int, *, tables: Sequence[Table], rows: int
+) -> Model:
+    """Return a model that `fit` made, from the tables it left, without fitting again.
+
+    Args:
+        plan: Of the release.
+        released: As for `fit`.
+        number: As for `fit`.
+        tables: `Model.tables`.
+        rows: `Model.rows`.
+    """
+    spec, fitted_to = plan.spec, behind(plan, released, number)
+    model = spec.reconstructor.restore(
+        spec.schema.domain, tables, rows=rows, zeros=spec.schema.zeros, released=fitted_to
+    )
+    return _as_drawn(plan, model, fitted_to)
+
+
+def _as_drawn(plan: Plan, model: Model, fitted_to: Sequence[Released]) -> Model:
+    """Return a model whose records are fit for the mode's intervals."""
+    points = points_of(plan.spec.schema)
+    if plan.spec.mode != "noise-aware" or not has_numbers(fitted_to, points):
+        return model
+    return ModelWithMoments(model, tables_of(fitted_to), points)
 
 
 def _measure(

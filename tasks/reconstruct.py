@@ -11,7 +11,7 @@ import numpy as np
 
 from dp_core import procedure
 from dp_core.marginals import Records, Released, Table
-from dp_core.procedure import behind, fit, model_numbers, replicates
+from dp_core.procedure import fit, model_numbers, replicates
 from tasks.measure_marginals import MARGINALS, read_selections
 from tasks.run import Run
 from tasks.stage import stage
@@ -54,17 +54,16 @@ def _read_records(run: Run) -> tuple[Records, ...]:
 
 def restored_models(run: Run) -> dict[int, Model]:
     """Return the fitted models by number of the set; 0 is the shared one."""
-    domain, zeros = run.spec.schema.domain, run.spec.schema.zeros
     facts = run.fact("reconstruct", "models")
     assert isinstance(facts, list)
     released = (*read_released(run), *_read_records(run))
     return {
-        fact["number"]: run.spec.reconstructor.restore(
-            domain,
-            _read_tables(run, model_file(run, fact["number"])),
+        fact["number"]: procedure.restore(
+            run.plan,
+            released,
+            fact["number"],
+            tables=_read_tables(run, model_file(run, fact["number"])),
             rows=fact["rows"],
-            zeros=zeros,
-            released=behind(run.plan, released, fact["number"]),
         )
         for fact in facts
     }
