@@ -215,7 +215,7 @@ def moments_of(
     columns: Mapping[str, Floats],
     points: Mapping[str, Points],
     *,
-    variance: float = 0.0,
+    variance: float,
 ) -> list[tuple[Floats, float]]:
     """Return what is kept of every pair of a table's columns, as equations over its cells.
 

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from dp_core.dataset import Dataset
 from dp_core.domain import Clique, Domain
@@ -23,12 +23,10 @@ from dp_core.kept_moments import Points, moments_of
 from dp_core.marginals import Measurement, Table
 from dp_core.reconstruction.base import Model
 
-PIECE_ROWS = 1 << 17
-"""Records weighted at a time: each piece has the tables by itself, in its proportion."""
+MOST_ENTRIES = 1 << 24
+"""Numbers in the equations of one piece of the records; each piece has the tables by itself."""
 MOST_EQUATIONS = 2000
 """Of more, those of the later tables are left out: one round takes as many cubed operations."""
-CURVE_ROWS = 1 << 14
-"""Records from which a round of Newton's method takes its second derivative."""
 _SLACK = 1e-4  # how little it costs to miss equations that contradict each other
 _ROUNDS = 30
 _LARGEST = 20.0  # logarithm of a weight; beyond it sums would overflow
@@ -76,16 +74,13 @@ class ModelWithMoments:
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
         """Return records; every impossible one is left out, as by the model."""
-        tables = [
-            Table(each.domain, each.values.astype(float)) for each in self.settled if each.clique
-        ]
         drawn = self.model.sample(rows, rng=rng)
-        return with_moments(drawn, tables, self.points, rng=rng)
+        return with_moments(drawn, self.settled, self.points, rng=rng)
 
 
 def with_moments(
     data: Dataset,
-    tables: Sequence[Table],
+    tables: Sequence[Measurement],
     points: Mapping[str, Points],
     *,
     rng: np.random.Generator,
@@ -94,48 +89,51 @@ def with_moments(
 
     Args:
         data: Records of a model, in random order.
-        tables: Nonnegative tables that agree; the moments of each pair of columns they hold.
+        tables: Nonnegative and in agreement, as `keep_moments` returns them.
         points: Of every column.
         rng: Its state decides which records are drawn.
     """
+    tables = [table for table in tables if table.clique]
     cells, rows, sums = _equations(tables, points)
     total = sum(float(table.values.sum()) for table in tables) / max(len(tables), 1)
     if not rows or total <= 0 or data.rows == 0:
         return data
-    pieces = []
-    for start in range(0, data.rows, PIECE_ROWS):
-        piece = Dataset(data.domain, data.codes[:, start : start + PIECE_ROWS])
-        values = sp.vstack(
-            [each[:, _cells(piece, clique)] for clique, each in zip(cells, rows, strict=True)],
-            format="csr",
+    pieces, size = [], MOST_ENTRIES // len(sums)
+    for start in range(0, data.rows, size):
+        piece = Dataset(data.domain, data.codes[:, start : start + size])
+        values = np.concatenate(
+            [each[:, _cells(piece, clique)] for clique, each in zip(cells, rows, strict=True)]
         )
-        weights = _weights(values, np.array(sums) * (piece.rows / total), rng=rng)
+        # Sets are drawn side by side: threads of the linear algebra would wait for each other.
+        with threadpool_limits(limits=1, user_api="blas"):
+            weights = _weights(values, np.array(sums) * (piece.rows / total))
         pieces.append(_drawn(piece, weights, rng=rng))
     codes = np.concatenate(pieces, axis=1)
     return Dataset(data.domain, np.ascontiguousarray(codes[:, rng.permutation(data.rows)]))
 
 
 def _equations(
-    tables: Sequence[Table], points: Mapping[str, Points]
-) -> tuple[list[Clique], list[sp.csr_matrix], list[float]]:
+    tables: Sequence[Measurement], points: Mapping[str, Points]
+) -> tuple[list[Clique], list[Floats], list[float]]:
     """Return cliques, for each its equations over its cells, and the sums of all equations."""
     cells: list[Clique] = []
-    rows: list[sp.csr_matrix] = []
+    rows: list[Floats] = []
     sums: list[float] = []
     columns: dict[str, Floats] = {}
     for table in tables:
         for axis, name in enumerate(table.clique):
             if name not in columns:
                 rest = tuple(other for other in range(len(table.clique)) if other != axis)
-                columns[name] = table.values.sum(axis=rest)
+                columns[name] = table.values.sum(axis=rest).astype(float)
                 cells.append((name,))
-                rows.append(sp.identity(columns[name].size, format="csr"))
+                rows.append(np.eye(columns[name].size))
                 sums += columns[name].tolist()
     for table in tables:
-        found = moments_of(table, columns, points)
+        counts = Table(table.domain, table.values.astype(float))
+        found = moments_of(counts, columns, points, variance=table.variance)
         if found and len(sums) + len(found) <= MOST_EQUATIONS:
             cells.append(table.clique)
-            rows.append(sp.csr_matrix(np.array([row for row, _ in found])))
+            rows.append(np.array([row for row, _ in found]))
             sums += [wanted for _, wanted in found]
     return cells, rows, sums
 
@@ -148,7 +146,7 @@ def _cells(data: Dataset, clique: Clique) -> NDArray[np.int64]:
     return flat
 
 
-def _weights(values: sp.csr_matrix, sums: Floats, *, rng: np.random.Generator) -> Floats:
+def _weights(values: Floats, sums: Floats) -> Floats:
     """Return positive weights with which the values have given sums, nearest to 1 in entropy.
 
     Newton's method on the dual, as of `kept_moments.nearest`.
@@ -156,18 +154,14 @@ def _weights(values: sp.csr_matrix, sums: Floats, *, rng: np.random.Generator) -
     Args:
         values: Shape (equations, rows).
         sums: Shape (equations,).
-        rng: Its state decides from which records the second derivative is taken.
     """
-    length = np.sqrt(np.asarray(values.multiply(values).sum(axis=1)).ravel())
+    length = np.sqrt(np.einsum("ij,ij->i", values, values))
     kept = length > 0
-    a, b = sp.diags(1 / length[kept]) @ values[kept], sums[kept] / length[kept]
+    a, b = values[kept] / length[kept, None], sums[kept] / length[kept]
     u = np.zeros(b.size)
-    number = a.shape[1]
-    few = rng.choice(number, size=min(number, CURVE_ROWS), replace=False)
-    some, part = a.tocsc()[:, few].tocsr(), number / few.size
 
     def value(u: Floats) -> tuple[float, Floats]:
-        found = np.exp(np.clip(a.T @ u, -_LARGEST, _LARGEST))
+        found = np.exp(np.clip(u @ a, -_LARGEST, _LARGEST))
         return float(found.sum() - b @ u + 0.5 * _SLACK * u @ u), found
 
     height, weights = value(u)
@@ -175,9 +169,7 @@ def _weights(values: sp.csr_matrix, sums: Floats, *, rng: np.random.Generator) -
         slope = a @ weights - b + _SLACK * u
         if float(np.abs(slope).max(initial=0.0)) < 1e-6 * np.sqrt(weights.size):
             break
-        curve = (some.multiply(weights[few]).tocsr() @ some.T).toarray() * part
-        curve[np.diag_indices_from(curve)] *= 1 + _SLACK
-        curve[np.diag_indices_from(curve)] += 2 * _SLACK
+        curve = (a * weights) @ a.T + 2 * _SLACK * np.eye(b.size)
         step = -np.linalg.solve(curve, slope)
         size, gain = 1.0, float(slope @ step)
         while True:
