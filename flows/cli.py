@@ -198,7 +198,8 @@ def schema() -> None:
 def schema_draft(file: str, database: str | None, as_json: bool) -> Mapping[str, object]:
     """Print a schema to complete: names and types only.
 
-    With --database of a table. Levels and bounds are for a person to state, from what is publicly known.
+    With --database of a table. Levels and bounds are for a person to state, from what is publicly
+    known.
     """
     from flows.drafting import draft
 

@@ -633,3 +633,14 @@ def test_ledger_commands_import_no_engine(project):
         check=True,
     )
     assert ended.stdout.splitlines()[-1] == "[]"
+
+
+def test_what_comes_before_prefect_is_set_up_does_not_import_it():
+    # Its settings (silent, local, forgetful) are read when it is imported.
+    script = (
+        "import sys, flows.opening, flows.orphans, flows.outside; print('prefect' in sys.modules)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert ended.stdout == "False\n"
