@@ -130,6 +130,18 @@ def levels_of_codes(
     return levels, tuple(tuple(members[code.text]) for code in order)
 
 
+def read_table(
+    node: Node, folder: Path | None, columns: Sequence[str], what: str
+) -> list[tuple[int, tuple[str, ...], str]]:
+    """Return the rows of a CSV file beside the schema: line, the wanted columns, the file's name.
+
+    Raises:
+        BadInput: naming the file and the line.
+    """
+    raw, name = _bytes(node, folder, what)
+    return [(line, cells, name) for line, cells in _rows(_decoded(raw, name), name, columns, ())]
+
+
 def read_pairs(node: Node, folder: Path | None, names: tuple[str, str]) -> dict[str, Node]:
     """Return a map from values of one column to those of another, with the places of the latter.
 
@@ -143,10 +155,8 @@ def read_pairs(node: Node, folder: Path | None, names: tuple[str, str]) -> dict[
     """
     if not isinstance(node.content, str):
         return dict(node.ordered_entries(example="{farming: primary, mining: primary}"))
-    raw, name = _bytes(node, folder, "map")
-    rows = _rows(_decoded(raw, name), name, names, ())
     found: dict[str, Node] = {}
-    for line, (text, value) in rows:
+    for line, (text, value), name in read_table(node, folder, names, "map"):
         if text in found:
             raise _at(name, line, f"{shown(text)} is mapped twice.")
         found[text] = Node(value, name, line)

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Literal
 
 from dp_core.code_list import CodeList, Grouping
-from dp_core.domain import Domain
+from dp_core.domain import Clique, Domain
 from dp_core.privacy import UnitWord
 from dp_core.publication import UNSTATED, Publication
 from dp_core.structural_zeros import StructuralZeros
@@ -21,6 +21,7 @@ from dp_core.structural_zeros import StructuralZeros
 Kind = Literal["category", "ordinal", "integer", "number", "date"]
 Missing = Literal["reject", "level"]
 OutOfRange = Literal["reject", "clip", "missing"]
+Role = Literal["", "weight"]
 MISSING_LABEL = "(missing)"
 
 
@@ -52,6 +53,7 @@ class Column:
             empty where each level is its own text alone.
         codes: Public code list that the levels were made of; None: they were listed.
         grouping: Rule by which its codes became the levels; None: each is a level.
+        role: `weight` of the survey weight, a number; otherwise empty.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Column:
     stands_for: tuple[tuple[str, ...], ...] = ()
     codes: CodeList | None = None
     grouping: Grouping | None = None
+    role: Role = ""
 
     def texts(self) -> Mapping[str, int]:
         """Return every text that the file may hold, and the level that it becomes."""
@@ -190,6 +193,20 @@ class Follower:
     cuts: tuple[Fraction, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Margin:
+    """Public totals of the survey weights, by levels of some columns.
+
+    Attributes:
+        columns: Categories and ordinals, followers among them; none: one total of all rows.
+        totals: Codes of the columns, and the total of the weights of rows that have these. Rows
+            that have others (missing where no total is stated for it) are not bound.
+    """
+
+    columns: Clique
+    totals: tuple[tuple[tuple[int, ...], Fraction], ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
     """Everything public about the file.
@@ -207,6 +224,7 @@ class Schema:
         publication: Who publishes the releases and under which terms.
         coarse: The schema as it was written, where `columns` and `zeros` have numbers on a grid.
         followers: Columns that follow from others, each after what it follows.
+        calibration: Public totals to which the weights of every synthetic set are raked.
         order: Names of all released columns, in the schema's order; empty: those of `columns`.
     """
 
@@ -222,6 +240,12 @@ class Schema:
     coarse: Schema | None = None
     followers: tuple[Follower, ...] = ()
     order: tuple[str, ...] = ()
+    calibration: tuple[Margin, ...] = ()
+
+    @property
+    def weight(self) -> Column | None:
+        """The column of survey weights, if there is one."""
+        return next((column for column in self.columns if column.role == "weight"), None)
 
     @property
     def released(self) -> tuple[Column, ...]:

@@ -32,6 +32,7 @@ from dp_core.code_list_file import (
 from dp_core.errors import BadInput
 from dp_core.publication import UNSTATED, read_publication
 from dp_core.schema import MISSING_LABEL, Column, Follower, Kind, Level, Missing, OutOfRange, Schema
+from dp_core.schema_calibrate import check_one_weight, check_weight, margins_document, read_margins
 from dp_core.schema_follows import (
     follower_document,
     follows,
@@ -61,6 +62,7 @@ _KEYS = (
     "columns",
     "ignore",
     "impossible",
+    "calibrate",
 )
 _COMMON = ("type", "description", "role", "missing", "missing_values", "out_of_range")
 _LEVELLED = ("levels", "codes", "group", "follows", "map")
@@ -113,6 +115,7 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
             f" {_COLUMN_EXAMPLE}."
         )
     ignore = (*_read_ignore(keys.get("ignore"), definitions), *identifiers)
+    check_one_weight(columns, definitions)
     followers = _read_followers(following, columns, missing_values, out_of_range, folder)
     rules = keys.get("impossible")
     published = read_publication(keys["publication"]) if "publication" in keys else UNSTATED
@@ -128,9 +131,12 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
         followers=followers,
         order=tuple(name for name in definitions if name not in identifiers),
     )
+    zeros = read_rules(rules, schema) if rules is not None else StructuralZeros()
+    schema = replace(schema, zeros=zeros)
+    margins = read_margins(keys["calibrate"], schema, folder) if "calibrate" in keys else ()
     return replace(
         schema,
-        zeros=read_rules(rules, schema) if rules is not None else StructuralZeros(),
+        calibration=margins,
         document={
             "version": str(VERSION),
             "title": schema.title,
@@ -149,6 +155,7 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
             ],
             "ignore": list(ignore),
             "impossible": [] if rules is None else [_rule_document(rule) for rule in rules.items()],
+            **({"calibrate": margins_document(margins, schema)} if margins else {}),
         },
     )
 
@@ -230,11 +237,6 @@ def _read_column(
             )
     if "map" in keys:
         raise keys["map"].error("needs `follows`, the column whose levels are mapped.")
-    if "role" in keys:
-        role = keys["role"].choice(_ROLES)
-        raise keys["role"].error(
-            f"role {role} is not supported yet; remove the role, or name the column under `ignore`."
-        )
     missing = one_of(keys.get("missing"), _MISSING)
     if "missing_values" in keys:
         missing_values = keys["missing_values"].texts(example='["", "?"]')
@@ -250,6 +252,10 @@ def _read_column(
         column = _with_levels(column, node, keys, folder)
     else:
         column = _with_bins(column, node, keys, kind)
+    if "role" in keys:
+        keys["role"].choice(_ROLES)
+        column = replace(column, role="weight")
+        check_weight(column, keys["role"])
     if column.size > MAX_CODES:
         raise node.error(f"has {column.size} codes; a column has at most {MAX_CODES}.")
     return column
@@ -412,6 +418,7 @@ def _column_document(column: Column, keys: Mapping[str, Node]) -> dict[str, obje
         if column.decimals is not None:
             document["decimals"] = str(column.decimals)
     return document | {
+        **({"role": column.role} if column.role else {}),
         "missing": column.missing,
         "missing_values": list(column.missing_values),
         "out_of_range": column.out_of_range,

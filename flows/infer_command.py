@@ -28,6 +28,7 @@ from flows.commands import print_answer, this_home, with_json
     is_flag=True,
     help="For staff: fit the file too; the result goes to the internal folder.",
 )
+@click.option("--weighted", is_flag=True, help="Use the release's survey weights.")
 @with_json
 def infer(
     folder: Path,
@@ -36,6 +37,7 @@ def infer(
     level: str,
     naive: bool,
     against_confidential: bool,
+    weighted: bool,
     as_json: bool,
 ) -> Mapping[str, object]:
     """Fit a regression on every set of a release and combine.
@@ -53,16 +55,16 @@ def infer(
     if stated >= 1:
         raise BadInput(f"--level is a part of 1, such as 0.95, not {level}.")
     if against_confidential:
-        if family is not None or stated != Fraction(19, 20) or naive:
+        if family is not None or stated != Fraction(19, 20) or naive or weighted:
             raise BadInput(
-                "--against-confidential takes the outcome's own family and intervals of 95 %; leave"
-                " out --family, --level and --naive."
+                "--against-confidential takes the outcome's own family, no weights, and intervals"
+                " of 95 %; leave out --family, --level, --naive and --weighted."
             )
         return _against(folder, text, as_json=as_json)
     from flows.inference import Request, family_word
     from flows.inference import infer as carry_out
 
-    answer = carry_out(Request(folder, text, family_word(family), float(stated), naive))
+    answer = carry_out(Request(folder, text, family_word(family), float(stated), naive, weighted))
     if not as_json:
         print_answer("inferred", answer)
     return answer

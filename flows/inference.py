@@ -12,6 +12,7 @@ import numpy as np
 from dp_core.bundle.example_code import SIZES_DIFFER
 from dp_core.bundle.reading import Bundle, read_bundle
 from dp_core.bundle.relations import measured_cliques, thin_groups
+from dp_core.bundle.weights import TOLERANCE as WEIGHTS_OFF
 from dp_core.errors import BadInput
 from dp_core.following import origin
 from dp_core.inference.carried import carried_sentence, needed_groups, not_carried
@@ -46,6 +47,7 @@ class Request:
         family: None: by the outcome.
         level: Of intervals.
         naive: Whether the fit of one set alone will do.
+        weighted: Whether the release's survey weights are used.
     """
 
     folder: Path
@@ -53,6 +55,7 @@ class Request:
     family: Family | None
     level: float
     naive: bool
+    weighted: bool = False
 
 
 def infer(request: Request) -> dict[str, object]:
@@ -69,7 +72,11 @@ def infer(request: Request) -> dict[str, object]:
             " interval exists, which misses synthesis and noise: --naive prints it."
         )
     formula = read_formula(request.formula, claims.schema.names)
-    frames = read_frames(request.folder, claims.schema, formula.columns, claims.sets)
+    weight = claims.schema.weight
+    if request.weighted and weight is None:
+        raise BadInput("This release has no column of survey weights; leave --weighted out.")
+    used = weight.name if weight is not None and request.weighted else None
+    frames = read_frames(request.folder, claims.schema, formula.columns, claims.sets, weight=used)
     factor = _size_factor(bundle)
     found = analyse(
         formula, frames, claims.schema, bundle.rule, family=request.family, size_factor=factor
@@ -86,6 +93,7 @@ def infer(request: Request) -> dict[str, object]:
         "outcome_levels": list(design.outcome.levels),
         "sets": claims.sets,
         "level": request.level,
+        "weights": used,
         "rows": [
             {"set": frame.number, "used": frame.rows, "dropped": frame.dropped} for frame in frames
         ],
@@ -104,7 +112,7 @@ def infer(request: Request) -> dict[str, object]:
         "covariance": combined.variance.tolist() if combined else fits[0].covariance.tolist(),
         "all_terms": _joint(design, combined) if combined else None,
         "warnings": warnings_of(bundle, formula, combined),
-        "notes": _notes(bundle, design, fits, frames, factor),
+        "notes": [*_of_weights(bundle, used), *_notes(bundle, design, fits, frames, factor)],
     }
 
 
@@ -296,6 +304,28 @@ def _listed(phrases: Sequence[str], most: int = 4) -> str:
     if len(phrases) > most:
         shown.append(f"{len(phrases) - most} more tables")
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _of_weights(bundle: Bundle, used: str | None) -> list[str]:
+    """Return what became of the survey weights."""
+    weight = bundle.claims.schema.weight
+    if weight is None:
+        return []
+    if used is None:
+        return [
+            f"The sets have survey weights ({weight.name}), which were not used: the estimates are"
+            " those of the sample; --weighted gives those of the population."
+        ]
+    found = [
+        f"Weighted by {used}, with variances by linearization (Binder 1983): rows are taken as"
+        " drawn independently, since a synthetic set knows no strata and clusters."
+    ]
+    if any(off > WEIGHTS_OFF for off in bundle.claims.off):
+        found.append(
+            "The weights do not meet all public totals they were to be calibrated to; the release's"
+            " statement says by how much."
+        )
+    return found
 
 
 def _notes(

@@ -33,6 +33,8 @@ def publish(run: Run) -> None:
     receipts = run.ledger.receipts(settled)
     sizes = run.fact("synthesize", "rows")
     assert isinstance(sizes, list)
+    off = run.fact("synthesize", "off") if spec.schema.calibration else []
+    assert isinstance(off, list)
     # A finished release has charged whatever it drew.
     events = [read_charge(row).event for row in receipts if row.kind == "charge"]
     paid = (run.plan.currency, spec.privacy, events)
@@ -59,6 +61,7 @@ def publish(run: Run) -> None:
         released=read_released(run),
         sets=spec.sets,
         rows=sizes[0],
+        off=tuple(off),
         mode=spec.mode,
         seed=spec.seed,
         records=records(run),

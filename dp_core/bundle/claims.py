@@ -82,6 +82,7 @@ class Claims:
         schema: The schema that the statement carries.
         totals: Of the accounts that paid, from the settlement; empty without one.
         place: Link, public key and signature of the last receipt; None where it is not stated.
+        off: Stated deviation of each set's weights from public totals; empty: there are none.
         signature: Public key and signature of the whole statement; None where it has none.
         message: What that signature is of.
         program: Name and version of the program that made the release.
@@ -108,6 +109,7 @@ class Claims:
     records: int | None
     schema: Schema
     totals: tuple[Total, ...]
+    off: tuple[float, ...]
     place: tuple[str, str | None, str | None] | None
     signature: tuple[str, str] | None
     message: bytes
@@ -170,6 +172,7 @@ def read_claims(document: Mapping[str, Any]) -> Claims:
             Total.from_json(total)
             for total in cast("Sequence[Any]", settled.body["totals"] if settled else ())
         ),
+        off=tuple(map(float, document["sets"].get("weights", {}).get("largest_deviation", ()))),
         place=_place(ledger["place"]),
         signature=signed and (_text(signed["public_key"]), _text(signed["signature"])),
         message=statement_message(document),

@@ -14,6 +14,7 @@ from typing import Any
 
 from dp_core.bundle.marginals_file import SCHEMA
 from dp_core.bundle.statement import Published, timestamp
+from dp_core.calibration import in_words
 from dp_core.following import followed_in_words
 from dp_core.publication import Publication
 from dp_core.schema import Column, Schema
@@ -123,12 +124,27 @@ def codebook(published: Published, files: Mapping[str, Mapping[str, object]]) ->
 def _fields(schema: Schema) -> list[dict[str, Any]]:
     """Return every column's field; one that follows another says from which, and by which rule."""
     described = {column.name: field(column) for column in schema.released}
+    if schema.weight is not None:
+        described[schema.weight.name] |= _weight(schema)
     for follower in schema.followers:
         described[follower.column.name]["follows"] = {
             "column": follower.source,
             "rule": followed_in_words(follower, schema.column(follower.source)),
         }
     return list(described.values())
+
+
+def _weight(schema: Schema) -> dict[str, Any]:
+    """Return what is to be said of the column of survey weights."""
+    if not schema.calibration:
+        return {"role": "weight"}
+    return {
+        "role": "weight",
+        # A weight that was multiplied obeys no bound of the file's, and its bin is that of before.
+        "constraints": {"required": True, "minimum": 0},
+        "within_bin": "uniform, and then calibrated: multiplied so that weights add up to totals",
+        "calibrated_to": [in_words(margin) for margin in schema.calibration],
+    }
 
 
 def _code_lists(columns: Sequence[Column]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from dp_core.bundle.codebook import CODEBOOK, MARGINALS, synthetic_path
 from dp_core.bundle.registry import REGISTRY, registry_text
 from dp_core.bundle.report import REPORT
 from dp_core.bundle.statement import STATEMENT, file_record
+from dp_core.bundle.weights import misses
 
 
 def files_in(folder: Path) -> set[str]:
@@ -95,6 +96,12 @@ def as_described(folder: Path, claims: Claims) -> str | tuple[str, ...]:
             wrong.append(f"{path} has another number of rows than {STATEMENT} states.")
         if described is not None and columns != described.get(path):
             wrong.append(f"{path} has other columns than {CODEBOOK} describes.")
+    if not wrong:
+        if claims.schema.calibration and len(claims.off) != claims.sets:
+            wrong.append(
+                f"{STATEMENT} does not state how the weights of every set were calibrated."
+            )
+        wrong += misses(folder, claims.schema, claims.off)
     if described is None:
         wrong.append(f"{CODEBOOK} cannot be read as a codebook.")
     sets = f"{claims.sets} synthetic set{'s' if claims.sets != 1 else ''}"

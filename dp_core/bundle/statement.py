@@ -88,6 +88,8 @@ class Published:
         place: Of the last receipt in the ledger's chain.
         revises: Release that this one corrects; its cost stays spent.
         version: 1, or one more than that of the release it corrects.
+        off: Largest relative deviation of each set's weights from a public total; empty: there is
+            none to meet.
         software: Names and versions; empty: those in use.
         note: Public facts of the selection.
     """
@@ -116,6 +118,7 @@ class Published:
     place: Place | None = None
     revises: str | None = None
     version: int = 1
+    off: tuple[float, ...] = ()
     software: Mapping[str, str] = field(default_factory=dict)
     note: Mapping[str, object] = field(default_factory=dict)
 
@@ -223,6 +226,7 @@ def statement(
                 "value": round(published.records, 3),
                 "how": "public" if published.records_public else "estimated from noisy tables",
             },
+            **_weights(published),
         },
         "inference": inference_statement(
             published.mode, published.sets, origin=origin_of(published.plan)
@@ -237,6 +241,13 @@ def statement(
     document["signature"] = signed and {"public_key": signed[0], "signature": signed[1]}
     document["sha256"] = digest(document)
     return document
+
+
+def _weights(published: Published) -> dict[str, object]:
+    from dp_core.bundle.weights import weights_statement
+
+    stated = weights_statement(published.schema, published.off)
+    return {} if stated is None else {"weights": stated}
 
 
 def origin_of(plan: Mapping[str, Any]) -> Origin:

@@ -23,6 +23,7 @@ from dp_core.bundle.statement import (
     over_all,
     total_json,
 )
+from dp_core.bundle.weights import weights_statement
 from dp_core.canonical import canonical_json
 from dp_core.inference.rules import inference_statement
 from dp_core.privacy import unit_words
@@ -37,7 +38,7 @@ _SECTIONS: Mapping[str, frozenset[str]] = {
     ),
     "method": frozenset({"name", "plan", "plan_sha256", "schema", "schema_sha256", "selection"}),
     "ledger": frozenset({"id", "account", "currency", "receipts", "head", "place", "totals"}),
-    "sets": frozenset({"m", "rows", "mode", "seed", "records"}),
+    "sets": frozenset({"m", "rows", "mode", "seed", "records", "weights"}),
 }
 _OTHERS = ("accounting", "format", "inference", "decision", "software", "files", "signature")
 _WHOLE = frozenset({*_SECTIONS, *_OTHERS, "sha256"})
@@ -126,3 +127,7 @@ def _made_again(
     else:
         yield ("sets", "rows"), [synthesize["rows"]] * claims.sets
     yield ("sets", "records"), records
+    if claims.schema.weight is not None or "weights" in document["sets"]:
+        # Whether the deviations are so is seen in the sets.
+        off = document["sets"]["weights"]["largest_deviation"]
+        yield ("sets", "weights"), weights_statement(claims.schema, off)

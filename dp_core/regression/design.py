@@ -54,6 +54,7 @@ class Design:
         y: Of each set, shape (rows,): a number, or the place of its level.
         x: Of each set, shape (rows, columns).
         notes: What the reader should know of the coding.
+        weights: Of each set, shape (rows,), where the analysis is weighted; otherwise empty.
     """
 
     names: tuple[str, ...]
@@ -61,6 +62,7 @@ class Design:
     y: tuple[Floats, ...]
     x: tuple[Floats, ...]
     notes: tuple[str, ...]
+    weights: tuple[Floats, ...] = ()
 
 
 def make_design(
@@ -121,7 +123,8 @@ def make_design(
     names = tuple(right.column_names)
     _check_finite(formula, names, y, x, frames)
     outcome, y = _decide(formula, schema, family, levels, y)
-    design = Design(names, outcome, tuple(y), tuple(x), tuple(notes))
+    weights = tuple(frame.weights for frame in frames if frame.weights is not None)
+    design = Design(names, outcome, tuple(y), tuple(x), tuple(notes), weights)
     _check_outcome(formula, design, frames)
     _check_rank(design, frames)
     return design

@@ -12,6 +12,7 @@ from scipy import linalg
 
 from dp_core.errors import BadInput
 from dp_core.regression.design import Design, Floats
+from dp_core.regression.weighted import weighted_fit
 
 _LEAST_INFORMATION = 1e-8
 """Least information in any direction, as a part of what all rows could give, that is no limit."""
@@ -50,18 +51,25 @@ def fit_sets(design: Design) -> tuple[Fit, ...]:
     Raises:
         BadInput: if one of them has none: separation, or a perfect fit.
     """
+    weights = design.weights or (None,) * len(design.y)
     return tuple(
-        _fit(design, y, x, f"set {number}")
-        for number, (y, x) in enumerate(zip(design.y, design.x, strict=True), start=1)
+        _fit(design, y, x, own, f"set {number}")
+        for number, (y, x, own) in enumerate(zip(design.y, design.x, weights, strict=True), start=1)
     )
 
 
 def fit_stacked(design: Design) -> Fit:
     """Return the fit of all sets as if their rows were so many people: what not to do."""
-    return _fit(design, np.concatenate(design.y), np.concatenate(design.x), "all sets together")
+    weights = np.concatenate(design.weights) if design.weights else None
+    y, x = np.concatenate(design.y), np.concatenate(design.x)
+    return _fit(design, y, x, weights, "all sets together")
 
 
-def _fit(design: Design, y: Floats, x: Floats, where: str) -> Fit:
+def _fit(design: Design, y: Floats, x: Floats, weights: Floats | None, where: str) -> Fit:
+    if weights is not None:
+        coefficients, covariance = weighted_fit(design, y, x, weights, where)
+        degrees = len(y) - x.shape[1] if design.outcome.family == "linear" else None
+        return Fit(coefficients, covariance, degrees, len(y))
     # Importing them brings filters of their own, which must not come after ours.
     import statsmodels.discrete.discrete_model
     import statsmodels.regression.linear_model  # noqa: F401

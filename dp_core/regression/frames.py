@@ -20,11 +20,13 @@ class Frame:
         number: Of the set, from 1.
         data: pandas frame; categories are unordered categoricals over all levels of the schema.
         dropped: Rows left out because a value was missing.
+        weights: Survey weights of these rows, where the analysis is weighted.
     """
 
     number: int
     data: Any
     dropped: int
+    weights: Any = None
 
     @property
     def rows(self) -> int:
@@ -33,7 +35,7 @@ class Frame:
 
 
 def read_frames(
-    folder: Path, schema: Schema, columns: Sequence[str], sets: int
+    folder: Path, schema: Schema, columns: Sequence[str], sets: int, *, weight: str | None = None
 ) -> tuple[Frame, ...]:
     """Return the complete rows of each set.
 
@@ -42,6 +44,7 @@ def read_frames(
         schema: That of the release.
         columns: To read, all of them in the schema.
         sets: m.
+        weight: Column of survey weights, for a weighted analysis.
 
     Raises:
         BadInput: if a file cannot be read, or a set has no complete row.
@@ -53,14 +56,18 @@ def read_frames(
     for number in range(1, sets + 1):
         path = folder / synthetic_path(number)
         try:
-            table = pq.read_table(path, columns=list(columns))
+            read = [*columns, *([weight] if weight and weight not in columns else [])]
+            table = pq.read_table(path, columns=read)
         except (OSError, pa.ArrowException, ValueError):
             raise BadInput(f"{path} cannot be read as Parquet; fetch the release again.") from None
-        frames.append(frame_of(number, table, [schema.column(name) for name in columns]))
+        wanted = [schema.column(name) for name in columns]
+        frames.append(frame_of(number, table, wanted, weight=weight))
     return tuple(frames)
 
 
-def frame_of(number: int, table: Any, columns: Sequence[Column]) -> Frame:
+def frame_of(
+    number: int, table: Any, columns: Sequence[Column], *, weight: str | None = None
+) -> Frame:
     """Return the complete rows of a set's Arrow table.
 
     Raises:
@@ -70,13 +77,15 @@ def frame_of(number: int, table: Any, columns: Sequence[Column]) -> Frame:
 
     read = {column.name: _values(column, table.column(column.name)) for column in columns}
     data = pd.DataFrame(read)
-    complete = data.dropna().reset_index(drop=True)
+    kept = data.notna().all(axis=1).to_numpy()
+    complete = data[kept].reset_index(drop=True)
     if complete.empty:
         raise BadInput(
             f"No row of set {number} has a value in all of {', '.join(data.columns)}; leave out the"
             " column that is mostly missing."
         )
-    return Frame(number, complete, len(data) - len(complete))
+    weights = None if weight is None else table.column(weight).to_numpy()[kept]
+    return Frame(number, complete, len(data) - len(complete), weights)
 
 
 def levels_of(column: Column) -> tuple[str, ...]:

@@ -1,0 +1,197 @@
+"""Survey weights raked to public totals: post-processing of synthetic sets.
+
+Deming, W. E. & Stephan, F. F. (1940). On a least squares adjustment of a sampled frequency table
+when the expected marginal totals are known. Annals of Mathematical Statistics 11(4), 427-444.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dp_core.schema import Column, Margin, Schema
+
+ROUNDS = 2_000
+"""Most rounds of raking; a margin is met once in each."""
+EXACT = 1e-12
+"""Relative deviation from every total at which raking is finished."""
+_PATIENCE = 50
+
+
+class Calibrator:
+    """Rakes the weights of one synthetic set, piece by piece: `add` all, `settle`, then `apply`."""
+
+    def __init__(self, schema: Schema) -> None:
+        """Prepare for a schema that has weights and states totals."""
+        weight = schema.weight
+        assert weight is not None
+        self._weight = weight.name
+        names = dict.fromkeys(name for margin in schema.calibration for name in margin.columns)
+        self._columns = [schema.column(name) for name in names]
+        self._margins = schema.calibration
+        self._sums: dict[int, float] = {}
+        self._keys = np.empty(0, dtype=np.int64)
+        self._factors = np.empty(0)
+
+    def add(self, records: pa.Table) -> None:
+        """Add up the weights of some rows of the set."""
+        cells, place = np.unique(self._cells(records), return_inverse=True)
+        sums = np.bincount(place, weights=self._weights(records), minlength=cells.size)
+        for cell, total in zip(cells.tolist(), sums.tolist(), strict=True):
+            self._sums[cell] = self._sums.get(cell, 0.0) + total
+
+    def settle(self) -> float:
+        """Rake, and return the largest relative deviation from a stated total that is left."""
+        self._keys = np.array(sorted(self._sums), dtype=np.int64)
+        sums = np.array([self._sums[key] for key in self._keys.tolist()])
+        members, targets = self._members()
+        raked = rake(sums, members, targets)
+        self._factors = np.divide(raked, sums, out=np.ones_like(sums), where=sums > 0)
+        return deviation(raked, members, targets)
+
+    def apply(self, records: pa.Table) -> pa.Table:
+        """Return rows with their calibrated weights."""
+        place = np.searchsorted(self._keys, self._cells(records))
+        weights = self._weights(records) * self._factors[place]
+        axis = records.schema.get_field_index(self._weight)
+        return records.set_column(axis, self._weight, pa.array(weights, pa.float64()))
+
+    def deviation(self) -> float:
+        """Return the largest relative deviation of the weights as they were added."""
+        self._keys = np.array(sorted(self._sums), dtype=np.int64)
+        sums = np.array([self._sums[key] for key in self._keys.tolist()])
+        return deviation(sums, *self._members())
+
+    def _weights(self, records: pa.Table) -> NDArray[np.float64]:
+        weights: NDArray[np.float64] = records.column(self._weight).to_numpy()
+        return weights
+
+    def _cells(self, records: pa.Table) -> NDArray[np.int64]:
+        """Return for each row the place of its cell in the table of all columns of the margins."""
+        cells = np.zeros(records.num_rows, dtype=np.int64)
+        for column in self._columns:
+            cells = cells * column.size + _codes(
+                column, records.column(column.name).combine_chunks()
+            )
+        return cells
+
+    def _members(self) -> tuple[list[NDArray[np.int64]], list[NDArray[np.float64]]]:
+        """Return for each margin the place of every cell among its totals (-1: none), and these."""
+        codes: dict[str, NDArray[np.int64]] = {}
+        left = self._keys
+        for column in reversed(self._columns):
+            left, codes[column.name] = np.divmod(left, column.size)
+        members, targets = [], []
+        for margin in self._margins:
+            places = {cell: place for place, (cell, _) in enumerate(margin.totals)}
+            own = zip(*(codes[name].tolist() for name in margin.columns), strict=True)
+            rows = own if margin.columns else [()] * self._keys.size
+            members.append(np.array([places.get(cell, -1) for cell in rows], dtype=np.int64))
+            targets.append(np.array([float(total) for _, total in margin.totals]))
+        return members, targets
+
+
+def rake(
+    weights: NDArray[np.float64],
+    members: Sequence[NDArray[np.int64]],
+    targets: Sequence[NDArray[np.float64]],
+) -> NDArray[np.float64]:
+    """Return weights of cells whose sums meet the targets, by iterative proportional fitting.
+
+    A total that no weight stands for cannot be met; the others of its margin take it over, in
+    proportion, as far as the margins without such a total let them, which are met last. Margins
+    that contradict each other leave a deviation; raking ends when a round gains nothing.
+
+    Args:
+        weights: Of each cell, at least 0, shape (cells,).
+        members: For each margin the total that each cell counts to, -1 for none, shape (cells,).
+        targets: For each margin its totals.
+    """
+    weights = weights.astype(np.float64, copy=True)
+    margins, whole = [], []
+    for place, wanted in zip(members, targets, strict=True):
+        held = _sums(weights, place, wanted.size) > 0
+        if held.all():
+            whole.append((place, wanted))
+            margins.append((place, wanted))
+        elif held.any():
+            margins.append((place, wanted * (wanted.sum() / wanted[held].sum())))
+    _rounds(weights, margins)
+    if len(whole) < len(margins):
+        _rounds(weights, whole)
+    return weights
+
+
+def _rounds(
+    weights: NDArray[np.float64],
+    margins: Sequence[tuple[NDArray[np.int64], NDArray[np.float64]]],
+) -> None:
+    """Meet one margin after the other, again and again, in place."""
+    best, waited = math.inf, 0
+    for _ in range(ROUNDS):
+        for place, wanted in margins:
+            found = _sums(weights, place, wanted.size)
+            factors = np.divide(wanted, found, out=np.ones_like(wanted), where=found > 0)
+            weights *= np.append(factors, 1.0)[place]
+        left = max((_deviation(weights, *margin, empty=False) for margin in margins), default=0.0)
+        if left <= EXACT:
+            break
+        best, waited = (left, 0) if left < 0.99 * best else (best, waited + 1)
+        if waited == _PATIENCE:
+            break
+
+
+def deviation(
+    weights: NDArray[np.float64],
+    members: Sequence[NDArray[np.int64]],
+    targets: Sequence[NDArray[np.float64]],
+) -> float:
+    """Return the largest relative deviation from a target; 1 for one that has no weight at all."""
+    pairs = zip(members, targets, strict=True)
+    return max((_deviation(weights, *pair, empty=True) for pair in pairs), default=0.0)
+
+
+def _deviation(
+    weights: NDArray[np.float64],
+    place: NDArray[np.int64],
+    wanted: NDArray[np.float64],
+    *,
+    empty: bool,
+) -> float:
+    found = _sums(weights, place, wanted.size)
+    counted = np.ones(wanted.size, dtype=bool) if empty else found > 0
+    off = np.abs(found - wanted)[counted] / wanted[counted]
+    return float(off.max(initial=0.0))
+
+
+def _sums(weights: NDArray[np.float64], place: NDArray[np.int64], size: int) -> NDArray[np.float64]:
+    # Those that count to none come last, and are cut off.
+    where = np.where(place < 0, size, place)
+    return np.bincount(where, weights=weights, minlength=size + 1)[:size].astype(np.float64)
+
+
+def in_words(margin: Margin) -> str:
+    """Return what a margin's totals are of, for people."""
+    total = math.fsum(float(value) for _, value in margin.totals)
+    if not margin.columns:
+        return f"the total of all weights, {total:.12g}"
+    cells = len(margin.totals)
+    return f"{cells} totals by {' and '.join(margin.columns)}, together {total:.12g}"
+
+
+def _codes(column: Column, values: pa.Array) -> NDArray[np.int64]:
+    """Return the codes of a category's labels, as they stand in a synthetic set."""
+    labels = pa.array([level.label for level in column.levels], pa.string())
+    missing = column.bins if column.missing_code is not None else 0
+    if pa.types.is_dictionary(values.type):
+        known = pc.index_in(values.dictionary.cast(pa.string()), value_set=labels)
+        found = known.take(values.indices)
+    else:
+        found = pc.index_in(values.cast(pa.string()), value_set=labels)
+    codes: NDArray[np.int64] = found.fill_null(missing).to_numpy(zero_copy_only=False)
+    return codes.astype(np.int64)
