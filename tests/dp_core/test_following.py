@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from dp_core.bundle.pictures import picture
 from dp_core.canonical import canonical_json
 from dp_core.codec import decode
 from dp_core.dataset import Dataset
@@ -17,6 +18,8 @@ from dp_core.dependency_check import DependencyCheck
 from dp_core.errors import BadInput, SchemaViolation
 from dp_core.following import followed_in_words, origin
 from dp_core.grid import on_grid
+from dp_core.marginals import Measurement
+from dp_core.metrics.marginal_error import Tally
 from dp_core.own_values import own_values
 from dp_core.schema_file import load_schema, parse_schema, schema_hash
 from dp_core.source import open_source
@@ -95,6 +98,35 @@ def test_a_column_leads_back_to_one_of_the_domain(schema):
     name, codes = origin(schema, "sector")
     assert (name, codes.tolist()) == ("trade", [0, 0, 1, 1])
     assert origin(schema, "low")[1].tolist() == [0, 1, 1]
+
+
+def test_a_picture_shows_the_counts_of_what_is_followed(schema):
+    name, becomes = origin(schema, "works")
+    domain = schema.domain.project(("age",))
+    noisy = Measurement(
+        domain=domain,
+        values=np.array([10, 20, 30, 40, 0]),
+        noise="gaussian",
+        scale=2.0,
+        stage="one_way",
+        replicate=0,
+        grant=1,
+    )
+    tally = Tally(schema.domain, [("age",)])
+    codes = np.zeros((4, 5), dtype=np.uint16)
+    codes[0] = [0, 1, 2, 3, 4]
+    tally.add(Dataset(schema.domain, codes))
+
+    column = schema.column("works")
+    shown = picture(column, [noisy], [tally], records=100, origin=(name, becomes))
+
+    assert [mark.label for mark in shown.marks] == ["none", "job", "(missing)"]
+    assert [mark.synthetic for mark in shown.marks] == [40, 40, 20]
+    assert [mark.noisy for mark in shown.marks] == [50, 50, 0]
+    # Two noisy counts make one: the noise of the sum.
+    wide = shown.marks[0].noisy_high - shown.marks[0].noisy
+    assert wide == pytest.approx(np.sqrt(2) * 4, rel=0.05)
+    assert shown.source == "the noisy table age"
 
 
 def test_the_document_reads_back_as_the_same_schema(schema):

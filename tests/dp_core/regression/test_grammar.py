@@ -199,7 +199,7 @@ def test_the_left_side_is_read_alike(left):
         read_formula(f"{left} ~ age", COLUMNS)
 
 
-ANY = SimpleNamespace(columns=())
+ANY = SimpleNamespace(released=())
 ALONE = pd.DataFrame({"income": [1.0, 2.0], "age": [3.0, 4.0], "sex": ["f", "m"]})
 
 

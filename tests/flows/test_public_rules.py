@@ -1,0 +1,280 @@
+"""One release with all that a schema says by public rule: codes, followers, weights, dates."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import random
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dp_core.bundle.statement import render
+from dp_core.bundle.verification import verify
+from dp_core.canonical import digest
+from dp_core.errors import SchemaViolation
+from tests.flows.conftest import Project
+
+TRADES = """\
+code,label,parent
+A,Farming,
+A1,Crops,A
+A11,Wheat,A1
+A12,Maize,A1
+A2,Animals,A
+A21,Cattle,A2
+B,Trade,
+B1,Shops,B
+B11,Food,B1
+B12,Books,B1
+"""
+CODES = ("A1", "A11", "A12", "A21", "B1", "B11", "B12")
+SCHEMA = """\
+version: 1
+title: Town survey
+rows_about: 500
+columns:
+  trade:  {type: category, codes: trades.csv, group: {depth: 2, keep: [B12]}}
+  sector: {type: category, codes: trades.csv, group: 1, follows: trade}
+  age:    {type: integer, min: 0, max: 99, edges: [0, 15, 40, 65, 100]}
+  group:  {type: ordinal, levels: [child, adult, old], follows: age, edges: [15, 65]}
+  works:
+    {type: category, levels: {0: idle, 1: busy}, follows: group, map: {child: 0, adult: 1, old: 0}}
+  born:   {type: date, min: 1920-01-01, max: 2026-12-31, bins: year}
+  moved:  {type: date, min: 2000-01-01, max: 2001-12-31, bins: month, missing: level}
+  weight: {type: number, min: 0, max: 100, bins: 5, decimals: 1, role: weight}
+  key:    {role: id}
+impossible:
+  - {group: child, sector: Trade}
+calibrate:
+  - {group: {child: 20000, adult: 60000, old: 20000.5}}
+  - {columns: [sector], totals: totals.csv}
+"""
+TOTALS = "total,sector\n70000.5,Farming\n30000,Trade\n"
+SPEC = "select: {cliques: [[trade, age], [age, weight], [born, moved]]}\nsynthesize: {sets: 3}\n"
+FORMULAS = 'checks: {formulas: ["age ~ sector", "works == \'busy\' ~ trade"]}\n'
+
+
+def rows(count=500):
+    """Rows of the survey as a database gives them: dates as dates, moments as moments."""
+    rng = random.Random(3)
+    found = []
+    for number in range(count):
+        age = rng.randrange(100)
+        trade = rng.choice(CODES[:4] if age < 15 else CODES)
+        moved = datetime.datetime(2000, 1, 1, 23, 30) + datetime.timedelta(days=rng.randrange(731))
+        found.append(
+            {
+                "key": number,
+                "trade": trade,
+                "sector": trade[0],
+                "age": age,
+                "group": "child" if age < 15 else "adult" if age < 65 else "old",
+                "works": int(15 <= age < 65),
+                "born": datetime.date(2026 - age, 1 + rng.randrange(12), 1 + rng.randrange(28)),
+                "moved": None if rng.random() < 0.2 else moved,
+                "weight": round(rng.random() * 100, 1),
+            }
+        )
+    return found
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory):
+    """The project of a finished release, and the home it was made in."""
+    place = tmp_path_factory.mktemp("rules")
+    before = dict(os.environ)
+    os.environ["DP_RELEASE_HOME"] = str(place / "home")
+    os.environ.pop("DP_RELEASE_LEDGER", None)
+    project = Project(place, place / "home")
+    (place / "trades.csv").write_text(TRADES)
+    (place / "totals.csv").write_text(TOTALS)
+    (place / "town.schema.yaml").write_text(SCHEMA)
+    pq.write_table(pa.Table.from_pylist(rows()), place / "town.parquet")
+    project.write_spec(
+        SPEC + FORMULAS, data="town.parquet", method="fixed", privacy="{epsilon: 4, delta: 1e-6}"
+    )
+    project.open_account(**_large())
+    project.release()
+    yield project
+    os.environ.clear()
+    os.environ.update(before)
+
+
+def _large():
+    from fractions import Fraction
+
+    from dp_core.accounting.composition import Terms
+
+    return {"terms": Terms("basic", Fraction(9), Fraction("1e-5"))}
+
+
+def sets(project):
+    return [pq.read_table(path) for path in sorted((project.out / "synthetic").glob("*.parquet"))]
+
+
+def test_every_row_of_every_set_obeys_every_rule(released):
+    tables = sets(released)
+    assert len(tables) == 3
+    for table in tables:
+        assert table.column_names == [
+            *("trade", "sector", "age", "group", "works", "born", "moved", "weight")
+        ]
+        assert table.schema.field("born").type == pa.date32()
+        assert table.schema.field("moved").type == pa.date32()
+        for row in table.to_pylist():
+            assert row["trade"] in ("Crops", "Animals", "Shops", "Books")
+            assert row["sector"] == ("Farming" if row["trade"] in ("Crops", "Animals") else "Trade")
+            age = row["age"]
+            assert row["group"] == ("child" if age < 15 else "adult" if age < 65 else "old")
+            assert row["works"] == ("busy" if 15 <= age < 65 else "idle")
+            assert age >= 15 or row["sector"] == "Farming"
+            moved = row["moved"]
+            assert moved is None or datetime.date(2000, 1, 1) <= moved <= datetime.date(
+                2001, 12, 31
+            )
+    months = {(v.year, v.month) for t in tables for v in t["moved"].to_pylist() if v is not None}
+    missing = sum(table["moved"].null_count for table in tables) / sum(t.num_rows for t in tables)
+    assert len(months) > 12
+    assert 0.02 < missing < 0.6
+
+
+def test_weights_of_every_set_meet_the_totals(released):
+    for table in sets(released):
+        frame = table.to_pandas()
+        by_group = frame.groupby("group", observed=True)["weight"].sum()
+        by_sector = frame.groupby("sector", observed=True)["weight"].sum()
+        for found, wanted in (
+            (by_group, {"child": 20000, "adult": 60000, "old": 20000.5}),
+            (by_sector, {"Farming": 70000.5, "Trade": 30000}),
+        ):
+            for level, total in wanted.items():
+                assert found[level] == pytest.approx(total, rel=1e-9)
+    document = json.loads((released.out / "release.json").read_bytes())
+    assert document["sets"]["weights"] == {
+        "column": "weight",
+        "calibrated_to": [
+            "3 totals by group, together 100000.5",
+            "2 totals by sector, together 100000.5",
+        ],
+        "largest_deviation": [0, 0, 0],
+    }
+
+
+def test_nothing_was_measured_of_what_follows(released):
+    tables = pq.read_table(released.out / "marginals.parquet")
+    named = {name for names in tables["columns"].to_pylist() for name in names}
+
+    assert named == {"trade", "age", "born", "moved", "weight"}
+    assert verify(released.out).passed
+
+
+def test_the_codebook_shows_lists_rules_and_weights(released):
+    package = json.loads((released.out / "datapackage.json").read_bytes())
+    fields = {field["name"]: field for field in package["resources"][0]["schema"]["fields"]}
+
+    assert list(fields) == sets(released)[0].column_names
+    assert fields["group"]["follows"]["column"] == "age"
+    assert fields["group"]["follows"]["rule"][0] == {"of": "below 15", "is": "child"}
+    assert fields["sector"]["follows"]["rule"][3] == {"of": "Books", "is": "Trade"}
+    codes = {line["code"]: line for line in package["codeLists"][fields["trade"]["codeList"]]}
+    assert codes["A12"] == {"code": "A12", "label": "Maize", "parent": "A1", "level": "Crops"}
+    assert codes["B12"]["level"] == "Books"
+    assert codes["A"]["level"] is None
+    assert fields["weight"]["role"] == "weight"
+    assert fields["weight"]["constraints"] == {"required": True, "minimum": 0}
+    assert len(fields["weight"]["calibrated_to"]) == 2
+
+
+def test_the_report_pictures_what_follows(released):
+    page = (released.out / "report.html").read_text()
+
+    for name in ("sector", "works", "group"):
+        assert f"<h3>{name}</h3>" in page
+
+
+def test_the_statement_needs_no_file_beside_it(released, tmp_path):
+    copy = shutil.copytree(released.out, tmp_path / "copy")
+    document = json.loads((copy / "release.json").read_bytes())
+    csv = document["method"]["schema"]["columns"][0]["trade"]["codes"]["csv"]
+
+    assert "A12,Maize,A1" in csv
+    assert verify(copy).passed
+
+
+def test_a_weight_that_misses_its_total_does_not_verify(released, tmp_path):
+    copy = shutil.copytree(released.out, tmp_path / "copy")
+    path = copy / "synthetic" / "set-2.parquet"
+    table = pq.read_table(path)
+    weights = table["weight"].to_numpy().copy()
+    weights[0] += 1
+    axis = table.schema.get_field_index("weight")
+    pq.write_table(table.set_column(axis, "weight", [pa.array(weights)]), path)
+
+    checks = {check.name: check for check in verify(copy).checks}
+
+    assert not checks["sets"].passed
+    assert "set-2.parquet do not add up to the totals" in checks["sets"].sentence
+
+
+def test_the_statement_of_the_weights_cannot_be_softened(released, tmp_path):
+    copy = shutil.copytree(released.out, tmp_path / "copy")
+    document = json.loads((copy / "release.json").read_bytes())
+    document["sets"]["weights"]["calibrated_to"] = ["3 totals by age, together 100000.5"]
+    del document["sha256"]
+    (copy / "release.json").write_bytes(render(document | {"sha256": digest(document)}))
+
+    checks = {check.name: check for check in verify(copy).checks}
+
+    assert "'sets.weights' otherwise" in checks["wording"].sentence
+
+
+def test_regressions_take_followers_and_weights(released, command):
+    plain = command("infer", released.out, "age ~ sector", "--json").json
+    weighted = command("infer", released.out, "age ~ sector", "--weighted", "--json").json
+
+    assert plain["weights"] is None
+    assert "which were not used" in plain["notes"][0]
+    assert weighted["weights"] == "weight"
+    assert "Weighted by weight" in weighted["notes"][0]
+    # By hand: the weighted means of the two sectors, set by set.
+    found = []
+    for table in sets(released):
+        frame = table.to_pandas()
+        means = [
+            np.average(part["age"], weights=part["weight"])
+            for part in (frame[frame["sector"] == "Farming"], frame[frame["sector"] == "Trade"])
+        ]
+        found.append([means[0], means[1] - means[0]])
+    estimates = [row["estimate"] for row in weighted["coefficients"]]
+    assert np.allclose(estimates, np.mean(found, axis=0), rtol=1e-8)
+    assert not np.allclose(estimates, [row["estimate"] for row in plain["coefficients"]], rtol=1e-3)
+    # What is measured of the pair is a table of what they follow or are: trade and age.
+    assert not any("No measured table holds" in text for text in weighted["warnings"])
+
+
+def test_the_internal_comparison_takes_followers_too(released):
+    found = json.loads((released.internal / "inference.json").read_text())
+
+    assert [bool(one.get("problem")) for one in found["formulas"]] == [False, False]
+
+
+def test_a_row_that_does_not_obey_stops_before_anything_is_charged(released, tmp_path):
+    broken = rows()
+    broken[17]["sector"] = "B" if broken[17]["sector"] == "A" else "A"
+    place = tmp_path / "broken"
+    shutil.copytree(released.folder, place, ignore=shutil.ignore_patterns("home", "bundle"))
+    pq.write_table(pa.Table.from_pylist(broken), place / "town.parquet")
+    project = Project(place, released.home)
+    project.write_spec(SPEC, data="town.parquet", method="fixed", release="other")
+    spent = project.kinds().count("charge")
+
+    with pytest.raises(SchemaViolation) as caught:
+        project.release()
+
+    assert "Column 'sector' does not follow from 'trade' in every row" in caught.value.message
+    assert project.kinds().count("charge") == spent
