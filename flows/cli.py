@@ -26,6 +26,7 @@ from flows.commands import (
     this_home,
     with_json,
 )
+from flows.runbook import row_of
 
 INTERRUPTED = 130
 
@@ -244,10 +245,13 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code, message = 0, ""
     if message:
+        row = row_of(message)
         if "--json" in sys.argv[1:]:
-            click.echo(json.dumps({"error": message, "exit_code": code}, ensure_ascii=False))
+            named = {"runbook": row} if row else {}
+            answer = {"error": message, "exit_code": code, **named}
+            click.echo(json.dumps(answer, ensure_ascii=False))
         else:
-            click.echo(f"dp-release: {message}", err=True)
+            click.echo(f"dp-release: {message}{f' (runbook: {row})' if row else ''}", err=True)
     sys.exit(code)
 
 

@@ -56,35 +56,36 @@ ROWS: Mapping[str, tuple[str, ...]] = {
     "output-unusable": ("The output folder … cannot be", "The output folder … is a "),
     "no-such-release": ("There is no release … in this ledger", "There is no run of release"),
     # Budget and approval.
-    "budget-used-up": ("asks for … but … left",),
+    "budget-used-up": ("asks for … but account … has … left",),
     "account-closed": ("is closed: no more releases",),
     "other-relation": ("protects under … but the spec asks for",),
-    "no-account": ("There is no account", "has no account yet"),
+    "no-account": ("There is no account",),
     "waits-for-approval": ("runs approved plans only",),
-    # The ledger cannot be used, or must not be.
+    # The ledger cannot be used.
     "ledger-silent": ("The ledger at … did not answer",),
     "ledger-not-opened": ("cannot be opened or is not a ledger",),
     "no-ledger": ("There is no ledger in", "There can be no ledger in"),
     "ledger-url": ("DP_RELEASE_LEDGER is not the URL of a ledger", "is another program's"),
-    "newer-ledger": ("was made by a newer version", "needs a later version"),
+    "newer-ledger": ("was made by a newer version", "this dp-release knows none after"),
     "tables-to-be-made": ("let the database's owner open the ledger once",),
     "right-missing": ("may not do this: let the database's owner",),
     "key-of-the-ledger": ("takes signed entries only", "The signing key … cannot be read"),
+    "input-key-other": ("were sealed with another key than this home's",),
+    # The ledger must not be used.
     "ledger-lost": ("has releases but no ledger any more",),
     "ledger-older": ("The ledger is older than what",),
     "ledger-replaced": ("Another ledger is where",),
     "head-damaged": ("The note … is damaged",),
     "input-key-gone": ("without it the ledger cannot recognise data it has seen",),
-    "input-key-other": ("were sealed with another key than this home's",),
-    "ledger-changed": (
-        "change nothing in it; compare it with the last backup",
-        "The entries of account … were changed",
-        "The lease of release … was changed",
-    ),
     "ledger-damaged": (
         "the database is damaged",
         "is damaged and cannot be",
         "its file is damaged beside them",
+    ),
+    "ledger-changed": (
+        "change nothing in it; compare it with the last backup",
+        "The entries of account … were changed",
+        "The lease of release … was changed",
     ),
     "entry-refused": ("was not added to the ledger",),
 }

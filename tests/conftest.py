@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,3 +57,22 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("DP_RELEASE_HOME", str(place))
     monkeypatch.delenv("DP_RELEASE_LEDGER", raising=False)
     return place
+
+
+@pytest.fixture
+def says(request: pytest.FixtureRequest) -> Iterator[Callable[[str], None]]:
+    """Return a check that a message is the one of the test's row of the runbook; must be used."""
+    from flows import runbook
+
+    marker = request.node.get_closest_marker("runbook")
+    assert marker is not None, "Name the row: @pytest.mark.runbook('row')."
+    row, number = (*marker.args, 0)[:2]
+    heard = []
+
+    def check(message: str) -> None:
+        heard.append(message)
+        assert runbook.says(runbook.ROWS[row][number], message), message
+        assert runbook.row_of(message) == row
+
+    yield check
+    assert heard, "What was provoked was not compared with the runbook."

@@ -339,13 +339,15 @@ def test_every_error_of_the_database_is_a_sentence(used, ledger_url, tmp_path):
     assert Path(__file__).name not in failed.value.message
 
 
-def test_a_machine_whose_clock_is_days_off_writes_nothing(postgres_url, monkeypatch):
+@pytest.mark.runbook("clock-off")
+def test_a_machine_whose_clock_is_days_off_writes_nothing(postgres_url, monkeypatch, says):
     """Entries are never dated back, so all later ones would follow its date."""
     ledger = Ledger(postgres_url)
     before = ledger.head().position
     monkeypatch.setattr(database.time, "time", lambda: time.time_ns() / 1e9 + 3 * 86_400)
-    with pytest.raises(StageFailed, match="differ by more than a day"):
+    with pytest.raises(StageFailed, match="differ by more than a day") as failed:
         open_town(ledger)
+    says(failed.value.message)
     assert ledger.head().position == before
 
 

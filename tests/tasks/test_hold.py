@@ -433,7 +433,8 @@ def test_an_event_with_a_delta_of_its_own_is_refused_before_it_is_charged(
         assert hold.settle(held, "finished").outcome == "finished"
 
 
-def test_a_batch_is_paid_once_and_only_for_the_same_steps(hold, tmp_path):
+@pytest.mark.runbook("charged-otherwise")
+def test_a_batch_is_paid_once_and_only_for_the_same_steps(hold, tmp_path, says):
     plan = plan_of(tmp_path)
     held = begin(hold, plan)
     steps = steps_of(plan, "one_way")
@@ -441,19 +442,22 @@ def test_a_batch_is_paid_once_and_only_for_the_same_steps(hold, tmp_path):
     assert hold.charge(held, "one_way-0", steps) == first
     assert sum(charge.cost for charge in hold.charges(held)) == held.costs["one_way"]
     for other in (steps[:-1], list(reversed(steps))):
-        with pytest.raises(StageFailed, match="charged for other measurements"):
+        with pytest.raises(StageFailed, match="charged for other measurements") as failed:
             hold.charge(held, "one_way-0", other)
+        says(failed.value.message)
 
 
-def test_a_step_is_charged_once_whatever_its_batch_is_called(hold, tmp_path):
+@pytest.mark.runbook("taken-over", 1)
+def test_a_step_is_charged_once_whatever_its_batch_is_called(hold, tmp_path, says):
     held = begin(hold, plan_of(tmp_path))
     small = held.costs["measure"] / 4
     hold.charge(held, "one", [step(held, "measure", "a", small)])
     with pytest.raises(StageFailed, match="already holds this entry"):
         hold.charge(held, "two", [step(held, "measure", "a", small)])
     twice = [step(held, "measure", "b", small)] * 2
-    with pytest.raises(StageFailed, match="already holds this entry"):
+    with pytest.raises(StageFailed, match="already holds this entry") as failed:
         hold.charge(held, "three", twice)
+    says(failed.value.message)
     assert len(hold.charges(held)) == 1
 
 

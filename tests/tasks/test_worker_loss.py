@@ -176,7 +176,8 @@ def test_a_cluster_that_is_without_workers_for_a_moment_goes_on(store, tmp_path,
     assert counts[()].counts == store.rows
 
 
-def test_a_part_that_kills_every_worker_ends_the_count_with_one_sentence(store, trapped):
+@pytest.mark.runbook("dask-workers-died")
+def test_a_part_that_kills_every_worker_ends_the_count_with_one_sentence(store, trapped, says):
     import dask
 
     # Dask gives a part up when more workers than these died of it.
@@ -189,16 +190,22 @@ def test_a_part_that_kills_every_worker_ends_the_count_with_one_sentence(store, 
             killer.kill(killer.held(1)[0])
             killer.go()
 
-        with meanwhile(kill), pytest.raises(StageFailed, match=r"Every Dask worker .* died"):
+        with (
+            meanwhile(kill),
+            pytest.raises(StageFailed, match=r"Every Dask worker .* died") as failed,
+        ):
             DaskCounter(store, DOMAIN, killer.client).count(CLIQUES)
+    says(failed.value.message)
 
 
-def test_a_lost_scheduler_ends_the_count_with_one_sentence(store, trapped):
+@pytest.mark.runbook("dask-lost")
+def test_a_lost_scheduler_ends_the_count_with_one_sentence(store, trapped, says):
     with trapped(1, at=1) as killer:
 
         def end():
             killer.held(1)
             killer.cluster.close()
 
-        with meanwhile(end), pytest.raises(StageFailed, match="scheduler was lost"):
+        with meanwhile(end), pytest.raises(StageFailed, match="scheduler was lost") as failed:
             DaskCounter(store, DOMAIN, killer.client).count(CLIQUES)
+    says(failed.value.message)
