@@ -31,7 +31,7 @@ def assert_refused(answer, code, *words):
     assert line.startswith("dp-release: ")
     for word in words:
         assert word in line
-    assert line.endswith((".", "?"))
+    assert line.partition(" (runbook: ")[0].endswith((".", "?"))
     assert SECRET not in line
     assert "Traceback" not in answer.err
 
@@ -233,7 +233,7 @@ def test_run_tells_people_what_was_spent_and_where_it_is(project, command):
 def test_a_failure_is_told_to_machines_as_json(project, command):
     answer = command("run", project.spec, "--out", project.folder, "--json")
     assert answer.code == 2
-    assert set(answer.json) == {"error", "exit_code"}
+    assert set(answer.json) == {"error", "exit_code", "runbook"}
     assert answer.json["exit_code"] == 2
 
 
