@@ -53,6 +53,7 @@ class Column:
             empty where each level is its own text alone.
         codes: Public code list that the levels were made of; None: they were listed.
         grouping: Rule by which its codes became the levels; None: each is a level.
+        format: Date: how the file's texts are written, such as `%d.%m.%Y`; empty: `%Y-%m-%d`.
         role: `weight` of the survey weight, a number; otherwise empty.
     """
 
@@ -70,6 +71,7 @@ class Column:
     stands_for: tuple[tuple[str, ...], ...] = ()
     codes: CodeList | None = None
     grouping: Grouping | None = None
+    format: str = ""
     role: Role = ""
 
     def texts(self) -> Mapping[str, int]:

@@ -9,6 +9,7 @@ Policies that the file states once and a column may state for itself:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -225,7 +226,7 @@ def _read_column(
 ) -> Column:
     if not name.strip():
         raise node.error("a column's name must not be blank.")
-    all_keys = (*_COMMON, *_LEVELLED, *_BINNED, "decimals")
+    all_keys = (*_COMMON, *_LEVELLED, *_BINNED, "decimals", "format")
     keys = node.fields(all_keys, required=("type",), example=_COLUMN_EXAMPLE)
     kind = one_of(keys["type"], KINDS)
     for key in keys:
@@ -264,7 +265,8 @@ def _read_column(
 def _allowed(kind: Kind) -> tuple[str, ...]:
     if kind in ("category", "ordinal"):
         return _COMMON + _LEVELLED
-    return (*_COMMON, *_BINNED, "decimals") if kind == "number" else _COMMON + _BINNED
+    own = {"number": ("decimals",), "date": ("format",)}.get(kind, ())
+    return (*_COMMON, *_BINNED, *own)
 
 
 def _column_out_of_range(
@@ -381,11 +383,23 @@ def _with_bins(column: Column, node: Node, keys: Mapping[str, Node], scale: Scal
             )
     return replace(
         column,
+        format=_read_format(keys["format"]) if "format" in keys else "",
         edges=bins.edges,
         minimum=bins.minimum,
         maximum=bins.maximum,
         decimals=decimals,
     )
+
+
+def _read_format(node: Node) -> str:
+    text = node.name()
+    if "%y" in text:
+        raise node.error("a year of two digits says no century; the file needs %Y.")
+    if sorted(re.findall("%.?", text)) != ["%Y", "%d", "%m"]:
+        raise node.error(
+            f"{shown(text)} is no format of a date; write %d, %m and %Y once each, as in %d.%m.%Y."
+        )
+    return text
 
 
 def _column_document(column: Column, keys: Mapping[str, Node]) -> dict[str, object]:
@@ -417,6 +431,8 @@ def _column_document(column: Column, keys: Mapping[str, Node]) -> dict[str, obje
             document["bins"] = keys["bins"].text() if scale == "date" else str(column.bins)
         if column.decimals is not None:
             document["decimals"] = str(column.decimals)
+        if column.format:
+            document["format"] = column.format
     return document | {
         **({"role": column.role} if column.role else {}),
         "missing": column.missing,

@@ -13,7 +13,8 @@ What counts as which value:
 - Number: decimal or scientific notation. A value and an edge are compared after both are rounded to
   the nearest number of the file's own precision (binary64, or binary32 in a column stored so): a
   value written like the edge equals it. Infinities are out of range.
-- Date: `YYYY-MM-DD`; a time of day after it is cut off; a stored time with a zone is the day there.
+- Date: `YYYY-MM-DD`, or a text in the column's own `format`; a time of day after it is cut off; a
+  stored time with a zone is the day there.
 - Missing: a null, NaN, and every text of `missing_values`; in a column of stored numbers or dates,
   the number or date such a text stands for. Spaces around numbers and dates are ignored.
 """
@@ -22,9 +23,11 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -79,6 +82,7 @@ class Reader:
         self._missing = pa.array(list(column.missing_values), pa.string())
         accepted = column.texts() if column.levels else {}
         self._texts = pa.array(list(accepted), pa.string())
+        self._dates = partial(_dates_written, column.format) if column.format else _dates
         self._level_of = np.array([*accepted.values(), 0], dtype=np.int64)
 
     def read(self, values: pa.Array) -> Values:
@@ -140,7 +144,7 @@ class Reader:
         missing = self._missing_texts(texts)
         texts = pc.utf8_trim_whitespace(texts)
         missing |= self._missing_texts(texts)
-        parse = {"integer": _integers, "number": _numbers, "date": _dates}[self.column.kind]
+        parse = {"integer": _integers, "number": _numbers, "date": self._dates}[self.column.kind]
         data, valid = parse(texts)
         state = np.where(valid, State.VALUE, State.UNKNOWN).astype(np.uint8)
         state[missing] = State.MISSING
@@ -191,7 +195,7 @@ class Reader:
         data = (
             _zeroed(values.cast(pa.date32(), safe=False).cast(pa.int32())).astype(np.int64) + EPOCH
         )
-        self._mark_missing(data, state, _dates)
+        self._mark_missing(data, state, self._dates)
         return data, state
 
     def _mark_missing(self, data: Array, state: NDArray[np.uint8], parse: Any) -> None:
@@ -298,6 +302,20 @@ def _dates(texts: pa.Array) -> tuple[Array, NDArray[np.bool_]]:
             since = days.cast(pa.date32()).cast(pa.int32()).to_numpy(zero_copy_only=False)
             return since.astype(np.int64) + EPOCH, valid
     return _dates_one_by_one(days.to_pylist(), valid)
+
+
+def _dates_written(form: str, texts: pa.Array) -> tuple[Array, NDArray[np.bool_]]:
+    """Return the day ordinals of texts in a format of `%d`, `%m` and `%Y`, and which are such."""
+    # Where nothing stands between two parts, only full width tells them apart.
+    digits = "{2}" if re.search("%.%", form) else "{1,2}"
+    pattern = re.escape(form).replace("%Y", "(?P<Y>[0-9]{4})")
+    for part in ("d", "m"):
+        pattern = pattern.replace(f"%{part}", f"(?P<{part}>[0-9]{digits})")
+    found = pc.extract_regex(texts, rf"^{pattern}(?:[T ][0-9]{{2}}:.*)?$")
+    year, month, day = (pc.struct_field(found, [part]) for part in ("Y", "m", "d"))
+    month, day = (pc.utf8_lpad(part, width=2, padding="0") for part in (month, day))
+    written = pc.binary_join_element_wise(year, month, day, "-")
+    return _dates(written.fill_null(""))
 
 
 def _dates_one_by_one(

@@ -300,7 +300,8 @@ def _said(column: Column, problem: Problem) -> tuple[str, str]:
             f"add levels that are publicly known, or {to_missing}",
         )
     if problem is Problem.TYPE:
-        kinds = {"integer": "whole numbers", "number": "numbers", "date": "dates (YYYY-MM-DD)"}
+        dates = f"dates ({column.format or 'YYYY-MM-DD'})"
+        kinds = {"integer": "whole numbers", "number": "numbers", "date": dates}
         return f"holds values that are not {kinds[column.kind]} {policy}", to_missing
     clip = "clip or missing" if column.missing == "level" else "clip"
     return f"holds values outside {_bounds(column)} {policy}", f"set out_of_range to {clip}"

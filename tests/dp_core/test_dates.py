@@ -1,0 +1,130 @@
+"""Dates as databases and files have them: days, moments, texts of any order, and missing ones."""
+
+from __future__ import annotations
+
+import datetime
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dp_core.codec import decode, encode
+from dp_core.dataset import Dataset
+from dp_core.errors import BadInput
+from dp_core.schema_file import parse_schema
+
+DAY = datetime.date(2004, 2, 29)
+FORMS = {"%d.%m.%Y": "29.02.2004", "%m/%d/%Y": "02/29/2004", "%Y%m%d": "20040229"}
+
+
+def schema_of(**keys):
+    column = {
+        "type": "date",
+        "min": "2000-01-01",
+        "max": "2009-12-31",
+        "bins": "month",
+        "missing": "level",
+        "missing_values": ["", "9999-12-31"],
+        **keys,
+    }
+    return parse_schema({"version": 1, "title": "t", "columns": {"born": column}})
+
+
+def moment(unit, zone=None):
+    return pa.timestamp(unit, tz=zone)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([DAY, None, datetime.date(9999, 12, 31)], pa.date32()),
+        pa.array([DAY, None, datetime.date(9999, 12, 31)], pa.date64()),
+        *(
+            pa.array(
+                [datetime.datetime(2004, 2, 29, 23, 59), None, datetime.datetime(9999, 12, 31, 5)],
+                moment(unit),
+            )
+            for unit in ("s", "ms", "us")
+        ),
+        # In nanoseconds there is no year 9999.
+        pa.array([datetime.datetime(2004, 2, 29, 23, 59), None, None], moment("ns")),
+        pa.array(["2004-02-29", None, "9999-12-31"]),
+        pa.array(["2004-02-29 23:59:59.5+02:00", "", "9999-12-31"]),
+        pa.array(["2004-02-29", "", "9999-12-31"]).dictionary_encode(),
+    ],
+    ids=str,
+)
+def test_a_day_is_the_same_day_however_it_is_stored(values):
+    column = schema_of().column("born")
+
+    found = encode(column, values)
+
+    assert found.codes.tolist() == [49, column.missing_code, column.missing_code]
+    assert found.bad is None
+
+
+def test_a_moment_of_a_zone_is_the_day_there():
+    column = schema_of().column("born")
+    late = datetime.datetime(2004, 2, 29, 22, 30, tzinfo=datetime.UTC)
+    values = pa.array([late], moment("us", "Europe/Berlin"))
+
+    assert encode(column, values).codes.tolist() == [49]
+    later = pa.array([late + datetime.timedelta(hours=1)], moment("us", "Europe/Berlin"))
+    assert encode(column, later).codes.tolist() == [50]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_texts_of_another_order_are_read_by_their_format(form):
+    schema = schema_of(format=form, missing_values=["", "00.00.0000"])
+    column = schema.column("born")
+    texts = [FORMS[form], None, "", "00.00.0000", "2004-02-29", FORMS[form].replace("29", "31")]
+
+    found = encode(column, pa.array([*texts, f"{FORMS[form]} 00:00:00"]))
+
+    missing = column.missing_code
+    assert found.codes.tolist() == [49, missing, missing, missing, 0, 0, 49]
+    assert found.bad is not None
+    assert found.bad.tolist() == [False, False, False, False, True, True, False]
+    assert parse_schema(schema.document) == schema
+
+
+def test_a_day_may_have_one_digit_where_something_stands_between():
+    apart = schema_of(format="%d.%m.%Y").column("born")
+    together = schema_of(format="%Y%m%d").column("born")
+
+    assert encode(apart, pa.array(["1.2.2004", "01.02.2004"])).codes.tolist() == [49, 49]
+    found = encode(together, pa.array(["20041101", "2004111"]))
+    assert found.bad is not None
+    assert found.bad.tolist() == [False, True]
+
+
+def test_a_format_does_not_touch_stored_dates_but_their_sentinel():
+    column = schema_of(format="%d.%m.%Y", missing_values=["31.12.9999"]).column("born")
+
+    found = encode(column, pa.array([DAY, datetime.date(9999, 12, 31)], pa.date32()))
+
+    assert found.codes.tolist() == [49, column.missing_code]
+
+
+@pytest.mark.parametrize(("bins", "size"), [("year", 10), ("quarter", 40), ("month", 120)])
+def test_every_bin_comes_back_within_itself(bins, size):
+    schema = schema_of(bins=bins)
+    column = schema.column("born")
+    codes = np.tile(np.arange(size + 1, dtype=np.uint16), 50)
+
+    table = decode(schema, Dataset(schema.domain, codes[None]), rng=np.random.default_rng(2))
+
+    assert table.schema.field("born").type == pa.date32()
+    assert table["born"].null_count == 50
+    assert encode(column, table["born"].combine_chunks()).codes.tolist() == codes.tolist()
+
+
+@pytest.mark.parametrize("form", ["%d.%m", "%d.%m.%Y.%Y", "%d %b %Y", "%H:%M", "dd.mm.yyyy", "%"])
+def test_a_format_that_names_no_day_is_refused(form):
+    with pytest.raises(BadInput, match="is no format of a date; write %d, %m and %Y once each"):
+        schema_of(format=form)
+
+
+def test_a_year_of_two_digits_is_refused():
+    with pytest.raises(BadInput, match="a year of two digits says no century"):
+        schema_of(format="%d.%m.%y")
