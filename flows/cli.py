@@ -26,6 +26,7 @@ from flows.commands import (
     this_home,
     with_json,
 )
+from flows.log import FORMATS
 from flows.runbook import row_of
 
 INTERRUPTED = 130
@@ -34,6 +35,8 @@ INTERRUPTED = 130
 def making(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add what every command takes that makes a release."""
     for option in (
+        click.option("--log-format", type=click.Choice(FORMATS), help="Of the log: text or json."),
+        click.option("--log-file", metavar="FILE", help="Append what happens to it, for staff."),
         click.option("--verbose", is_flag=True, help="Show Prefect's own log."),
         click.option("--show-values", is_flag=True, help="On failure show confidential detail."),
         click.option("--keep-confidential", is_flag=True, help="Keep codes and counts afterwards."),

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from dp_core.errors import Held, ReleaseError, Unpublished
+from dp_core.plan import Plan
 from tasks.places import home, open_ledger
 
 
@@ -22,18 +23,21 @@ def make(
     as_json: bool,
     show_values: bool = False,
     release: str | None = None,
+    log_file: str | None = None,
+    log_format: str | None = None,
     **options: Any,
 ) -> dict[str, object]:
     """Run the release flow with progress on the terminal."""
-    from flows.opening import check_opening
+    from flows import log
     from flows.orphans import end_orphans, mark
     from flows.outcomes import heard
     from flows.outside import stopped_outside
     from flows.settings import prepare
 
+    log.direct(log_file, log_format)
     started = time.monotonic()
     # Found at once, without Prefect: mistakes in spec, schema and output, and the budget.
-    plan = check_opening(spec, out, release=release)
+    plan = _opening(spec, out, release)
     made = plan.spec.release
     held = open_ledger(home()).reservation(made)
     if release is None and held is not None and held.outcome is None and held.plan == plan.hash:
@@ -41,7 +45,7 @@ def make(
     prepare(home(), verbose=verbose)
     end_orphans()
     mark()
-    with _progress(quiet=as_json) as progress:
+    with _progress(quiet=as_json or log.is_on_terminal()) as progress:
         progress.wait("Start Prefect", "its own server takes some seconds")
         from flows.answers import made_facts
         from flows.release import release as flow
@@ -64,6 +68,20 @@ def make(
             # Under Prefect it ended well, and waits for a person.
             raise outcomes[-1].waits
     return made_facts(home(), open_ledger(), spec, out, seconds=time.monotonic() - started)
+
+
+def _opening(spec: Path, out: Path, release: str | None) -> Plan:
+    """Return the plan of what may begin; what is refused here is in the log too."""
+    from flows import log
+    from flows.opening import check_opening
+    from flows.outcomes import outcome_of
+
+    try:
+        return check_opening(spec, out, release=release)
+    except ReleaseError as error:
+        name = release or spec.name
+        log.ended(outcome_of(name, error), release=name, account=None)
+        raise
 
 
 def _show_detail(spec: Path) -> None:

@@ -16,6 +16,7 @@ from dp_core.errors import (
     ReleaseError,
     Unpublished,
 )
+from flows import log
 from flows.events import tell_release
 
 OutcomeName = Literal["published", "held", "withdrawn", "refused", "failed", "waiting"]
@@ -125,4 +126,5 @@ def announce(outcome: Outcome, *, release: str, account: str | None) -> None:
         release: Its name; the name of the spec's file where that cannot be read.
         account: That pays for it; None where the spec cannot be read.
     """
+    log.ended(outcome, release=release, account=account)
     tell_release(outcome.name, release, account, sentence=outcome.sentence, code=outcome.exit_code)

@@ -14,6 +14,7 @@ from prefect.states import Completed
 
 from dp_core.errors import BadInput, ReleaseError, SchemaViolation, StageFailed
 from dp_core.spec_file import load_spec
+from flows import log
 from flows.artifacts import ReleaseArtifacts
 from flows.events import tell_release
 from flows.opening import check_opening, is_publishing, require_known_results
@@ -136,15 +137,18 @@ def carry_out(
 ) -> Run:
     """Open a run, hold it, and do what is not done; what stops before any charge costs nothing."""
     where = home()
+    log.check()
     release = check_opening(spec, out).spec.release
     ledger = open_ledger(where)
     # Held before anything is promised or given back: another process may be at work on it.
     with ledger.hold(release, home_id(where)) as hold, dask_client(dask) as client:
         run = open_run(spec, out, ledger, hold, keep_confidential=keep_confidential)
         run.client = client
+        run.committed = partial(log.committed, run)
+        log.opened(run)
         run.note_head()
         try:
-            make_release(run, perform)
+            make_release(run, log.watched(perform))
         except BadInput as error:
             if give_back(run) and isinstance(error, SchemaViolation):
                 raise SchemaViolation(

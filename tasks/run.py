@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,7 @@ from tasks.places import home_key, ledger_url
 from tasks.stores.artifacts import RunFolder
 from tasks.stores.hold import Hold
 from tasks.stores.ledger import Ledger
-from tasks.stores.reservations import Reservation
+from tasks.stores.reservations import Charge, Reservation
 from tasks.stores.session import LedgerSession
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ class Run:
         reservation: What this release may spend.
         keep_confidential: Whether codes and counts stay when the release is done.
         progress: Told how far a stage is.
+        committed: Told of charges whose results are stored. Public values only.
         client: Of a running Dask cluster; None counts on threads of this process.
     """
 
@@ -64,6 +65,7 @@ class Run:
     reservation: Reservation
     keep_confidential: bool = False
     progress: Progress = field(default=silent)
+    committed: Callable[[Sequence[Charge]], None] = field(default=lambda _charges: None)
     client: Client | None = None
 
     @property
@@ -118,8 +120,12 @@ class Run:
             self.spec.privacy.relation,
             self.folder.noisy,
             self.note_head,
+            self._tell_committed,
         )
         return Curator(self.spec.schema.domain, self.counter, session)
+
+    def _tell_committed(self, charges: Sequence[Charge]) -> None:
+        self.committed(charges)
 
     def note_head(self) -> None:
         """Note in the home how far the ledger went."""

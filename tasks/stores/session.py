@@ -43,7 +43,7 @@ from dp_core.ledger.session import Draw, Grant, Step
 from dp_core.privacy import Relation
 from tasks.stores.artifacts import disk_errors, make_folder, sync_folder
 from tasks.stores.hold import Hold
-from tasks.stores.reservations import Reservation
+from tasks.stores.reservations import Charge, Reservation
 
 MAGIC = b"DPNOISE1"
 
@@ -59,6 +59,7 @@ class LedgerSession:
         folder: Where noisy results are kept.
         noted: Called after a charge and before the draw; it notes elsewhere how far the ledger
             went, so that a backup that lacks the charge is known for one.
+        committed: Told of charges once their results are stored and committed.
     """
 
     hold: Hold
@@ -66,6 +67,7 @@ class LedgerSession:
     relation: Relation
     folder: Path
     noted: Callable[[], None] = lambda: None
+    committed: Callable[[Sequence[Charge]], None] = lambda _charges: None
 
     @property
     def currency(self) -> Currency:
@@ -102,6 +104,7 @@ class LedgerSession:
             if stored is not None:
                 _erase_temporaries(path)
                 self.hold.commit(self.reservation, batch, _fingerprint(grants, stored))
+                self.committed(charges)
                 return _pair(grants, stored)
             if path.exists():
                 # privacy: it got its name only when it was whole, so its noise may have been read.
@@ -125,6 +128,7 @@ class LedgerSession:
                 " resume."
             )
         self.hold.commit(self.reservation, batch, _fingerprint(grants, values))
+        self.committed(charges)
         return _pair(grants, values)
 
     def _header(self, grants: Sequence[Grant]) -> dict[str, object]:

@@ -97,6 +97,8 @@ def environment(place: Path) -> dict[str, str]:
         "PREFECT_TASKS_DEFAULT_PERSIST_RESULT": "true",
         "PREFECT_LOGGING_TO_API_ENABLED": "true",
         "PREFECT_LOGGING_LOG_PRINTS": "true",
+        "DP_RELEASE_LOG": str(place / "release.log"),
+        "DP_RELEASE_LOG_FORMAT": "json",
     }
 
 
@@ -180,6 +182,9 @@ def test_every_failure_was_where_it_was_meant_to_be(place):
     # Nothing is found in logs that were never written: these were, in both places.
     assert logged > len(FAILING)
     assert "Task run 'publish' - Finished in state" in (place / "err.txt").read_text()
+    lines = (place / "release.log").read_text().splitlines()
+    ours = [json.loads(line)["event"] for line in lines]
+    assert {"refused", "failed", "published", "charge-committed"} <= set(ours)
 
 
 @pytest.mark.slow
