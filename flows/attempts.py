@@ -39,6 +39,8 @@ class Attempt:
         began: UTC, ISO 8601.
         moment: The time it was scheduled for, in the schedule's time zone; None for other flows.
         release: The release it makes, once that is known.
+        spec: Path of the spec it makes it by.
+        waits: Whether it ended because its plan waits for an approval.
         ended: Exit code of its end, as the command's; None while it goes on, or if it was killed.
     """
 
@@ -49,6 +51,8 @@ class Attempt:
     began: str
     moment: str | None = None
     release: str | None = None
+    spec: str | None = None
+    waits: bool = False
     ended: int | None = None
 
     def is_killed(self) -> bool:
@@ -94,6 +98,7 @@ class Attempts:
             began=datetime.now(UTC).isoformat(timespec="milliseconds"),
             moment=before.moment if before else None,
             release=before.release if before else None,
+            spec=before.spec if before else None,
         )
         return self.note(now)
 
@@ -121,7 +126,7 @@ class Attempts:
         finally:
             # What stops the run must not be hidden by a note that could not be written.
             with contextlib.suppress(ReleaseError, OSError):
-                ended = replace(begun.attempt, ended=code)
+                ended = replace(begun.attempt, ended=code, waits=begun.waits)
                 begun.attempt = self.note(ended)
 
     def keep_detail(self, flow_run: str, detail: str) -> Path:
@@ -141,8 +146,9 @@ class Begun:
 
     attempts: Attempts
     attempt: Attempt
+    waits: bool = False
 
-    def learn(self, *, moment: datetime, release: str) -> None:
+    def learn(self, *, moment: datetime, release: str, spec: Path) -> None:
         """Note the date and the release of this run."""
-        known = replace(self.attempt, moment=moment.isoformat(), release=release)
+        known = replace(self.attempt, moment=moment.isoformat(), release=release, spec=str(spec))
         self.attempt = self.attempts.note(known)

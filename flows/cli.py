@@ -16,7 +16,14 @@ from typing import Any
 import click
 
 from dp_core.errors import ReleaseError, StageFailed
-from flows import compare_commands, gate_commands, infer_command, ledger_reading, metrics_command
+from flows import (
+    compare_commands,
+    gate_commands,
+    infer_command,
+    ledger_reading,
+    metrics_command,
+    serving,
+)
 from flows.arguments import check_release
 from flows.commands import (
     Words,
@@ -216,6 +223,7 @@ def schema_draft(file: str, database: str | None, as_json: bool) -> Mapping[str,
 cli.add_command(ledger_reading.ledger)
 cli.add_command(compare_commands.compare)
 cli.add_command(infer_command.infer)
+cli.add_command(serving.serve)
 for command in (gate_commands.look, gate_commands.publish, gate_commands.withdraw):
     cli.add_command(command)
 cli.add_command(metrics_command.metrics)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
@@ -17,6 +16,7 @@ from pydantic import Field
 
 from dp_core.errors import BadInput
 from flows.attempts import Begun
+from flows.outcomes import TITLES
 from flows.release import release as make_release
 from flows.template import Template, keep_copy, read_template, write_spec
 from flows.unattended import unattended
@@ -87,13 +87,15 @@ def _make(
             f"This run began release {begun.attempt.release!r}, and its template names it"
             f" {release!r} now; put the name back, or start a new run."
         )
-    begun.learn(moment=moment, release=release)
+    begun.learn(moment=moment, release=release, spec=template.spec_path(release))
     spec, out = prepare(template, moment, Path(out_root))
     if is_complete(release):
         return Completed(message=f"Release {release!r} is already published.")
     # As `dp-release run` makes it; the stages are tasks of this run.
-    work: Callable[..., Any] = make_release.fn
-    return work(spec=str(spec), out=str(out), dask=dask)
+    state = make_release.fn(spec=str(spec), out=str(out), dask=dask)
+    # The name, since Prefect keeps no reason: after the approval this very run is asked again.
+    begun.waits = state is not None and state.name == TITLES["waiting"]
+    return state
 
 
 def is_complete(release: str) -> bool:

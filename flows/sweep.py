@@ -26,8 +26,11 @@ from prefect.exceptions import ObjectNotFound
 from prefect.states import AwaitingRetry, Completed, Crashed, State
 from pydantic import Field
 
-from dp_core.errors import StageFailed
+from dp_core.errors import AwaitsApproval, ReleaseError, StageFailed
+from dp_core.plan import make_plan
+from dp_core.spec_file import load_spec
 from flows.attempts import Attempt, Attempts, Begun
+from flows.nightly import FLOW as NIGHTLY
 from flows.scheduled import FLOW as SCHEDULED
 from flows.unattended import unattended
 from tasks.places import home, ledger_exists, open_ledger
@@ -51,7 +54,8 @@ def resume_unfinished(
     """Give unfinished scheduled releases back to their worker, so that they go on by themselves.
 
     Runs whose process was killed go on at once; runs that failed for an outside reason go on after
-    a while. A release that was refused, that is held or that a person cancelled is left alone.
+    a while, and those whose plan waited for an approval once it is there. A release that was
+    refused, that is held or that a person cancelled is left alone.
 
     Args:
         patience: Seconds after which a run that shows no life is given back to its worker: one that
@@ -139,12 +143,17 @@ class Sweep:
             if attempt.flow_run != self.own:
                 self._look(attempt, ledger)
         for run in self._never_begun():
-            if str(run.id) not in known and str(run.id) != self.own:
+            if str(run.id) in known or str(run.id) == self.own:
+                continue
+            if run.flow_id in self._makes_releases():
                 self._give_back(run, run.name)
+            else:
+                self._end(run)
 
     def _look(self, attempt: Attempt, ledger: Ledger | None) -> None:
         age = _seconds_since(attempt.began)
-        if attempt.ended is not None and attempt.ended not in PASSING:
+        approved = attempt.waits and ledger is not None and _is_approved(attempt, ledger)
+        if attempt.ended is not None and attempt.ended not in PASSING and not approved:
             if age > REMEMBER.total_seconds():
                 self.attempts.forget(attempt)
             return
@@ -161,13 +170,13 @@ class Sweep:
             self._end(run)
             self.attempts.forget(attempt)
             return
-        if attempt.ended is not None:
+        if attempt.ended is not None and not approved:
             if attempt.number >= self.rules.most_attempts:
                 self.left.append(attempt.release or run.name)
                 return
             if age < self.rules.wait(attempt.number):
                 return
-        self._give_back(run, attempt.release or run.name)
+        self._give_back(run, attempt.release or run.name, waited=approved)
 
     def _is_dead(self, attempt: Attempt, age: float, ledger: Ledger | None) -> bool:
         if attempt.is_killed():
@@ -182,7 +191,7 @@ class Sweep:
         """Yield runs that Prefect takes to be alive, or says crashed, and that are unknown here."""
         since = datetime.now(UTC) - timedelta(seconds=self.rules.patience)
         for run in self.client.read_flow_runs(
-            flow_filter=FlowFilter(name=FlowFilterName(any_=[SCHEDULED])),
+            flow_filter=FlowFilter(name=FlowFilterName(any_=[SCHEDULED, NIGHTLY, FLOW])),
             flow_run_filter=FlowRunFilter.model_validate(
                 {"state": {"type": {"any_": ["PENDING", "RUNNING", "CRASHED"]}}}
             ),
@@ -191,10 +200,15 @@ class Sweep:
             if run.state and run.state.timestamp < since:
                 yield run
 
-    def _give_back(self, run: FlowRun, name: str) -> None:
+    def _makes_releases(self) -> set[UUID]:
+        asked = FlowFilter(name=FlowFilterName(any_=[SCHEDULED]))
+        return {found.id for found in self.client.read_flows(flow_filter=asked)}
+
+    def _give_back(self, run: FlowRun, name: str, *, waited: bool = False) -> None:
         """Let a worker take a run again."""
         kind = run.state.type if run.state else None
-        if kind not in {*_ALIVE, StateType.FAILED, StateType.CRASHED}:
+        ended = {StateType.COMPLETED} if waited else {StateType.FAILED, StateType.CRASHED}
+        if kind not in _ALIVE | ended:
             # Waits already, or somebody cancelled it, or it is done.
             return
         self._end(run)
@@ -225,6 +239,17 @@ def only_one(at: Path) -> Iterator[bool]:
             yield True
     finally:
         os.close(handle)
+
+
+def _is_approved(attempt: Attempt, ledger: Ledger) -> bool:
+    """Return whether what a run waited for is there; any other answer is the run's to give."""
+    try:
+        ledger.check(make_plan(load_spec(Path(str(attempt.spec)))))
+    except AwaitsApproval:
+        return False
+    except ReleaseError:
+        return True
+    return True
 
 
 def _same_machine(attempt: Attempt) -> bool:

@@ -1,0 +1,16 @@
+"""Three scheduled releases in a row, under kills; the long form is `tests.crashes.scheduled`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.crashes.scheduled import run_chaos
+
+
+@pytest.mark.slow
+def test_scheduled_releases_are_made_whoever_is_killed(tmp_path, postgres_cluster):
+    chaos, wrong = run_chaos(
+        tmp_path, postgres_cluster, releases=3, seed=3, every=15, interval=15, seconds=900
+    )
+    assert wrong == [], chaos.site.told()
+    assert sum(chaos.killed.values()) >= 1

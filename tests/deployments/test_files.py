@@ -1,0 +1,228 @@
+"""What an operator copies: that it is well-formed, and says only what is there."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+import ssl
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from cryptography import x509
+
+FOLDER = Path(__file__).parents[2] / "deployments"
+ROOT = FOLDER.parent
+COMPOSE = yaml.safe_load((FOLDER / "compose.yaml").read_text())
+PREFECT = yaml.safe_load((FOLDER / "prefect.yaml").read_text())
+DOCKERFILE = (FOLDER / "image" / "Dockerfile").read_text()
+
+
+def script(path: str):
+    """Return a script of the folder as a module."""
+    spec = importlib.util.spec_from_file_location(Path(path).stem, FOLDER / path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_setting_of_compose_is_explained_and_none_more():
+    used = set(re.findall(r"(?<!\$)\$\{([A-Z_]+)\}", (FOLDER / "compose.yaml").read_text()))
+    explained = set(re.findall(r"^([A-Z_]+)=", (FOLDER / "env.example").read_text(), re.MULTILINE))
+    assert used == explained
+
+
+def test_nothing_is_open_beyond_the_loopback():
+    ports = [port for service in COMPOSE["services"].values() for port in service.get("ports", [])]
+    assert ports == ["127.0.0.1:${PREFECT_PORT}:4200"]
+    assert COMPOSE["networks"]["inside"]["internal"] is True
+    outside = [name for name, each in COMPOSE["services"].items() if "outside" in each["networks"]]
+    assert outside == ["server"]
+    # Whatever is in the image's command for the one part that listens to all is under TLS.
+    assert "--ssl-keyfile" in COMPOSE["services"]["server"]["command"]
+
+
+def test_every_part_has_as_few_rights_as_it_can():
+    for name, service in COMPOSE["services"].items():
+        assert service["read_only"] is True, name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert not service["user"].startswith("0"), name
+        assert "privileged" not in service, name
+        if service["restart"] != "no":
+            assert service["healthcheck"]["test"], name
+
+
+def test_images_are_pinned_to_a_version():
+    images = {service["image"] for service in COMPOSE["services"].values()}
+    assert images == {"postgres:15.14-bookworm", "${DP_RELEASE_IMAGE}"}
+    for base in re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE):
+        assert re.fullmatch(r"[a-z]+:\d+\.\d+\.\d+-slim-[a-z]+", base), base
+    assert re.search(
+        r"^DP_RELEASE_IMAGE=\S+:\d", (FOLDER / "env.example").read_text(), re.MULTILINE
+    )
+
+
+def test_no_secret_stands_in_a_file():
+    """Secrets come from files; a variable that would hold one names such a file."""
+    for name, service in COMPOSE["services"].items():
+        for key, value in service.get("environment", {}).items():
+            if re.search("PASSWORD|SECRET|AUTH", key):
+                assert key.endswith(("_FILE", "_ARGS")), (name, key)
+                assert value.startswith(("/run/secrets/", "--auth")), (name, key)
+        named = {
+            value.rpartition("/")[2]
+            for value in service.get("environment", {}).values()
+            if str(value).startswith("/run/secrets/")
+        }
+        assert named <= set(service.get("secrets", [])), name
+        assert set(service.get("secrets", [])) <= set(COMPOSE["secrets"]), name
+    assert not re.search(r"(?i)(password|secret|token)\s*=", DOCKERFILE)
+
+
+def test_the_image_copies_what_there_is_and_is_no_roots():
+    copied = re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE, re.MULTILINE)
+    sources = [source for line in copied for source in line.split()]
+    assert sources
+    for source in sources:
+        assert (ROOT / source).exists(), source
+    assert {"dp_core", "tasks", "flows", "requirements.lock"} <= set(sources)
+    assert re.search(r"^USER 10001:10001$", DOCKERFILE, re.MULTILINE)
+    assert "--no-deps --requirement /build/requirements.lock" in DOCKERFILE
+
+
+def test_what_compose_mounts_from_the_folder_is_there():
+    mounts = [
+        volume
+        for service in COMPOSE["services"].values()
+        for volume in service.get("volumes", [])
+        if volume.startswith("./")
+    ]
+    assert len(mounts) == 4
+    for mount in mounts:
+        assert (FOLDER / mount.partition(":")[0]).is_file(), mount
+
+
+def test_deployments_import_and_say_what_they_are():
+    found = {each["name"]: each for each in PREFECT["deployments"]}
+    assert set(found) == {"monthly", "often", "nightly", "on-demand"}
+    for each in found.values():
+        module, _, name = each["entrypoint"].rpartition(".")
+        flow = getattr(importlib.import_module(module), name)
+        assert set(each["parameters"]) <= set(flow.parameters.properties)
+        assert each["tags"][0] == "dp-release"
+        assert each["description"]
+        assert each["work_pool"]["name"] == "dp-release"
+        for schedule in each.get("schedules", []):
+            assert schedule["timezone"]
+        environment = each["work_pool"]["job_variables"]["env"]
+        assert environment["PREFECT_RESULTS_PERSIST_BY_DEFAULT"] == "false"
+        assert environment["DO_NOT_TRACK"] == "1"
+    assert found["monthly"]["concurrency_limit"] == {"limit": 1, "collision_strategy": "ENQUEUE"}
+    assert found["nightly"]["concurrency_limit"]["collision_strategy"] == "CANCEL_NEW"
+
+
+def test_the_form_explains_every_parameter():
+    for each in PREFECT["deployments"]:
+        module, _, name = each["entrypoint"].rpartition(".")
+        flow = getattr(importlib.import_module(module), name)
+        for parameter, shown in flow.parameters.properties.items():
+            assert shown.get("description"), f"{name}: {parameter}"
+
+
+def test_certificates_are_trusted_by_their_own_authority_alone(tmp_path):
+    tls = script("tls.py")
+    written = tls.make_certificates(tmp_path / "tls", ["dask.example", "10.1.2.3"])
+    assert len(written) == 2 + 2 * len(tls.PARTS)
+    for part in tls.PARTS:
+        key = tmp_path / "tls" / f"{part}.key"
+        assert key.stat().st_mode & 0o777 == 0o600
+        context = ssl.create_default_context(cafile=tmp_path / "tls" / "ca.pem")
+        context.load_cert_chain(tmp_path / "tls" / f"{part}.pem", key)
+        made = x509.load_pem_x509_certificate((tmp_path / "tls" / f"{part}.pem").read_bytes())
+        names = made.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        assert names.get_values_for_type(x509.DNSName) == [part, "localhost", "dask.example"]
+        assert [str(ip) for ip in names.get_values_for_type(x509.IPAddress)] == [
+            "127.0.0.1",
+            "10.1.2.3",
+        ]
+    before = (tmp_path / "tls" / "server.pem").read_bytes()
+    assert tls.make_certificates(tmp_path / "tls") == []
+    assert (tmp_path / "tls" / "server.pem").read_bytes() == before
+    assert len(tls.make_certificates(tmp_path / "tls", renew=True)) == 2 * len(tls.PARTS)
+    # A part that compose names is one that a certificate is made for.
+    text = (FOLDER / "compose.yaml").read_text()
+    assert set(re.findall(r"/tls/([a-z-]+)\.key", text)) == set(tls.PARTS)
+
+
+def test_a_container_reads_its_secrets_from_files(tmp_path):
+    (tmp_path / "password").write_text("p@ss/word\n")
+    entrypoint = [sys.executable, str(FOLDER / "image" / "entrypoint.py")]
+    show = [sys.executable, "-c", "import os; print(os.environ['URL'], os.environ['PW'])"]
+
+    def run(**environment):
+        return subprocess.run(
+            entrypoint + show, env=environment, capture_output=True, text=True, check=False
+        )
+
+    done = run(PW_FILE=str(tmp_path / "password"), URL="db://me:${PW}@host")
+    assert done.stdout == "db://me:p%40ss%2Fword@host p@ss/word\n"
+    done = run(PW_FILE=str(tmp_path / "none"), URL="")
+    assert done.returncode == 1
+    assert done.stderr.startswith("PW_FILE names ")
+    done = run(URL="db://me:${OTHER}@host")
+    assert done.stderr == "URL needs the secret OTHER: give OTHER_FILE.\n"
+    # Certificates are no secrets, though their names end so.
+    module = script("image/entrypoint.py")
+    kept = {"PREFECT_API_SSL_CERT_FILE": "/tls/ca.pem", "DASK_TLS__CA_FILE": "/tls/ca.pem"}
+    assert module.with_secrets(kept) == kept
+
+
+@pytest.mark.slow
+def test_the_roles_have_no_more_rights_than_they_need(postgres_server):
+    import psycopg
+    from sqlalchemy import make_url
+
+    from tasks.stores.ledger import Ledger
+
+    at = make_url(postgres_server.url())
+    host = at.query["host"]
+    psql = ["psql", "-X", "-q", "-h", host, "-p", "5432", "-U", "postgres"]
+    try:
+        subprocess.run(
+            [
+                *psql,
+                *("-v", "ledger_owner_password=o", "-v", "ledger_password=l"),
+                *("-v", "prefect_password=p", "-f", str(FOLDER / "sql" / "roles.sql")),
+            ],
+            check=True,
+        )
+        url = f"postgresql+psycopg://{{}}@/ledger?host={host}&port=5432"
+        owner = Ledger(url.format("dp_release_owner"), None)
+        assert owner.releases() == ()
+        subprocess.run(
+            [*psql, "-d", "ledger", "-f", str(FOLDER / "sql" / "grants.sql")], check=True
+        )
+        job = Ledger(url.format("dp_release"), None)
+        assert job.releases() == ()
+        with psycopg.connect(f"host={host} user=dp_release dbname=ledger") as connection:
+            for refused in (
+                "DELETE FROM entries",
+                "UPDATE entries SET position = 0",
+                "DROP TABLE leases",
+            ):
+                with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                    connection.execute(refused)
+                connection.rollback()
+        for user, database in (("dp_release", "prefect"), ("prefect", "ledger")):
+            with pytest.raises(psycopg.OperationalError, match="permission denied for database"):
+                psycopg.connect(f"host={host} user={user} dbname={database}")
+    finally:
+        for statement in (
+            *("DROP DATABASE IF EXISTS ledger WITH (FORCE)", "DROP DATABASE IF EXISTS prefect"),
+            "DROP ROLE IF EXISTS dp_release, dp_release_owner, prefect",
+        ):
+            subprocess.run([*psql, "-c", statement], check=False)
