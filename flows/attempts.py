@@ -25,6 +25,8 @@ from tasks.stores.leases import Holder, is_gone, this_process
 FOLDER = "scheduled"
 VERSION = 1
 DEFECT = 1
+INTERRUPTED = 130
+"""Exit code of what was told to end: its worker was, or its server was lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ class Attempt:
         flow: Name of the flow.
         holder: The process that does it, or did.
         number: How many times it was begun.
+        failures: How many of these ended in a failure, not counting those that were killed.
         began: UTC, ISO 8601.
         moment: The time it was scheduled for, in the schedule's time zone; None for other flows.
         release: The release it makes, once that is known.
@@ -53,6 +56,7 @@ class Attempt:
     release: str | None = None
     spec: str | None = None
     waits: bool = False
+    failures: int = 0
     ended: int | None = None
 
     def is_killed(self) -> bool:
@@ -99,6 +103,7 @@ class Attempts:
             moment=before.moment if before else None,
             release=before.release if before else None,
             spec=before.spec if before else None,
+            failures=before.failures if before else 0,
         )
         return self.note(now)
 
@@ -116,18 +121,23 @@ class Attempts:
     def going_on(self, flow_run: str, flow: str) -> Iterator[Begun]:
         """Remember a run for the length of a block, and how it ended."""
         begun = Begun(self, self.begin(flow_run, flow))
-        code = DEFECT
+        code = INTERRUPTED
         try:
             yield begun
             code = 0
         except ReleaseError as error:
             code = error.exit_code
             raise
+        except Exception:
+            code = DEFECT
+            raise
         finally:
             # What stops the run must not be hidden by a note that could not be written.
             with contextlib.suppress(ReleaseError, OSError):
-                ended = replace(begun.attempt, ended=code, waits=begun.waits)
-                begun.attempt = self.note(ended)
+                failed = begun.attempt.failures + (code not in (0, INTERRUPTED))
+                begun.attempt = self.note(
+                    replace(begun.attempt, ended=code, waits=begun.waits, failures=failed)
+                )
 
     def keep_detail(self, flow_run: str, detail: str) -> Path:
         """Keep the detail of a failure for staff; return where."""

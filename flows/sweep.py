@@ -29,7 +29,7 @@ from pydantic import Field
 from dp_core.errors import AwaitsApproval, ReleaseError, StageFailed
 from dp_core.plan import make_plan
 from dp_core.spec_file import load_spec
-from flows.attempts import Attempt, Attempts, Begun
+from flows.attempts import DEFECT, INTERRUPTED, Attempt, Attempts, Begun
 from flows.nightly import FLOW as NIGHTLY
 from flows.scheduled import FLOW as SCHEDULED
 from flows.unattended import unattended
@@ -37,7 +37,7 @@ from tasks.places import home, ledger_exists, open_ledger
 from tasks.stores.ledger import Ledger
 
 FLOW = "resume-unfinished"
-PASSING = (StageFailed.exit_code, 130, 1)
+PASSING = (StageFailed.exit_code, INTERRUPTED, DEFECT)
 """Exit codes of ends that may pass by themselves: a disk, a database or a network."""
 REMEMBER = timedelta(days=30)
 LONGEST = 3600.0
@@ -85,7 +85,7 @@ class Rules:
     Attributes:
         patience: Seconds without a sign of life.
         first_wait: Seconds after the first failure.
-        most_attempts: Of one run.
+        most_attempts: Failures of one run.
     """
 
     patience: float
@@ -93,7 +93,7 @@ class Rules:
     most_attempts: int
 
     def wait(self, number: int) -> float:
-        """Return the seconds to wait after an attempt failed.
+        """Return the seconds to wait after so many failures.
 
         >>> Rules(300, 300, 12).wait(1), Rules(300, 300, 12).wait(2), Rules(300, 300, 12).wait(9)
         (300.0, 600.0, 3600.0)
@@ -170,13 +170,23 @@ class Sweep:
             self._end(run)
             self.attempts.forget(attempt)
             return
-        if attempt.ended is not None and not approved:
-            if attempt.number >= self.rules.most_attempts:
+        if self._begins_again(run, attempt):
+            return
+        if attempt.ended not in (None, INTERRUPTED) and not approved:
+            if attempt.failures >= self.rules.most_attempts:
                 self.left.append(attempt.release or run.name)
                 return
-            if age < self.rules.wait(attempt.number):
+            if age < self.rules.wait(attempt.failures):
                 return
         self._give_back(run, attempt.release or run.name, waited=approved)
+
+    def _begins_again(self, run: FlowRun, attempt: Attempt) -> bool:
+        """Whether a run was taken up since it was last seen here, and may only be slow to begin."""
+        state = run.state
+        if state is None or state.type not in _ALIVE:
+            return False
+        since = state.timestamp > datetime.fromisoformat(attempt.began) + timedelta(seconds=1)
+        return since and _seconds_since(state.timestamp.isoformat()) < self.rules.patience
 
     def _is_dead(self, attempt: Attempt, age: float, ledger: Ledger | None) -> bool:
         if attempt.is_killed():

@@ -97,6 +97,25 @@ def test_a_killed_run_is_said_to_be_dead_and_goes_on(field, kind):
     assert field.sweep().sentence == "Nothing was left."
 
 
+@pytest.mark.parametrize("code", [None, 4])
+@pytest.mark.usefixtures("dead")
+def test_a_run_that_was_taken_up_again_and_is_slow_to_begin_is_left_alone(field, code):
+    run = field.begun("PENDING", ended=code, failures=1, age=250)
+    field.server._set(run, StateType.PENDING, age=200)
+    field.sweep()
+    assert run.states == ["PENDING", "PENDING"]
+    # Until it shows no life for too long.
+    field.server._set(run, StateType.PENDING, age=301)
+    field.attempts.note(
+        replace(
+            field.attempts.find(str(run.id)),
+            began=(datetime.now(UTC) - timedelta(seconds=400)).isoformat(),
+        )
+    )
+    field.sweep()
+    assert run.states[-2:] == ["CRASHED", "SCHEDULED"]
+
+
 def test_a_run_whose_process_lives_is_left_alone(field):
     run = field.begun("RUNNING", age=100_000)
     field.sweep()
@@ -125,7 +144,8 @@ def test_a_process_on_another_machine_shows_life_by_its_lease(field, monkeypatch
         (4, 2, 61, False),
         (4, 2, 121, True),
         (1, 1, 61, True),
-        (130, 1, 61, True),
+        (130, 0, 1, True),
+        (130, 9, 1, True),
         # Tried often enough.
         (4, 3, 100_000, False),
         # Refused by input, budget or ledger; held; done: nothing passes by itself.
@@ -136,7 +156,10 @@ def test_a_process_on_another_machine_shows_life_by_its_lease(field, monkeypatch
     ],
 )
 def test_a_failure_goes_on_after_a_while_if_it_may_pass(field, code, number, age, goes_on):
-    run = field.begun("FAILED", ended=code, number=number, age=age, release="town-1")
+    # Killed often before, which does not count.
+    run = field.begun(
+        "FAILED", ended=code, number=number + 5, failures=number, age=age, release="town-1"
+    )
     swept = field.sweep()
     assert (run.state.type.name == "SCHEDULED") is goes_on
     assert swept.left == (["town-1"] if number == 3 else [])
