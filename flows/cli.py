@@ -17,6 +17,7 @@ import click
 
 from dp_core.errors import ReleaseError, StageFailed
 from flows import (
+    automations_command,
     compare_commands,
     gate_commands,
     infer_command,
@@ -227,6 +228,7 @@ cli.add_command(serving.serve)
 for command in (gate_commands.look, gate_commands.publish, gate_commands.withdraw):
     cli.add_command(command)
 cli.add_command(metrics_command.metrics)
+cli.add_command(automations_command.automations)
 
 
 def main() -> None:

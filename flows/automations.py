@@ -1,0 +1,153 @@
+"""Alerts as Prefect automations: read from a file, and made or changed on the server."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from dp_core.errors import BadInput, StageFailed
+
+WEBHOOK = "DP_RELEASE_ALERT_WEBHOOK"
+"""Environment variable: URL that alerts are posted to; not an option, which a list would show."""
+
+BLOCK = "DP_RELEASE_ALERT_BLOCK"
+"""Environment variable: a notification block of the server, as `slack-webhook/night`."""
+
+BLOCK_NAME = "dp-release-alerts"
+
+_SENTENCE = "{{ event.payload.get('sentence', '') if event else '' }}"
+_RESOURCE = "{{ event.resource.get('prefect.resource.id', '') if event else '' }}"
+_ROW = "{{ event.payload.get('runbook', '') or '' if event else '' }}"
+
+
+def read_automations(path: Path) -> list[dict[str, Any]]:
+    """Return what a file describes, each checked as the server would.
+
+    Raises:
+        BadInput: if it is no list of automations.
+    """
+    import yaml
+    from prefect.events.schemas.automations import AutomationCore
+
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadInput(f"The file {path} cannot be read ({error.strerror}).") from None
+    except (yaml.YAMLError, UnicodeDecodeError):
+        raise BadInput(
+            f"The file {path} is no YAML; deployments/automations.yaml is one."
+        ) from None
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise BadInput(f"The file {path} is no list of automations.")
+    for number, one in enumerate(found, start=1):
+        try:
+            AutomationCore.model_validate(one)
+        except (ValueError, TypeError) as error:
+            first = str(error).splitlines()[1:3]
+            raise BadInput(
+                f"Automation {number} of {path} ({one.get('name', 'without a name')!s:.60}) is not"
+                f" one: {' '.join(map(str.strip, first))}."
+            ) from None
+    names = [one["name"] for one in found]
+    if len({*names}) < len(names):
+        raise BadInput(
+            f"Two automations of {path} have one name; a name is what they are known by."
+        )
+    return found
+
+
+def apply(path: Path) -> dict[str, object]:
+    """Make the automations of a file on the server that `PREFECT_API_URL` names, or change them.
+
+    Raises:
+        BadInput: if the file, the address of the server or the block will not do.
+        StageFailed: if the server does not answer.
+    """
+    if not os.environ.get("PREFECT_API_URL"):
+        raise BadInput(
+            "No Prefect server is named; set PREFECT_API_URL, such as http://127.0.0.1:4200/api."
+        )
+    wanted = read_automations(path)
+    import httpx
+    from prefect.events.schemas.automations import AutomationCore
+    from prefect.exceptions import ObjectNotFound
+
+    made, changed = [], []
+    try:
+        action = _action()
+        from prefect.client.orchestration import get_client
+
+        with get_client(sync_client=True) as client:
+            for one in wanted:
+                core = AutomationCore.model_validate({**one, "actions": [action(one)]})
+                known = client.read_automations_by_name(core.name)
+                if known:
+                    client.update_automation(known[0].id, core)
+                    changed.append(core.name)
+                else:
+                    client.create_automation(core)
+                    made.append(core.name)
+    except ObjectNotFound:
+        raise BadInput(
+            f"{BLOCK} names no block of the server; `prefect block ls` lists them."
+        ) from None
+    except (httpx.HTTPError, OSError, RuntimeError) as error:
+        raise StageFailed(
+            f"The Prefect server at {os.environ['PREFECT_API_URL']} did not take the automations"
+            f" ({type(error).__name__}); see that it runs, then apply them again."
+        ) from None
+    told = WEBHOOK if os.environ.get(WEBHOOK) else BLOCK if os.environ.get(BLOCK) else None
+    return {"made": made, "changed": changed, "told_by": told}
+
+
+def _action() -> Any:
+    """Return what makes the action of an automation, by the operator's variables."""
+    url, named = os.environ.get(WEBHOOK), os.environ.get(BLOCK)
+    if url:
+        block = _webhook(url)
+        return lambda _one: {
+            "type": "call-webhook",
+            "block_document_id": str(block),
+            "payload": _payload(),
+        }
+    if named:
+        kind, _, name = named.partition("/")
+        block = _block(kind, name)
+        return lambda one: {
+            "type": "send-notification",
+            "block_document_id": str(block),
+            "subject": str(one["name"]),
+            "body": f"{one['description']}\n\n{_RESOURCE}\n{_SENTENCE}\nRunbook: {_ROW}",
+        }
+    return lambda _one: {"type": "do-nothing"}
+
+
+def _webhook(url: str) -> UUID:
+    from prefect.blocks.webhook import Webhook
+    from pydantic import SecretStr
+
+    headers: Any = {"content-type": "application/json"}
+    saved = Webhook(url=SecretStr(url), headers=headers).save(BLOCK_NAME, overwrite=True)
+    assert isinstance(saved, UUID)
+    return saved
+
+
+def _block(kind: str, name: str) -> UUID:
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        return client.read_block_document_by_name(name, block_type_slug=kind).id
+
+
+def _payload() -> str:
+    fields: Mapping[str, str] = {
+        "alert": "{{ automation.name | tojson }}",
+        "means": "{{ automation.description | tojson }}",
+        "about": "{{ (event.resource.get('prefect.resource.id', '') if event else '') | tojson }}",
+        "sentence": "{{ (event.payload.get('sentence', '') if event else '') | tojson }}",
+        "runbook": "{{ (event.payload.get('runbook') if event else None) | tojson }}",
+    }
+    return "{" + ", ".join(f'"{name}": {value}' for name, value in fields.items()) + "}"

@@ -1,0 +1,225 @@
+"""The alerts of deployments/: valid, about what the program tells, and sent by a real server."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import get_args
+
+import pytest
+import yaml
+
+from dp_core.errors import BadInput
+from flows.automations import apply, read_automations
+from flows.metrics import families
+from flows.monitoring import read_health
+from flows.outcomes import OutcomeName
+
+DEPLOYMENTS = Path(__file__).parents[2] / "deployments"
+AUTOMATIONS = DEPLOYMENTS / "automations.yaml"
+TOLD = {f"dp-release.release.{name}" for name in (*get_args(OutcomeName), "resumed")} | {
+    "dp-release.ledger.verified",
+    "dp-release.ledger.verification-failed",
+    "prefect.flow-run.Late",
+    "prefect.flow-run.Crashed",
+}
+
+
+def test_every_alert_waits_for_something_that_is_told():
+    found = read_automations(AUTOMATIONS)
+    assert len(found) == 9
+    for one in found:
+        trigger = one["trigger"]
+        assert {*trigger["expect"], *trigger.get("after", [])} <= TOLD, one["name"]
+        assert (trigger["posture"] == "Proactive") == (trigger["within"] > 0), one["name"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (None, "cannot be read"),
+        ("a: [", "is no YAML"),
+        ("a: 1", "no list of automations"),
+        ("- {name: x}", r"Automation 1 of .* \(x\) is not one: trigger"),
+        ("two", "have one name"),
+    ],
+)
+def test_a_file_that_will_not_do_is_one_sentence(tmp_path, text, says):
+    path = tmp_path / "alerts.yaml"
+    if text == "two":
+        text = AUTOMATIONS.read_text().replace("dp-release refused", "dp-release failed")
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(BadInput, match=says):
+        read_automations(path)
+
+
+def test_without_a_server_there_is_nowhere_to_apply_them(monkeypatch):
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    with pytest.raises(BadInput, match="No Prefect server is named"):
+        apply(AUTOMATIONS)
+
+
+# -- Prometheus
+
+
+def test_every_rule_is_about_a_metric_that_there_is(home):
+    from tasks.places import open_ledger
+    from tasks.verified import note
+    from tests.ledgers import open_town
+
+    open_town(open_ledger(home))
+    note(home, passed=True)
+    names = {family.name for family in families(read_health())}
+    groups = yaml.safe_load((DEPLOYMENTS / "prometheus.yaml").read_text())["groups"]
+    rules = [rule for group in groups for rule in group["rules"]]
+    page = (DEPLOYMENTS.parent / "docs" / "runbook.md").read_text(encoding="utf-8")
+    headings = [
+        title.lower().replace(" ", "-") for title in re.findall(r"^##+ (.+)$", page, re.MULTILINE)
+    ]
+    assert len({rule["alert"] for rule in rules}) == len(rules) >= 8
+    for rule in rules:
+        assert {*rule} == {"alert", "expr", "for", "labels", "annotations"}, rule["alert"]
+        assert re.fullmatch(r"\d+[smhd]", rule["for"])
+        assert rule["expr"].count("(") == rule["expr"].count(")")
+        used = {*re.findall(r"dp_release_\w+", rule["expr"])}
+        assert used, rule["alert"]
+        assert used <= names, rule["alert"]
+        assert {*rule["annotations"]} == {"summary", "runbook"}
+        row = rule["annotations"]["runbook"].partition("#")[2]
+        assert row in {"", *headings}, row
+
+
+def test_the_dashboard_shows_metrics_that_there_are():
+    board = json.loads((DEPLOYMENTS / "grafana.json").read_text())
+    text = (DEPLOYMENTS.parent / "flows/metrics.py").read_text()
+    used = {
+        name
+        for panel in board["panels"]
+        for target in panel["targets"]
+        for name in re.findall(r"dp_release_(\w+)", target["expr"])
+    }
+    assert len(used) >= 8
+    assert [name for name in used if f'"{name}"' not in text] == []
+    assert all(panel["datasource"]["uid"] == "${source}" for panel in board["panels"])
+
+
+# -- a real server
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def wait_for(what, seconds=120.0):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            found = what()
+        except OSError:
+            found = None
+        if found:
+            return found
+        time.sleep(0.3)
+    raise AssertionError("It did not happen.")
+
+
+@pytest.fixture
+def environment(tmp_path):
+    port = free_port()
+    words = [sys.executable, "-W", "ignore", "-m", "prefect", "server", "start"]
+    variables = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")},
+        "PREFECT_HOME": str(tmp_path / "prefect"),
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
+        "DP_RELEASE_HOME": str(tmp_path / "home"),
+        "DO_NOT_TRACK": "1",
+    }
+    place = ["--host", "127.0.0.1", "--port", str(port), "--no-ui"]
+    log = (tmp_path / "server.log").open("w")
+    with subprocess.Popen([*words, *place], env=variables, stdout=log, stderr=log) as server:
+        health = f"http://127.0.0.1:{port}/api/health"
+        try:
+            wait_for(lambda: urllib.request.urlopen(health, timeout=5).status == 200)
+            yield variables
+        finally:
+            server.terminate()
+            server.wait(60)
+            log.close()
+
+
+@pytest.fixture
+def hook():
+    """Return the address of something that listens, and what it heard."""
+    heard = []
+
+    class Listener(BaseHTTPRequestHandler):
+        def do_POST(self):
+            heard.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_): ...
+
+    with HTTPServer(("127.0.0.1", 0), Listener) as listener:
+        thread = threading.Thread(target=listener.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.server_port}/", heard
+        listener.shutdown()
+        thread.join()
+
+
+@pytest.mark.slow
+def test_an_event_reaches_whoever_listens_once_and_so_does_its_absence(
+    environment, hook, tmp_path, monkeypatch
+):
+    address, heard = hook
+    path = tmp_path / "alerts.yaml"
+    path.write_text(AUTOMATIONS.read_text().replace("259200", "10"))
+    words = [sys.executable, "-W", "ignore", "-m", "flows.cli", "automations", "apply", path]
+    for verb in ("made", "changed"):
+        applied = subprocess.run(
+            [*words, "--json"],
+            env={**environment, "DP_RELEASE_ALERT_WEBHOOK": address},
+            cwd=DEPLOYMENTS.parent,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert applied.returncode == 0, applied.stdout + applied.stderr
+        assert len(json.loads(applied.stdout)[verb]) == 9
+    assert address not in applied.stdout
+
+    monkeypatch.setenv("PREFECT_API_URL", environment["PREFECT_API_URL"])
+    from flows.events import tell_ledger, tell_release
+
+    # Its own words may hold anything that JSON and templates give a meaning.
+    sentence = 'The disk is full: "a" {{ b }}\\ could not be written.'
+    tell_release("failed", "town", "town", sentence=sentence, code=4)
+    tell_ledger("verification-failed", "Entry 2.")
+    tell_release("held", "city", "city")
+    tell_release("held", "village", "village")
+    tell_release("published", "village", "village")
+    wait_for(lambda: len(heard) >= 3)
+    by_alert = {one["alert"]: one for one in heard}
+    assert {*by_alert} == {
+        "dp-release failed",
+        "dp-release ledger does not verify",
+        "dp-release held too long",
+    }
+    failed = by_alert["dp-release failed"]
+    assert (failed["sentence"], failed["runbook"]) == (sentence, "disk-full")
+    assert failed["about"] == "dp-release.release.town"
+    assert len(heard) == 3
