@@ -121,3 +121,28 @@ def test_the_ledger_s_page_names_every_kind_of_entry_and_no_other():
     cells = [line.split("|")[1] for line in chapter.splitlines() if line.startswith("| `")]
     named = [kind for cell in cells for kind in re.findall(r"`(\w+)`", cell)]
     assert sorted(named) == sorted(KINDS)
+
+
+def test_the_page_of_sources_says_what_the_program_says():
+    from flows import log
+    from tasks import database_source, databases
+
+    page = (DOCS / "sources.md").read_text(encoding="utf-8")
+    code = "".join(
+        re.sub(r'"\s+f?"', "", Path(str(module.__file__)).read_text(encoding="utf-8"))
+        for module in (database_source, databases)
+    )
+    messages = re.split(r"^### ", page, flags=re.MULTILINE)[-1].split("\n## ")[0]
+    rows = [line.split("|")[1] for line in messages.splitlines() if line.startswith("| ")][1:]
+    columns = "Table … lacks / has column …"  # of files too: tests/dp_core/test_source.py
+    for row in rows:
+        if row.strip() == columns:
+            continue
+        for piece in re.split("…|/", row):
+            assert piece.strip(" ,") in code, f"docs/sources.md: nothing says {piece!r} any more"
+    assert len(rows) == 10
+    events = re.findall(r'_write\(\s*"([a-z-]+)"', Path(log.__file__).read_text(encoding="utf-8"))
+    for event in events:
+        assert f"`{event}`" in page
+    assert log.FILE in page
+    assert log.FORMAT in page
