@@ -124,6 +124,7 @@ class StoreWriter:
         self.chunk_rows = chunk_rows
         self._chunks: list[Chunk] = []
         self._held = 0
+        self._finished = False
         self._columns = [np.empty(chunk_rows, code_type(size)) for size in domain.sizes]
 
     def __enter__(self) -> StoreWriter:
@@ -145,7 +146,7 @@ class StoreWriter:
         trace: TracebackType | None,
     ) -> None:
         if kind is None:
-            self._finish()
+            self.finish()
 
     def append(self, columns: Sequence[NDArray[Any]]) -> None:
         """Add rows.
@@ -182,7 +183,11 @@ class StoreWriter:
         self._chunks.append(Chunk(name, self._held, size))
         self._held = 0
 
-    def _finish(self) -> None:
+    def finish(self) -> None:
+        """Complete the store; done once, by the end of the block if not before."""
+        if self._finished:
+            return
+        self._finished = True
         if self._held:
             self._flush()
         manifest = {

@@ -40,7 +40,7 @@ _HEAD = """\
 # Add `missing: level` where a value may be missing and the release should have that too.
 version: 1
 title:                   # what the file is, in one line
-unit: row                # one row is one person
+unit: row                # one row is one person; or {{column: person_id, max_rows: 4}}
 # rows_about: 20000      # about how many rows, if that is public: noise is then stated as TVD too
 missing_values: [""]     # texts of the file that mean missing
 out_of_range: reject     # or clip (to min and max), or missing; also per column

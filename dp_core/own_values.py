@@ -11,10 +11,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from dp_core.codec import Encoder, decode, labels, settle_zeros
 from dp_core.dataset import Dataset
 from dp_core.following import derive, followed_by_value
+from dp_core.person_rows import Persons, hashes, kept_rows, orders
 from dp_core.schema import Schema
 from dp_core.source import Source
 from dp_core.values import EPOCH, Array, Values
@@ -23,8 +25,9 @@ from dp_core.values import EPOCH, Array, Values
 def own_values(source: Source, schema: Schema, columns: Sequence[str]) -> pa.Table:
     """Return columns of a validated file, with the types that `decode` gives. CONFIDENTIAL.
 
-    Values out of range, missing values and impossible rows are settled as the schema says, and what
-    follows from another column is derived. The columns asked for are held in memory.
+    Values out of range, missing values and impossible rows are settled as the schema says, what
+    follows from another column is derived, and of each person the rows that a release uses are
+    there. The columns asked for are held in memory.
 
     Args:
         source: The confidential files; its columns are the schema's.
@@ -39,6 +42,7 @@ def own_values(source: Source, schema: Schema, columns: Sequence[str]) -> pa.Tab
     """
     encoders = [Encoder(column) for column in schema.columns]
     read, pieces = schema.domain.columns, []
+    unit, persons, order = schema.unit, list[Persons](), list[NDArray[np.uint64]]()
     for batch in source.batches():
         values = [
             encoder.reader.read(found)
@@ -62,10 +66,19 @@ def own_values(source: Source, schema: Schema, columns: Sequence[str]) -> pa.Tab
             missing = codes[axis] == column.missing_code if column.missing == "level" else None
             arrays.append(_numbers(encoders[axis], _by_row(values[axis]), missing))
         pieces.append(pa.table(arrays, names=list(columns)))
+        if unit.column is not None:
+            found = batch.records.column(unit.column)
+            persons.append(hashes(unit.column, found, unit.missing_values)[0])
+            order.append(orders(persons[-1], codes))
     if not pieces:
         empty = Dataset(schema.domain, np.zeros((len(schema.columns), 0), np.uint16))
         return decode(schema, empty, rng=np.random.default_rng(0)).select(list(columns))
-    return pa.concat_tables(pieces)
+    table = pa.concat_tables(pieces)
+    if unit.column is None:
+        return table
+    return table.filter(
+        pa.array(kept_rows(np.concatenate(persons), np.concatenate(order), unit.max_rows))
+    )
 
 
 def _by_row(typed: Values) -> Array:

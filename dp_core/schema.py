@@ -164,10 +164,12 @@ class Unit:
     Attributes:
         column: Whose values tell persons apart; it is not synthesised. None: a row is the unit.
         max_rows: Rows of a person that are used; others are dropped before anything is counted.
+        missing_values: Texts that are no identifier.
     """
 
     column: str | None = None
     max_rows: int = 1
+    missing_values: tuple[str, ...] = ("",)
 
     @property
     def word(self) -> UnitWord:
@@ -264,8 +266,9 @@ class Schema:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Names of the columns that are read from the file: the domain's, then the followers."""
-        return tuple(column.name for column in self._all())
+        """Names of the columns that are read: the domain's, the followers, and the unit's."""
+        unit = () if self.unit.column is None else (self.unit.column,)
+        return (*(column.name for column in self._all()), *unit)
 
     @property
     def checked(self) -> tuple[Column, ...]:

@@ -31,8 +31,19 @@ from dp_core.code_list_file import (
     read_grouping,
 )
 from dp_core.errors import BadInput
+from dp_core.privacy import MOST_ROWS
 from dp_core.publication import UNSTATED, read_publication
-from dp_core.schema import MISSING_LABEL, Column, Follower, Kind, Level, Missing, OutOfRange, Schema
+from dp_core.schema import (
+    MISSING_LABEL,
+    Column,
+    Follower,
+    Kind,
+    Level,
+    Missing,
+    OutOfRange,
+    Schema,
+    Unit,
+)
 from dp_core.schema_calibrate import check_one_weight, check_weight, margins_document, read_margins
 from dp_core.schema_follows import (
     follower_document,
@@ -92,9 +103,6 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
     keys = root.fields(_KEYS, required=("version", "title", "columns"))
     check_version(keys["version"], VERSION)
     title = keys["title"].name()
-    unit = keys.get("unit")
-    if unit is not None:
-        _read_unit(unit)
     missing_values = (
         keys["missing_values"].texts(example='["", "?"]') if ("missing_values" in keys) else ("",)
     )
@@ -104,6 +112,11 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
         raise keys["columns"].error(f"has no column; add one, such as age: {_COLUMN_EXAMPLE}.")
     folder = source.path.parent if isinstance(source, Document) else None
     identifiers = tuple(name for name, node in definitions.items() if _is_identifier(node))
+    unit = Unit()
+    if "unit" in keys:
+        ignored = keys["ignore"].texts() if "ignore" in keys else ()
+        others = tuple(name for name in definitions if name not in identifiers)
+        unit = _read_unit(keys["unit"], missing_values, others, ignored)
     following = {name: node for name, node in definitions.items() if follows(node)}
     columns = tuple(
         _read_column(name, node, missing_values, out_of_range, folder)
@@ -115,7 +128,10 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
             "has no column with values of its own; add one to release, such as age:"
             f" {_COLUMN_EXAMPLE}."
         )
-    ignore = (*_read_ignore(keys.get("ignore"), definitions), *identifiers)
+    ignore = (
+        *_read_ignore(keys.get("ignore"), definitions),
+        *(name for name in identifiers if name != unit.column),
+    )
     check_one_weight(columns, definitions)
     followers = _read_followers(following, columns, missing_values, out_of_range, folder)
     rules = keys.get("impossible")
@@ -129,6 +145,7 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
         ignore=ignore,
         zeros=StructuralZeros(),
         document={},
+        unit=unit,
         followers=followers,
         order=tuple(name for name in definitions if name not in identifiers),
     )
@@ -143,7 +160,9 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
             "title": schema.title,
             "description": schema.description,
             **({"publication": published.document()} if published.document() else {}),
-            "unit": "row",
+            "unit": "row"
+            if unit.column is None
+            else {"column": unit.column, "max_rows": str(unit.max_rows)},
             **({} if schema.rows_about is None else {"rows_about": str(schema.rows_about)}),
             "missing_values": list(missing_values),
             "out_of_range": out_of_range,
@@ -175,22 +194,28 @@ def check_version(node: Node, version: int) -> None:
         raise node.error(f"this program reads version {version}, not {shown(node.text())}.")
 
 
-def _read_unit(node: Node) -> None:
+def _read_unit(
+    node: Node, missing_values: tuple[str, ...], columns: Sequence[str], ignored: Sequence[str]
+) -> Unit:
+    example = "{column: person_id, max_rows: 4}"
     if isinstance(node.content, str):
         if node.content != "row":
-            raise node.error(f"{shown(node.content)} is not a unit; write row.")
-        return
-    keys = node.fields(
-        ("column", "max_rows"),
-        required=("column", "max_rows"),
-        example="{column: person_id, max_rows: 4}",
-    )
+            raise node.error(
+                f"{shown(node.content)} is not a unit; write row, or {example} for persons."
+            )
+        return Unit()
+    keys = node.fields(("column", "max_rows"), required=("column", "max_rows"), example=example)
     column = keys["column"].name()
-    keys["max_rows"].integer(minimum=1)
-    raise node.error(
-        f"several rows per person (by {shown(column)}) are not enforced yet in this version;"
-        " bring the file to one row per person and write `unit: row`."
-    )
+    if column in columns:
+        raise keys["column"].error(
+            f"{shown(column)} tells persons apart and is not synthesised; remove it from `columns`."
+        )
+    if column in ignored:
+        raise keys["column"].error(
+            f"{shown(column)} tells persons apart and is read; remove it from `ignore`."
+        )
+    most = keys["max_rows"].integer(minimum=1, maximum=MOST_ROWS)
+    return Unit(column, most, missing_values)
 
 
 def _read_ignore(node: Node | None, columns: Mapping[str, Node]) -> tuple[str, ...]:

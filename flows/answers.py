@@ -90,6 +90,8 @@ def plan_facts(plan: Plan, ledger: Ledger | None) -> dict[str, object]:
         "method": spec.method,
         **amount(privacy.epsilon, privacy.delta),
         "neighbours": privacy.neighbours,
+        "unit": privacy.unit,
+        "max_rows": privacy.max_rows,
         "currency": plan.currency.kind,
         "limit": str(plan.currency.limit),
         "plan_hash": plan.hash,

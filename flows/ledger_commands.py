@@ -47,7 +47,7 @@ def ledger() -> None:
 @click.option("--epsilon", required=True, metavar="E", help="Total epsilon.")
 @click.option("--delta", default="0", metavar="D", help="Total delta; 0: pure releases only.")
 @click.option("--neighbours", default="add-remove", help="add-remove or replace-one.")
-@click.option("--unit", default="row", help="Who is protected: row.")
+@click.option("--unit", default="row", help="Who is protected: row or person.")
 @click.option("--composition", default="basic", help="How releases add up: basic or zcdp.")
 @click.option("--own-delta", default="0", metavar="D", help=_OWN_DELTA)
 @click.option("--owner", metavar="NAME", help="Who answers for it; default: --by.")

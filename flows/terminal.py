@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from dp_core.presets import PRESETS
+from dp_core.privacy import unit_words
 from flows import terminal_compare, terminal_gates, terminal_infer, terminal_ledger
 from flows.terminal_parts import (
     fact,
@@ -47,6 +48,13 @@ def _plan(console: Console, plan: Mapping[str, Any]) -> None:
         f" delta {number(plan['delta'])}, {plan['neighbours']}, {plan['sets']}"
         f" {'sets' if plan['sets'] != 1 else 'set'} ({plan['mode']}), account {plan['account']}"
     )
+    if plan["unit"] != "row":
+        changed = "added or removed" if plan["neighbours"] == "add-remove" else "replaced"
+        most = plan["max_rows"]
+        words = f"{unit_words(plan['unit'], most)} {changed}; rows above that are dropped first."
+        if most > 1:
+            words += f" Noise on counts is {most} times that of protecting one row."
+        fact(console, "Protects", words)
     stages = table_of("stage", "share", f"cost ({_unit(plan['currency'])})", "for")
     for stage in plan["stages"]:
         cost = number(fraction(stage["cost"]))

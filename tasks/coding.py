@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +14,7 @@ from dp_core.code_store import CodeStore, StoreWriter
 from dp_core.codec import Encoded, Encoder, settle_zeros
 from dp_core.dependency_check import DependencyCheck
 from dp_core.errors import SchemaViolation
+from dp_core.person_rows import RowLimit, hashes, without_identifier
 from dp_core.schema import Schema
 from dp_core.source import Source
 from tasks.cluster import threads
@@ -27,6 +30,9 @@ def write_codes(
 ) -> CodeStore:
     """Write the codes of every row, streamed batch by batch.
 
+    Where the unit is a person, rows above the limit are left out: of all that pass, see
+    `dp_core.person_rows`.
+
     Args:
         source: The confidential files.
         schema: Its columns are the source's.
@@ -34,13 +40,13 @@ def write_codes(
         progress: Called with the part that is done, 0 to 1.
 
     Returns:
-        The complete store.
+        The complete store; its rows are in the order of the file.
 
     Raises:
-        SchemaViolation: if rows break an `impossible` rule and no policy settles them, a column
-            does not follow from another as the schema says, or a value is not in the schema (which
-            validation reports better); the store is then incomplete. The message names rules and
-            columns only, the counts are in `internal`.
+        SchemaViolation: if rows have no identifier of their person, rows break an `impossible` rule
+            and no policy settles them, a column does not follow from another as the schema says, or
+            a value is not in the schema (which validation reports better); the store is then
+            incomplete. The message names rules and columns only, the counts are in `internal`.
     """
     encoders = [Encoder(column) for column in schema.columns]
     followers = DependencyCheck(schema)
@@ -49,7 +55,15 @@ def write_codes(
     disobeyed: dict[str, int] = {}
     misfits: dict[str, int] = {}
     # Arrow and numpy let go of the interpreter lock in the long loops.
-    with StoreWriter(folder, schema.domain) as writer, ThreadPoolExecutor(threads()) as pool:
+    unit = schema.unit
+    everything = folder if unit.column is None else folder / "everything"
+    with ExitStack() as stack:
+        limit = None
+        if unit.column is not None:
+            stack.callback(shutil.rmtree, everything, ignore_errors=True)
+            limit = stack.enter_context(RowLimit(folder / "persons", unit.max_rows))
+        writer = stack.enter_context(StoreWriter(everything, schema.domain))
+        pool = stack.enter_context(ThreadPoolExecutor(threads()))
         for batch in source.batches():
             found = [batch.records.column(name) for name in names]
             encoded = list(pool.map(_encode, encoders, found))
@@ -65,12 +79,32 @@ def write_codes(
             # After the first misfit the pass goes on only to count them all.
             if not misfits and not broken and not disobeyed:
                 writer.append(codes)
+                if limit is not None and unit.column is not None:
+                    found = batch.records.column(unit.column)
+                    persons, without = hashes(unit.column, found, unit.missing_values)
+                    if without:
+                        raise SchemaViolation(without_identifier(unit.column))
+                    limit.add(persons, codes)
             if progress is not None:
                 progress(batch.done)
         if misfits or broken or disobeyed:
             raise _violation(schema, misfits, broken, disobeyed)
+        if limit is not None:
+            writer.finish()
+            _keep(CodeStore(everything, schema.domain), limit, folder)
     pa.default_memory_pool().release_unused()
     return CodeStore(folder, schema.domain)
+
+
+def _keep(everything: CodeStore, limit: RowLimit, folder: Path) -> None:
+    """Write the store of the rows that are kept."""
+    kept, start = limit.kept(), 0
+    with StoreWriter(folder, everything.domain) as writer:
+        for chunk in range(everything.chunks):
+            codes = everything.read(chunk)
+            part = kept[start : start + len(codes[0])]
+            start += len(part)
+            writer.append([column[part] for column in codes])
 
 
 def _encode(encoder: Encoder, values: pa.Array) -> Encoded:

@@ -29,6 +29,7 @@ import pyarrow as pa
 
 from dp_core.codec import Encoder, Problem, refused
 from dp_core.errors import SchemaViolation
+from dp_core.person_rows import hashes, without_identifier
 from dp_core.profiles import Profile, Profiler
 from dp_core.schema import Column, Schema
 from dp_core.source import Source
@@ -73,10 +74,11 @@ def validate(
         progress: Called with the part that is done, 0 to 1.
 
     Raises:
-        SchemaViolation: if a value is not in the schema and no policy settles it; names columns
-            and rules, no value and no count.
+        SchemaViolation: if a value is not in the schema and no policy settles it, or a row has no
+            identifier of its person; names columns and rules, no value and no count.
     """
     suite = Suite(schema)
+    unit, nobody = schema.unit, 0
     profilers = [Profiler(column) for column in schema.checked]
     names = [column.name for column in schema.checked]
     report = Report(schema)
@@ -92,6 +94,9 @@ def validate(
                 pending.append([Profile() for _ in profilers])
             found = [batch.records.column(name) for name in names]
             list(pool.map(Profiler.add, profilers, pending[-1], found))
+            if unit.column is not None:
+                whose = batch.records.column(unit.column)
+                nobody += hashes(unit.column, whose, unit.missing_values)[1]
             if progress is not None:
                 progress(batch.done)
     report.add(pending, suite.judge(pending))
@@ -99,6 +104,11 @@ def validate(
     report.write(internal)
     if report.broken:
         raise SchemaViolation(message(schema, report.broken), internal=report.text())
+    if nobody and unit.column is not None:
+        # privacy: rows of nobody would have no limit.
+        raise SchemaViolation(
+            without_identifier(unit.column), internal=f"{nobody} rows without an identifier"
+        )
     return ValidationSummary(len(schema.checked), len(suite.rules))
 
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from dp_core.canonical import canonical_json
 from dp_core.errors import BadInput
-from dp_core.schema import Level
+from dp_core.grid import on_grid
+from dp_core.schema import Level, Unit
 from dp_core.schema_file import load_schema, parse_schema, schema_hash
 from dp_core.yaml_text import Document, parse
 
@@ -334,9 +335,14 @@ AGE = "columns:\n  age: {type: category, levels: [a, b]}\n"
         ("version: 1\ntitle: t\nunit: person\n" + AGE, ["line 3, unit", "write row"]),
         ("version: 1\ntitle: t\nunit: {column: id}\n" + AGE, ["unit", "'max_rows' is missing"]),
         ("version: 1\ntitle: t\nunit: {column: id, max_rows: 0}\n" + AGE, ["max_rows", "least 1"]),
+        ("version: 1\ntitle: t\nunit: {column: id, max_rows: 1001}\n" + AGE, ["at most 1000"]),
         (
-            "version: 1\ntitle: t\nunit: {column: id, max_rows: 4}\n" + AGE,
-            ["line 3, unit", "'id'", "not enforced yet", "one row per person", "`unit: row`"],
+            "version: 1\ntitle: t\nunit: {column: age, max_rows: 4}\n" + AGE,
+            ["line 3, unit.column", "'age' tells persons apart", "remove it from `columns`"],
+        ),
+        (
+            "version: 1\ntitle: t\nunit: {column: id, max_rows: 4}\nignore: [id]\n" + AGE,
+            ["line 3, unit.column", "'id' tells persons apart", "remove it from `ignore`"],
         ),
         ("version: 1\ntitle: t\nignore: id\n" + AGE, ["line 3, ignore", "must be a list"]),
         ("version: 1\ntitle: t\nignore: [age]\n" + AGE, ["line 3, ignore", "'age' is a column"]),
@@ -524,3 +530,18 @@ def test_a_rule_marks_exactly_its_cells():
     assert mask.sum() == 2
     assert mask[1, 0]
     assert mask[2, 0]
+
+
+@pytest.mark.parametrize("declared", ["", "  id: {role: id}\n"])
+def test_the_units_column_is_read_and_not_synthesised(declared):
+    text = "version: 1\ntitle: t\nunit: {column: id, max_rows: 4}\nmissing_values: ['', '?']\n"
+    schema = read(text + AGE + declared)
+    assert schema.unit == Unit("id", 4, ("", "?"))
+    assert schema.domain.columns == schema.names == ("age",)
+    assert schema.reads == ("age", "id")
+    assert schema.ignore == ()
+    assert schema.document["unit"] == {"column": "id", "max_rows": "4"}
+    again = parse_schema(schema.document)
+    assert (again.unit, again.document) == (schema.unit, schema.document)
+    assert on_grid(schema, 2**10).unit == schema.unit
+    assert read("version: 1\ntitle: t\n" + AGE).unit == Unit()
