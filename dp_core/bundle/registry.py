@@ -16,6 +16,7 @@ from typing import Any
 
 from dp_core.bundle.citation import publication, suggested, yaml_text
 from dp_core.bundle.statement import origin_of
+from dp_core.privacy import unit_words
 
 REGISTRY = "registry.yaml"
 """Name of the registry entry in the bundle."""
@@ -159,10 +160,11 @@ def _privacy_loss(document: Mapping[str, Any]) -> dict[str, Any]:
     currency = document["ledger"]["currency"]
     if currency["kind"] == "zcdp" and currency["own_delta"]["exact"] == "0":
         parameters["rho"] = _up(currency["limit"]["exact"])
+    protected = unit_words(unit, guarantee.get("max_rows", 1))
     change = (
-        f"one {unit} added or removed"
+        f"{protected} added or removed"
         if guarantee["neighbours"] == "add-remove"
-        else f"one {unit} replaced by another"
+        else f"{protected} replaced by another"
     )
     rows = guarantee.get("max_rows", 1)
     most = f" A {unit} has at most {rows} rows; more are not counted." if rows > 1 else ""

@@ -105,16 +105,22 @@ def make_published(
     select: str = "fixed",
     planned_rows: int | str = 300,
     records: float = 1003.25,
+    max_rows: int | None = None,
 ) -> tuple[Published, tuple[Dataset, ...]]:
     """Return a release and its sets; `reserved` falsifies the total, `sensitivity` the events.
 
-    `select` names the method of selection in the plan.
+    `select` names the method of selection in the plan; `max_rows` makes a person the unit.
     """
-    schema = make_schema()
+    schema, k = make_schema(), max_rows or 1
+    if max_rows is not None:
+        unit = {"column": "person_id", "max_rows": str(max_rows)}
+        schema = parse_schema({**schema.document, "unit": unit})
     privacy = Privacy(
         epsilon=Fraction(1),
         delta=Fraction(0) if pure else Fraction(1, 10**9),
         neighbours="add-remove",
+        unit="row" if max_rows is None else "person",
+        max_rows=k,
     )
     kind: Kind = "pure" if pure else "zcdp"
     currency = Currency(kind, reserved or largest_limit(kind, privacy.epsilon, privacy.delta))
@@ -138,7 +144,8 @@ def make_published(
             "epsilon": str(privacy.epsilon),
             "delta": str(privacy.delta),
             "neighbours": privacy.neighbours,
-            "unit": "row",
+            "unit": privacy.unit,
+            **({} if max_rows is None else {"max_rows": max_rows}),
             "plan": digest(plan),
             "sets": sets,
             "mode": mode,
@@ -164,7 +171,7 @@ def make_published(
             batch = f"{stage}-{replicate}"
             for clique in cliques:
                 cost = costs[stage] / (len(cliques) * len(replicates))
-                event = currency.noise_event(cost, l1=1, l2_squared=1)
+                event = currency.noise_event(cost, l1=k, l2_squared=k**2)
                 assert isinstance(event, LaplaceEvent | GaussianEvent)
                 values = event.to_json()
                 if sensitivity != 1:

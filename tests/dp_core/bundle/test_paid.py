@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_core.bundle.verification import verify
+from dp_core.canonical import digest
 from dp_core.privacy import Relation
 from dp_core.scores import InDif, required
 from dp_core.sums.moments import CellSums
@@ -240,3 +241,58 @@ def test_a_table_that_was_paid_for_and_held_back_shows(broken):
     reseal(broken, document)
 
     assert "Receipt 3 paid for a table that is not in" in failed(verify(broken))["tables"]
+
+
+def test_a_release_that_protects_persons_verifies_and_says_so(make, tmp_path):
+    build, write = make
+    published, data = build(max_rows=4)
+    folder = write(tmp_path / "out", published, data, tmp_path / "scratch")
+    document = statement_of(folder)
+
+    assert not failed(verify(folder))
+    assert (document["guarantee"]["unit"], document["guarantee"]["max_rows"]) == ("person", 4)
+    assert "one person (at most 4 rows) added or removed" in document["guarantee"]["in_words"]
+    assert "one person (at most 4 rows)" in (folder / "report.html").read_text("utf-8")
+    assert "one person (at most 4 rows)" in (folder / "registry.yaml").read_text("utf-8")
+
+
+def relabelled(folder: Path, *, statement: int, receipt: int, schema: int) -> dict[str, str]:
+    """Return what fails where the rows of a person are stated otherwise, with hashes made anew."""
+    document = statement_of(folder)
+    guarantee, method = document["guarantee"], document["method"]
+    words = f"at most {guarantee['max_rows']} rows"
+    guarantee["in_words"] = guarantee["in_words"].replace(words, f"at most {statement} rows")
+    guarantee["max_rows"] = statement
+    document["ledger"]["receipts"][0]["body"]["max_rows"] = receipt
+    method["schema"]["unit"]["max_rows"] = str(schema)
+    method["schema_sha256"] = digest(method["schema"])
+    method["plan"]["spec"]["schema"]["sha256"] = method["schema_sha256"]
+    method["plan_sha256"] = digest(method["plan"])
+    document["ledger"]["receipts"][0]["body"]["plan"] = method["plan_sha256"]
+    relink(document)
+    reseal(folder, document)
+    return failed(verify(folder))
+
+
+def test_a_bundle_whose_rows_of_a_person_were_relabelled_fails(make, tmp_path):
+    build, write = make
+    published, data = build(max_rows=4)
+    folder = write(tmp_path / "out", published, data, tmp_path / "scratch")
+
+    same = relabelled(folder, statement=4, receipt=4, schema=4)
+    assert not set(same) - {"copies"}
+    found = relabelled(folder, statement=5, receipt=4, schema=4)
+    assert "not those that were reserved" in found["guarantee"]
+    found = relabelled(folder, statement=5, receipt=5, schema=4)
+    assert "not that of the schema" in found["guarantee"]
+    # With all of them forged the noise is what it was, and is too little.
+    found = relabelled(folder, statement=5, receipt=5, schema=5)
+    assert "guarantee" not in found
+    assert "smaller effect of one person" in found["charges"]
+
+
+def test_noise_for_rows_does_not_pass_for_persons(make, tmp_path):
+    build, write = make
+    published, data = build(max_rows=4, sensitivity=15)
+    folder = write(tmp_path / "out", published, data, tmp_path / "scratch")
+    assert "smaller effect of one person" in failed(verify(folder))["charges"]

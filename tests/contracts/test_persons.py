@@ -1,0 +1,111 @@
+"""Every method protects persons of several rows: whoever verifies finds its noise large enough."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dp_core.bundle.claims import Charge
+from dp_core.bundle.paid import _sensitive_enough
+from dp_core.dataset import Dataset
+from dp_core.domain import Domain
+from dp_core.errors import BadInput
+from dp_core.memory_counter import MemoryCounter
+from dp_core.presets import PRESETS
+from dp_core.privacy import Relation
+from dp_core.procedure import carry_out
+from dp_core.trial import trial_plan
+
+DOMAIN = Domain(("a", "b", "c"), (2, 2, 2))
+OPTIONS: dict[str, dict[str, Any]] = {
+    "fixed": {"select": {"cliques": (("a", "b"), ("c",))}},
+    "dualquery": {"select": {"records": 6, "samples": 3}},
+    "average": {"synthesize": {"models": ("modips", "sequential_regression")}},
+}
+
+
+def charges_of(name, relation):
+    """Return what a method is charged for a file, and its plan."""
+    codes = np.random.default_rng(4).integers(0, 2, (3, 3000)).astype(np.uint16)
+    options = OPTIONS.get(name, {})
+    delta = Fraction(1, 10**6) if name in ("sba", "sbhg") else Fraction(0)
+    plan = trial_plan(
+        DOMAIN,
+        name,
+        Fraction(2),
+        delta,
+        neighbours=relation.neighbours,
+        max_rows=relation.max_rows,
+        rows=40,
+        **options,
+    )
+    outcome = carry_out(plan, MemoryCounter(Dataset(DOMAIN, codes)))
+    session: Any = outcome.session
+    assert session.relation == relation
+    assert session.spent() <= plan.currency.limit
+    return [
+        Charge(
+            number=grant.number,
+            stage=grant.step.stage,
+            step=grant.step.name,
+            batch="",
+            cost=grant.step.cost,
+            event=grant.step.event,
+            asks=dict(grant.step.asks),
+        )
+        for grant in session.charges
+    ]
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("name", PRESETS)
+def test_noise_of_every_method_is_for_all_rows_of_a_person(name, neighbours):
+    relation = Relation(neighbours, 3)
+    charges = charges_of(name, relation)
+
+    def enough(held: Relation) -> list[bool | None]:
+        claims: Any = SimpleNamespace(relation=held, records=None)
+        return [_sensitive_enough(charge, claims) for charge in charges]
+
+    assert charges
+    assert all(enough(relation))
+    # And it is no more than it has to be: for one row more none of them would do.
+    assert not any(enough(Relation(neighbours, 4)))
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("privbayes", {"select": {"score": "mi"}}),
+        ("pegs", {"select": {"score": "mi", "records": 9}}),
+    ],
+)
+def test_a_score_for_a_public_number_of_rows_is_refused(name, options):
+    of_rows = trial_plan(DOMAIN, name, Fraction(1), neighbours="replace-one", rows=9, **options)
+    assert of_rows.costs["select"]
+    with pytest.raises(BadInput, match="one row per person"):
+        trial_plan(
+            DOMAIN, name, Fraction(1), neighbours="replace-one", max_rows=2, rows=9, **options
+        )
+
+
+def test_one_row_per_person_costs_what_a_row_costs():
+    for neighbours in ("add-remove", "replace-one"):
+        of_rows = trial_plan(DOMAIN, "privsyn", Fraction(1), neighbours=neighbours)
+        of_persons = trial_plan(DOMAIN, "privsyn", Fraction(1), neighbours=neighbours, max_rows=1)
+        assert of_rows.tables == of_persons.tables
+
+
+def test_the_number_of_rows_is_measured_where_only_that_of_persons_is_public():
+    def shares(max_rows):
+        plan = trial_plan(
+            DOMAIN, "mwem", Fraction(1), neighbours="replace-one", max_rows=max_rows, rows=9
+        )
+        return plan.costs["total"]
+
+    assert shares(1) == 0
+    assert shares(2) > 0

@@ -1,0 +1,150 @@
+"""Black-box audits of what a person with several rows can do; a wrong k is found."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import dp_core.curator as curator_module
+from dp_core.accounting.currency import Currency, threshold_currency
+from dp_core.accounting.events import StabilityEvent
+from dp_core.accounting.thresholds import survival
+from dp_core.curator import Curator
+from dp_core.domain import Domain
+from dp_core.ledger.session import MemorySession
+from dp_core.marginals import Marginal
+from dp_core.queries import Cells
+from dp_core.scores import QueryDistance
+from tests.statistical import (
+    FALSE_ALARM,
+    delta_at_least,
+    discrete_laplace,
+    epsilon_at_least,
+    fits,
+)
+
+pytestmark = pytest.mark.statistical
+
+TIMES = 8_000
+CHOICES = 3_000
+K = 3
+RELATIONS = ["add-remove", "replace-one"]
+
+
+class File:
+    """A confidential file of one column, given by the counts of its codes."""
+
+    def __init__(self, counts):
+        self.counts = np.asarray(counts, dtype=np.int64)
+
+    def count(self, cliques):
+        return {
+            clique: Marginal(Domain(("a",), self.counts.shape), self.counts) for clique in cliques
+        }
+
+    def observed(self, clique):  # noqa: ARG002
+        (cells,) = np.nonzero(self.counts)
+        return cells.astype(np.uint16)[:, None], self.counts[cells]
+
+
+def curator_of(counts, currency, neighbours, max_rows=K):
+    session = MemorySession(currency, neighbours, max_rows=max_rows)
+    return Curator(Domain(("a",), (len(counts),)), File(counts), session), session
+
+
+def tables(neighbours, epsilon, rows=K):
+    """Return a bound from below on the epsilon of a table, for a person with so many rows."""
+    cells = ([7], [7 + rows]) if neighbours == "add-remove" else ([7, 7 + rows], [7 + rows, 7])
+    happened = []
+    for pair in cells:
+        counts = np.tile(pair, TIMES)
+        curator, _ = curator_of(counts, Currency("pure", epsilon), neighbours)
+        noisy = curator.measure("measure", [("a",)], [epsilon])[0].values.reshape(TIMES, -1)
+        event = noisy[:, 0] >= 7 + rows
+        happened.append(event & (noisy[:, 1] <= 7) if noisy.shape[1] == 2 else event)
+    return epsilon_at_least(happened[1], happened[0])
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+def test_a_table_keeps_its_epsilon_for_all_rows_of_a_person(neighbours, monkeypatch):
+    epsilon = Fraction(1)
+    assert 0.6 < tables(neighbours, epsilon) <= 1
+    assert tables(neighbours, epsilon, rows=2 * K) > 1.5
+    wrong = 1 if neighbours == "add-remove" else 2
+    monkeypatch.setattr(curator_module, "count_l1", lambda _: wrong)
+    assert tables(neighbours, epsilon) > 2
+
+
+def test_noise_is_discrete_laplace_of_the_scale_that_a_person_costs():
+    counts = np.full(TIMES, 50)
+    curator, _ = curator_of(counts, Currency("pure", Fraction(1)), "add-remove")
+    (table,) = curator.measure("measure", [("a",)], [Fraction(1)])
+    assert table.scale == K
+    assert fits(table.values - counts, discrete_laplace(K, 30)) > FALSE_ALARM
+    for wrong in (0.8, 1.25):
+        assert fits(table.values - counts, discrete_laplace(K * wrong, 30)) < FALSE_ALARM
+
+
+def shown(spread, epsilon):
+    """Return a bound from below on the delta of cells of one person alone, and the claim.
+
+    Each experiment is K cells; the other file has none of them.
+    """
+    counts = np.tile([1] * K if spread else [K] + [0] * (K - 1), TIMES)
+    currency = threshold_currency(Fraction(epsilon), Fraction(1, 10))
+    curator, session = curator_of(counts, currency, "add-remove")
+    table = curator.threshold(
+        "measure", ("a",), currency.limit, currency.own_delta, capacity=len(counts)
+    )
+    appeared = np.zeros(len(counts), bool)
+    appeared[table.cells[:, 0]] = True
+    appeared = appeared.reshape(-1, K).any(axis=1)
+    event = session.charges[0].step.event
+    # No factor: the other file shows them never.
+    return delta_at_least(appeared, np.zeros_like(appeared), 0.0), event
+
+
+# With noise of scale K/epsilon: 6, where rows in cells of their own are the worst, or 1/2.
+@pytest.mark.parametrize(("spread", "epsilon"), [(True, Fraction(1, 2)), (False, Fraction(6))])
+def test_cells_of_one_person_appear_as_rarely_as_was_charged(spread, epsilon, monkeypatch):
+    bound, event = shown(spread, epsilon)
+    assert isinstance(event, StabilityEvent)
+    assert 0.2 * float(event.own_delta()) < bound <= float(event.own_delta()) <= 0.1
+    # A threshold made for one row.
+    monkeypatch.setattr(
+        "dp_core.accounting.currency.threshold_for",
+        lambda scale, delta, rows: next(  # noqa: ARG005
+            t for t in range(K, 1000) if survival(scale, t) <= delta
+        ),
+    )
+    monkeypatch.setattr(
+        StabilityEvent, "own_delta", lambda self: survival(self.scale, self.threshold)
+    )
+    bound, event = shown(spread, epsilon)
+    assert bound > float(event.own_delta())
+
+
+def choices(neighbours, epsilon):
+    """Return a bound from below on the epsilon of a private choice between two cells.
+
+    A person's rows come to the first cell, whose score is its count; under replace-one they leave
+    the second for it, whose score is how far it is above a thousand.
+    """
+    far = K if neighbours == "add-remove" else 2 * K  # the first becomes as good as the second
+    queries = Cells((("a",), ("a",)), ((0,), (1,)))
+    statistic = QueryDistance(queries, np.array([0, 1000]), 1)
+    left = K if neighbours == "replace-one" else 0
+    happened = []
+    for counts in ([0, 1000 + far], [K, 1000 + far - left]):
+        currency = Currency("pure", CHOICES * epsilon)
+        curator, _ = curator_of(counts, currency, neighbours)
+        chosen = curator.choose_several("select", "s", statistic, [epsilon] * CHOICES)
+        happened.append(np.array(chosen) == 0)
+    return epsilon_at_least(happened[1], happened[0])
+
+
+@pytest.mark.parametrize(("neighbours", "least"), [("add-remove", 0.6), ("replace-one", 1.2)])
+def test_a_choice_keeps_its_epsilon_for_all_rows_of_a_person(neighbours, least, monkeypatch):
+    assert least < choices(neighbours, Fraction(2)) <= 2
+    monkeypatch.setattr(curator_module, "bounds", lambda *_: (1, 2, 2))
+    assert choices(neighbours, Fraction(2)) > 2
