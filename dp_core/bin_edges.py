@@ -51,24 +51,31 @@ def read_bins(column: Node, keys: Mapping[str, Node], scale: Scale) -> Bins:
     maximum = read_value(keys["max"], scale) if "max" in keys else None
     if "edges" in keys:
         return _from_edges(keys["edges"], scale, minimum, maximum)
-    for key, value in (("min", minimum), ("max", maximum)):
-        if value is None:
-            raise column.error(
-                f"the key {key!r} is missing; the smallest and the largest legal value are public"
-                " knowledge that you state."
-            )
-    assert minimum is not None
-    assert maximum is not None
-    if minimum > maximum:
-        raise keys["max"].error(f"is smaller than min ({value_text(minimum, scale)}).")
+    minimum, maximum = read_limits(column, keys, scale)
     if scale == "date":
         edges = _calendar(column, keys, minimum, maximum)
     elif scale == "integer":
         edges = _whole(column, keys, minimum, maximum)
     else:
         edges = _equal_widths(column, keys, minimum, maximum)
-        _check_distinct(edges, keys.get("bins", column))
+        check_distinct(edges, keys.get("bins", column))
     return Bins(edges=edges, minimum=minimum, maximum=maximum)
+
+
+def read_limits(column: Node, keys: Mapping[str, Node], scale: Scale) -> tuple[Fraction, Fraction]:
+    """Return the smallest and the largest legal value of a column, both of which must be stated."""
+    for key in ("min", "max"):
+        if key not in keys:
+            raise column.error(
+                f"the key {key!r} is missing; the smallest and the largest legal value are public"
+                " knowledge that you state."
+            )
+    minimum, maximum = (read_value(keys[key], scale) for key in ("min", "max"))
+    if minimum > maximum:
+        raise keys["max"].error(f"is smaller than min ({value_text(minimum, scale)}).")
+    if scale == "number" and minimum == maximum:
+        raise keys["max"].error("equals min; a number needs room between them.")
+    return minimum, maximum
 
 
 def read_value(node: Node, scale: Scale) -> Fraction:
@@ -129,7 +136,7 @@ def _from_edges(
                 f" {value_text(low, scale)}."
             )
     if scale == "number":
-        _check_distinct(edges, node)
+        check_distinct(edges, node)
     step = 0 if scale == "number" else 1
     if minimum is not None and edges[0] != minimum:
         raise node.error(
@@ -146,7 +153,7 @@ def _from_edges(
     return Bins(edges=edges, minimum=edges[0], maximum=edges[-1] - step)
 
 
-def _check_distinct(edges: tuple[Fraction, ...], node: Node) -> None:
+def check_distinct(edges: tuple[Fraction, ...], node: Node) -> None:
     """Refuse edges that the 64-bit floats of a data file cannot tell apart."""
     for low, high in pairwise(edges):
         if float(low) == float(high):
@@ -185,8 +192,6 @@ def _equal_widths(
     if "bins" not in keys:
         raise column.error("needs bins (a number of equal widths) or edges (a list).")
     count = _bin_count(keys["bins"])
-    if minimum == maximum:
-        raise keys["max"].error("equals min; a number needs room between them.")
     width = (maximum - minimum) / count
     return tuple(minimum + k * width for k in range(count + 1))
 

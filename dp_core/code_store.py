@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,9 @@ from numpy.typing import NDArray
 
 from dp_core.domain import Domain
 from dp_core.errors import StageFailed
+
+if TYPE_CHECKING:
+    from dp_core.grid import Recoding
 
 FORMAT = 1
 CHUNK_ROWS = 1 << 19
@@ -226,6 +229,30 @@ def write_atomically(path: Path, write: Callable[[int], object]) -> int:
     finally:
         os.close(folder)
     return size
+
+
+class RecodedStore(CodeStore):
+    """A store read in coarser codes; nothing is written. Confidential."""
+
+    def __init__(self, store: CodeStore, recoding: Recoding) -> None:
+        """Read a store of finer codes.
+
+        Args:
+            store: Complete.
+            recoding: From its codes to those of the recoding's domain.
+        """
+        self._store = store
+        self._recoding = recoding
+        self.folder, self.domain = store.folder, recoding.domain
+        self.files, self.chunks, self.rows = store.files, store.chunks, store.rows
+
+    def read(self, chunk: int) -> tuple[NDArray[Any], ...]:
+        """Return the columns of one chunk."""
+        columns = zip(self.domain.columns, self.domain.sizes, self._store.read(chunk), strict=True)
+        return tuple(
+            self._recoding.codes(name, codes).astype(code_type(size), copy=False)
+            for name, size, codes in columns
+        )
 
 
 def _write_all(file: int, content: bytes) -> None:

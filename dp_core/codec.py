@@ -309,6 +309,8 @@ def _values(array: pa.Array) -> Array:
 
 
 def _decoded(column: Column, codes: NDArray[np.uint16], rng: np.random.Generator) -> pa.Array:
+    if column.unknown:
+        raise ValueError(f"The bins or levels of {column.name!r} are not chosen yet.")
     missing = None if column.missing_code is None else codes == column.missing_code
     if column.levels:
         return labels(column, codes)

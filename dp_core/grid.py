@@ -12,17 +12,19 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.bin_edges import MAX_CODES
 from dp_core.dataset import Dataset
-from dp_core.domain import Clique
+from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
 from dp_core.marginals import Counter, Marginal
 from dp_core.parametric.variables import Variable, Variables
 from dp_core.schema import Column, Schema
+from dp_core.sparse_counting import count_keys, pack, unpack
 from dp_core.structural_zeros import Rule, StructuralZeros
 
 POSITIONS = 4096
@@ -64,39 +66,53 @@ def variables(schema: Schema) -> Variables:
     )
 
 
-class Coarsening:
-    """From positions back to the schema's own bins.
+class Recoding:
+    """From the codes of some columns to coarser ones.
 
     Attributes:
-        domain: Of the schema as it was written.
+        domain: Of the coarser codes.
     """
+
+    def __init__(self, domain: Domain, tables: Mapping[str, NDArray[np.uint16]]) -> None:
+        """Prepare.
+
+        Args:
+            domain: Of the coarser codes.
+            tables: For each column that changes the new code of every code.
+        """
+        self.domain = domain
+        self._tables = tables
+
+    def codes(self, column: str, codes: NDArray[Any]) -> NDArray[Any]:
+        """Return the coarse codes of a column's codes."""
+        return self._tables[column][codes] if column in self._tables else codes
+
+    def dataset(self, data: Dataset) -> Dataset:
+        """Return records in the coarse codes."""
+        columns = [self.codes(name, data.column(name)) for name in self.domain.columns]
+        return Dataset(self.domain, np.stack(columns))
+
+
+class Coarsening(Recoding):
+    """From positions back to the schema's own bins."""
 
     def __init__(self, schema: Schema) -> None:
         """Prepare the bin of every position of a schema on a grid."""
         assert schema.coarse is not None
-        self.domain = schema.coarse.domain
-        self._bins: dict[str, NDArray[np.uint16]] = {}
+        tables: dict[str, NDArray[np.uint16]] = {}
         for variable in variables(schema).numeric:
             positions = np.arange(variable.positions)
             bins = np.searchsorted(np.array(variable.bins[1:-1]), positions, side="right")
             # Missing is the last code of both.
             own = [*bins, len(variable.bins) - 1] if variable.missing else bins
-            self._bins[variable.name] = np.array(own, dtype=np.uint16)
-
-    def codes(self, column: str, codes: NDArray[np.uint16]) -> NDArray[np.uint16]:
-        """Return the coarse codes of a column's codes."""
-        return self._bins[column][codes] if column in self._bins else codes
-
-    def dataset(self, data: Dataset) -> Dataset:
-        """Return records on the grid in the schema's own codes."""
-        columns = [self.codes(name, data.column(name)) for name in self.domain.columns]
-        return Dataset(self.domain, np.stack(columns))
+            tables[variable.name] = np.array(own, dtype=np.uint16)
+        super().__init__(schema.coarse.domain, tables)
 
 
 class CoarseCounter:
-    """Counts of the schema's own codes, by a counter of positions. Confidential where that is."""
+    """Counts of coarse codes, by a counter of the finer ones. Confidential where that is."""
 
-    def __init__(self, counter: Counter, coarsening: Coarsening) -> None:
+    def __init__(self, counter: Counter, coarsening: Recoding) -> None:
         self._counter = counter
         self._coarsening = coarsening
 
@@ -106,24 +122,29 @@ class CoarseCounter:
 
     def _count(self, clique: Clique) -> Marginal:
         domain = self._coarsening.domain.project(clique)
-        cells, counts = self._counter.observed(clique)
+        cells, counts = self.observed(clique)
         flat = np.zeros(counts.size, dtype=np.int64)
-        for axis, (name, size) in enumerate(zip(clique, domain.sizes, strict=True)):
-            flat = flat * size + self._coarsening.codes(name, cells[:, axis])
+        for axis, size in enumerate(domain.sizes):
+            flat = flat * size + cells[:, axis]
         table = np.zeros(domain.size(), dtype=np.int64)
-        np.add.at(table, flat, counts)
+        table[flat] = counts
         return Marginal(domain, table.reshape(domain.sizes))
 
     def observed(self, clique: Clique) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
         """Return the cells of a clique that hold a record, and how many each holds."""
-        table = self._count(clique).counts
-        cells = np.argwhere(table > 0)
-        return cells.astype(np.uint16), table[table > 0]
+        sizes = self._coarsening.domain.project(clique).sizes
+        cells, counts = self._counter.observed(clique)
+        codes = [self._coarsening.codes(name, cells[:, axis]) for axis, name in enumerate(clique)]
+        keys, found = count_keys(pack(codes, sizes, counts.size), counts)
+        return unpack(keys, sizes), found
 
 
 def _fine(column: Column, positions: int) -> Column:
     if column.levels:
         return column
+    if column.choice is not None:
+        # What its bins will be is not known yet: their edges are among these positions.
+        return dataclasses.replace(column, edges=column.choice.among.edges, choice=None)
     low, high = column.edges[0], column.edges[-1]
     span = high - low
     if column.kind == "number":

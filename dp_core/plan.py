@@ -22,6 +22,7 @@ from dp_core.domain import Clique
 from dp_core.errors import BadInput
 from dp_core.parametric.stages import Measuring
 from dp_core.privacy import PAYING_STAGES, TABLE_STAGES, Stage
+from dp_core.private_domain.questions import PlannedChoice, planned_choices, questions
 from dp_core.scores import sensitivities
 from dp_core.selection.allocation import shares as allocate
 from dp_core.selection.base import PlannedSelector, Selection
@@ -93,6 +94,7 @@ class Plan:
         costs: Budget of each stage; they sum to the currency's limit exactly.
         tables: Tables known beforehand.
         totals: Sums over records known beforehand, of a parametric method.
+        choices: What is chosen privately about columns, before everything else.
         score_noise: Noise of each of the selection's scores, None without private selection.
         scores: Number of those scores.
         memory: Bytes that reconstruction and synthesis need, about; None without `rows_about`.
@@ -106,6 +108,7 @@ class Plan:
     score_noise: NoiseScale | None
     scores: int
     memory: int | None
+    choices: tuple[PlannedChoice, ...] = ()
 
     @property
     def replicates(self) -> int:
@@ -172,7 +175,11 @@ def make_plan(spec: ReleaseSpec) -> Plan:
     times = spec.sets if spec.mode == "split" else 1
     l1, l2_squared = count_l1(privacy.relation), count_l2_squared(privacy.relation)
     currency = _currency(spec, l1, l2_squared, times)
-    costs = {stage: spec.shares[stage] * currency.limit for stage in PAYING_STAGES}
+    costs = {
+        stage: spec.shares[stage] * currency.limit
+        for stage in PAYING_STAGES
+        if stage in spec.shares
+    }
     plan = Plan(spec, currency, costs, (), (), None, 0, None)
     _check_draws(spec, currency, costs["measure"] / times)
 
@@ -228,6 +235,9 @@ def make_plan(spec: ReleaseSpec) -> Plan:
         score_noise,
         statistic.length if statistic else 0,
         memory,
+        planned_choices(
+            spec.schema, currency, costs.get("domain", Fraction(0)), l1=l1, l2_squared=l2_squared
+        ),
     )
 
 
@@ -273,6 +283,8 @@ def _currency(spec: ReleaseSpec, l1: int, l2_squared: int, times: int) -> Curren
     domain, shares = spec.schema.domain, spec.shares
     planned: list[tuple[Fraction, int, int, float]] = []
     equal = Fraction(1, len(domain))
+    for each in questions(spec.schema):
+        planned.append((shares["domain"] * each.share, l1, l2_squared, float(each.what.length)))
     if shares["one_way"]:
         share = shares["one_way"] * equal / times
         planned += [(share, l1, l2_squared, float(size)) for size in domain.sizes]

@@ -18,12 +18,12 @@ MOST_ROWS = 1000
 Noise = Literal["laplace", "gaussian"]
 """Kind of noise on counts."""
 
-Stage = Literal["total", "one_way", "select", "measure", "checks"]
-"""Stages that pay, in their order."""
+Stage = Literal["domain", "total", "one_way", "select", "measure", "checks"]
+"""Stages that pay, in their order; `domain` is there only where bins or levels are private."""
 
-PAYING_STAGES: tuple[Stage, ...] = ("total", "one_way", "select", "measure", "checks")
+PAYING_STAGES: tuple[Stage, ...] = ("domain", "total", "one_way", "select", "measure", "checks")
 
-TABLE_STAGES: frozenset[str] = frozenset({"total", "one_way", "measure"})
+TABLE_STAGES: frozenset[str] = frozenset({"domain", "total", "one_way", "measure"})
 """Those whose every event is a noisy table of counts."""
 
 

@@ -14,12 +14,15 @@ import numpy as np
 
 from dp_core.curator import Curator
 from dp_core.dataset import Dataset
+from dp_core.grid import CoarseCounter
 from dp_core.kept_moments import has_numbers, keep_moments, points_of
 from dp_core.ledger.session import MemorySession, Session
-from dp_core.marginals import Counter, Measurement, Records, Released, Table, tables_of
+from dp_core.marginals import Counter, Measurement, Records, Released, Table, Totals, tables_of
 from dp_core.noise_aware import redraw
 from dp_core.plan import Plan
 from dp_core.privacy import Stage
+from dp_core.private_domain.questions import ask
+from dp_core.private_domain.resolving import choose, recoding, resolved_plan
 from dp_core.reconstruction.base import Model
 from dp_core.record_moments import ModelWithMoments
 from dp_core.selection.base import Selection
@@ -34,12 +37,14 @@ class Outcome:
         selections: One for each independent measurement, or one for all.
         models: Fitted models by number of the set; 0 is the shared one.
         session: What was spent.
+        plan: By which all this was done: with the bins and levels that were chosen privately.
     """
 
     released: tuple[Released, ...]
     selections: tuple[Selection, ...]
     models: Mapping[int, Model]
     session: Session
+    plan: Plan
 
 
 def carry_out(plan: Plan, counter: Counter, *, session: Session | None = None) -> Outcome:
@@ -47,7 +52,7 @@ def carry_out(plan: Plan, counter: Counter, *, session: Session | None = None) -
 
     Args:
         plan: What is to be done and what it costs.
-        counter: Exact counts of the confidential file.
+        counter: Exact counts of the confidential file, in the codes of `Schema.stored`.
         session: What pays; None for one that forgets.
 
     Raises:
@@ -56,6 +61,11 @@ def carry_out(plan: Plan, counter: Counter, *, session: Session | None = None) -
     if session is None:
         privacy = plan.spec.privacy
         session = MemorySession(plan.currency, privacy.neighbours, max_rows=privacy.max_rows)
+    bought: tuple[Released, ...] = ()
+    if plan.spec.schema.private:
+        bought = choose_domain(plan, Curator(plan.spec.schema.stored.domain, counter, session))
+        plan = resolved_plan(plan, choose(plan.spec.schema, bought))
+        counter = CoarseCounter(counter, recoding(plan.spec.schema))
     curator = Curator(plan.spec.schema.domain, counter, session)
     basics = tuple(
         item for replicate in replicates(plan) for item in measure_basics(plan, curator, replicate)
@@ -66,10 +76,10 @@ def carry_out(plan: Plan, counter: Counter, *, session: Session | None = None) -
         for replicate in replicates(plan)
         for item in measure_selected(plan, curator, selections, replicate)
     )
-    released = (*basics, *chosen)
+    released = (*bought, *basics, *chosen)
     rows = curator.public_rows()
     models = {number: fit(plan, released, number, rows=rows) for number in model_numbers(plan)}
-    return Outcome(released, selections, models, session)
+    return Outcome(released, selections, models, session, plan)
 
 
 def sample(plan: Plan, models: Mapping[int, Model], number: int) -> Dataset:
@@ -98,6 +108,10 @@ def behind(plan: Plan, released: Sequence[Released], number: int) -> tuple[Relea
         released: Everything that was measured, of any replicate.
         number: 0 or 1..m.
     """
+    # What bins and levels were chosen by is of other codes, and no model's business.
+    released = [
+        item for item in released if not (isinstance(item, Totals) and item.stage == "domain")
+    ]
     if plan.spec.mode == "noise-aware":
         rng = generator(plan.spec.seed, "redraw", 0)
         drawn = redraw(released, number=number, sets=plan.spec.sets, rng=rng)
@@ -109,6 +123,16 @@ def behind(plan: Plan, released: Sequence[Released], number: int) -> tuple[Relea
 def generator(seed: int, purpose: str, number: int) -> np.random.Generator:
     """Return the generator of one piece of post-processing; the seed belongs to the plan."""
     return np.random.default_rng([seed, number, *purpose.encode()])
+
+
+def choose_domain(plan: Plan, curator: Curator) -> tuple[Totals, ...]:
+    """Return noisy counts by which bins and levels are chosen; none where all are public.
+
+    Args:
+        plan: Of the release.
+        curator: Of the file as it is stored.
+    """
+    return ask(curator, plan.spec.schema, plan.costs.get("domain", Fraction(0)))
 
 
 def measure_basics(plan: Plan, curator: Curator, replicate: int) -> tuple[Measurement, ...]:

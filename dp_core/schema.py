@@ -6,6 +6,7 @@ raw values and codes is in `dp_core.codec`.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,6 +35,27 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What is chosen privately about a column: the edges of its bins, or which levels it keeps.
+
+    How many codes there will be is public beforehand; which ones the paying stage `domain` finds.
+
+    Attributes:
+        among: The column by whose codes the file is stored: positions of a fine public grid, or
+            all levels.
+        groups: Of levels: the groups, each of which is a code for its levels that are not kept.
+        group_of: Of levels: for each level of `among` the place of its group in `groups`.
+        codes: What was chosen, ascending: cuts between positions, or levels that are kept; None as
+            long as nothing was.
+    """
+
+    among: Column
+    groups: tuple[str, ...] = ()
+    group_of: tuple[int, ...] = ()
+    codes: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
     """One column of the file.
 
@@ -55,6 +77,8 @@ class Column:
         grouping: Rule by which its codes became the levels; None: each is a level.
         format: Date: how the file's texts are written, such as `%d.%m.%Y`; empty: `%Y-%m-%d`.
         role: `weight` of the survey weight, a number; otherwise empty.
+        choice: What is chosen privately about it, None where everything is public. Before it was
+            chosen, `levels` and `edges` have the number there will be, and mean nothing.
     """
 
     name: str
@@ -73,12 +97,23 @@ class Column:
     grouping: Grouping | None = None
     format: str = ""
     role: Role = ""
+    choice: Choice | None = None
 
     def texts(self) -> Mapping[str, int]:
         """Return every text that the file may hold, and the level that it becomes."""
         if self.stands_for:
             return {text: at for at, texts in enumerate(self.stands_for) for text in texts}
         return {level.text: at for at, level in enumerate(self.levels)}
+
+    @property
+    def stored(self) -> Column:
+        """The column by whose codes the confidential file is stored."""
+        return self if self.choice is None else self.choice.among
+
+    @property
+    def unknown(self) -> bool:
+        """Whether what is to be chosen privately about it is not chosen yet."""
+        return self.choice is not None and self.choice.codes is None
 
     @property
     def bins(self) -> int:
@@ -289,6 +324,21 @@ class Schema:
             tuple(column.name for column in self.columns),
             tuple(column.size for column in self.columns),
         )
+
+    @property
+    def stored(self) -> Schema:
+        """The schema by whose codes the confidential file is stored; itself if nothing is private.
+
+        What is chosen privately among these codes is in no structural zero.
+        """
+        if not self.private:
+            return self
+        return dataclasses.replace(self, columns=tuple(column.stored for column in self.columns))
+
+    @property
+    def private(self) -> tuple[Column, ...]:
+        """Columns of which bins or levels are chosen privately, as a person thinks of them."""
+        return tuple(c for c in (self.coarse or self).columns if c.choice is not None)
 
     def column(self, name: str) -> Column:
         """Return the column of that name.

@@ -32,6 +32,14 @@ from dp_core.code_list_file import (
 )
 from dp_core.errors import BadInput
 from dp_core.privacy import MOST_ROWS
+from dp_core.private_domain.reading import document as private_document
+from dp_core.private_domain.reading import (
+    groups_of_codes,
+    is_private,
+    levels_by_group,
+    with_private_bins,
+    with_private_levels,
+)
 from dp_core.publication import UNSTATED, read_publication
 from dp_core.schema import (
     MISSING_LABEL,
@@ -77,7 +85,7 @@ _KEYS = (
     "calibrate",
 )
 _COMMON = ("type", "description", "role", "missing", "missing_values", "out_of_range")
-_LEVELLED = ("levels", "codes", "group", "follows", "map")
+_LEVELLED = ("levels", "groups", "codes", "group", "follows", "map")
 _BINNED = ("min", "max", "bins", "edges")
 _SPEC_KEYS = {"release", "privacy", "account", "schema", "method"}
 _COLUMN_EXAMPLE = "{type: integer, min: 0, max: 80}"
@@ -282,8 +290,9 @@ def _read_column(
         keys["role"].choice(_ROLES)
         column = replace(column, role="weight")
         check_weight(column, keys["role"])
-    if column.size > MAX_CODES:
-        raise node.error(f"has {column.size} codes; a column has at most {MAX_CODES}.")
+    if max(column.size, column.stored.size) > MAX_CODES:
+        size = max(column.size, column.stored.size)
+        raise node.error(f"has {size} codes; a column has at most {MAX_CODES}.")
     return column
 
 
@@ -346,16 +355,32 @@ def _following(schema: Schema, name: str) -> dict[str, object]:
 def _with_levels(
     column: Column, node: Node, keys: Mapping[str, Node], folder: Path | None
 ) -> Column:
+    private = is_private(keys.get("levels"))
+    if private and column.kind == "ordinal":
+        raise keys["levels"].error(
+            "the levels of an ordinal cannot be chosen privately, because the rest of a group has"
+            " no place in their order; make it a category, or list the levels."
+        )
+    if "groups" in keys and ("codes" in keys or not private):
+        raise keys["groups"].error(
+            "groups are for listed levels that are chosen privately; write levels: {private: 20}"
+            " and no codes beside them, or remove them."
+        )
     if "codes" not in keys:
         if "group" in keys:
             raise keys["group"].error("speaks of a code list; give the column `codes: FILE.csv`.")
-        return replace(column, levels=_read_levels(node, keys, column.missing_values))
-    if "levels" in keys:
+        if not private:
+            return replace(column, levels=_read_levels(node, keys, column.missing_values))
+        merged, groups = levels_by_group(keys)
+        levels = _read_levels(node, {"levels": merged}, column.missing_values)
+        return with_private_levels(replace(column, levels=levels), keys, groups)
+    if "levels" in keys and not private:
         raise keys["levels"].error("give levels or codes, not both.")
     codes = read_code_list(keys["codes"], folder)
     grouping = read_grouping(keys["group"], codes) if "group" in keys else None
     levels, members = levels_of_codes(keys["codes"], codes, grouping, column.missing_values)
-    return replace(column, levels=levels, stands_for=members, codes=codes, grouping=grouping)
+    column = replace(column, levels=levels, stands_for=members, codes=codes, grouping=grouping)
+    return with_private_levels(column, keys, groups_of_codes(column, keys)) if private else column
 
 
 def _read_levels(
@@ -397,15 +422,17 @@ def _read_levels(
 
 
 def _with_bins(column: Column, node: Node, keys: Mapping[str, Node], scale: Scale) -> Column:
-    bins = read_bins(node, keys, scale)
     decimals = None
     if "decimals" in keys:
         decimals = keys["decimals"].integer(minimum=0, maximum=15)
-        if empty := empty_bin(bins.edges, decimals):
-            raise keys["decimals"].error(
-                f"no number of {decimals} decimals lies in the bin from {exact_text(empty[0])}"
-                f" to {exact_text(empty[1])}; allow more decimals or make fewer bins."
-            )
+    if "edges" not in keys and "bins" in keys and isinstance(keys["bins"].content, Mapping):
+        return with_private_bins(replace(column, decimals=decimals), node, keys, scale)
+    bins = read_bins(node, keys, scale)
+    if decimals is not None and (empty := empty_bin(bins.edges, decimals)):
+        raise keys["decimals"].error(
+            f"no number of {decimals} decimals lies in the bin from {exact_text(empty[0])}"
+            f" to {exact_text(empty[1])}; allow more decimals or make fewer bins."
+        )
     return replace(
         column,
         format=_read_format(keys["format"]) if "format" in keys else "",
@@ -437,6 +464,10 @@ def _column_document(column: Column, keys: Mapping[str, Node]) -> dict[str, obje
                 "depth": str(column.grouping.depth),
                 "keep": list(column.grouping.keep),
             }
+        if column.choice is not None:
+            document |= private_document(column)
+    elif column.choice is not None and column.levels:
+        document |= private_document(column)
     elif column.kind == "category" or column.kind == "ordinal":
         document["levels"] = [
             level.text if level.text == level.label else {level.text: level.label}
@@ -450,7 +481,9 @@ def _column_document(column: Column, keys: Mapping[str, Node]) -> dict[str, obje
             return value_text(value, scale)
 
         document |= {"min": text(column.minimum), "max": text(column.maximum)}
-        if "edges" in keys:
+        if column.choice is not None:
+            document |= private_document(column)
+        elif "edges" in keys:
             document["edges"] = [text(edge) for edge in column.edges]
         elif "bins" in keys:
             document["bins"] = keys["bins"].text() if scale == "date" else str(column.bins)

@@ -75,6 +75,12 @@ def _read_rule(node: Node, schema: Schema, known: Mapping[str, Column], example:
             raise node.error(
                 f"there is no column {shown(name)} in the schema.{nearest(name, known)}"
             )
+        if known[name].choice is not None:
+            what = "levels" if known[name].levels else "bins"
+            raise node.error(
+                f"the {what} of {name!r} are chosen privately, so no rule can speak of them; state"
+                f" them, or leave the rule out."
+            )
         met = _codes(condition, known[name])
         if not met:
             raise condition.error(f"no value of column {name!r} meets {_text(condition)}.")

@@ -20,6 +20,7 @@ from dp_core.noise_aware import SETS
 from dp_core.parametric.stages import Modelling
 from dp_core.presets import PRESETS, Preset
 from dp_core.privacy import PAYING_STAGES, Neighbours, Noise, Privacy, Stage
+from dp_core.private_domain.questions import SHARE
 from dp_core.schema import Schema, Unit
 from dp_core.schema_file import check_version, parse_schema, schema_hash
 from dp_core.spec import PUBLISH, ReleaseSpec
@@ -50,6 +51,7 @@ _KEYS = (
     "revises",
     "privacy",
     "method",
+    "domain",
     "total",
     "one_way",
     "select",
@@ -69,6 +71,7 @@ _NEIGHBOURS: tuple[Neighbours, ...] = ("add-remove", "replace-one")
 _NOISE: tuple[Noise | Literal["auto"], ...] = ("auto", "laplace", "gaussian")
 _EXAMPLES = {
     "privacy": "{epsilon: 1.0, delta: 1.0e-9}",
+    "domain": "{share: 0.05}",
     "total": "{share: 0.02}",
     "one_way": "{share: 0.1}",
     "select": "{method: densemarg, share: 0.1}",
@@ -99,6 +102,7 @@ def load_spec(path: Path) -> ReleaseSpec:
 
     sections = {stage: _section(keys, stage, root) for stage in _EXAMPLES if stage != "privacy"}
     for stage, known in (
+        ("domain", ("share",)),
         ("total", ("share",)),
         ("one_way", ("share",)),
         ("measure", ("share", "noise")),
@@ -124,7 +128,8 @@ def load_spec(path: Path) -> ReleaseSpec:
             sections, preset, schema, _SECTION_KEYS["synthesize"]
         )
         place = sections["select"]
-    shares = _read_shares(root, sections, preset, privacy, selector, selector_name)
+    private = bool(schema.private)
+    shares = _read_shares(root, sections, preset, privacy, selector, selector_name, private=private)
     measured = [stage for stage in ("total", "one_way") if shares[stage]]
     in_place(place, selector.check_basics, privacy.relation.of_rows, measured)
     mode_place = synthesis.get("mode", sections["synthesize"])
@@ -172,7 +177,8 @@ def resolve_shares(
 
     Args:
         stated: Nonnegative shares that a person wrote.
-        preset: Nonnegative shares of the method; a stage not named has none.
+        preset: Nonnegative shares of the method; a stage not named has none, and `domain` is then
+            left out.
 
     Raises:
         ValueError: if the stated shares sum to more than 1, or to less and nobody takes the rest.
@@ -198,6 +204,7 @@ def resolve_shares(
         if stage in stated
         else (left * weights[stage] / weight_sum if left else Fraction(0))
         for stage in PAYING_STAGES
+        if stage != "domain" or stage in stated or stage in preset
     }
 
 
@@ -295,6 +302,8 @@ def _read_shares(
     privacy: Privacy,
     selector: Any,
     selector_name: str,
+    *,
+    private: bool,
 ) -> Mapping[Stage, Fraction]:
     nodes: dict[Stage, Node] = {}
     for stage in PAYING_STAGES:
@@ -319,6 +328,17 @@ def _read_shares(
     unused = {"total"} if privacy.relation.rows_public else set()
     unused |= set() if selector.adaptive else {"select"}
     usable = {stage: share for stage, share in preset.shares.items() if stage not in unused}
+    if private:
+        left = (1 - SHARE) / sum(usable.values(), Fraction(0))
+        usable = {stage: share * left for stage, share in usable.items()}
+        usable["domain"] = SHARE
+    elif stated.get("domain"):
+        raise nodes["domain"].error(
+            "pays for bins and levels that are chosen privately, and the schema has none; remove"
+            " it, or write bins: {private: 12} there."
+        )
+    else:
+        stated.pop("domain", None)
     try:
         shares = resolve_shares(stated, usable)
     except ValueError as error:
@@ -327,6 +347,11 @@ def _read_shares(
         raise sections["select"].error(
             f"{selector_name} chooses by looking at the data and needs a share of the budget;"
             " add one, such as share: 0.1."
+        )
+    if private and not shares["domain"]:
+        raise nodes["domain" if "domain" in nodes else next(iter(nodes))].error(
+            "leaves nothing for the stage domain, which chooses bins and levels that the schema"
+            f" has as private; give domain a share, such as {SHARE}."
         )
     if not shares["measure"] and "records" not in selector.gives:
         raise sections["measure"].error(
@@ -433,6 +458,7 @@ def _document(spec: ReleaseSpec, selector: str, reconstructor: str) -> dict[str,
             **({"max_rows": spec.privacy.max_rows} if spec.privacy.unit != "row" else {}),
         },
         "method": spec.method,
+        **({"domain": share("domain")} if "domain" in spec.shares else {}),
         "total": share("total"),
         "one_way": share("one_way"),
         **before,

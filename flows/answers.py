@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import cast
 
 from dp_core.accounting.composition import Amount, Terms
+from dp_core.bundle.provenance import listed
 from dp_core.errors import BadInput
 from dp_core.ledger.gates import Gate
 from dp_core.plan import Plan, PlannedTable, PlannedTotal
 from dp_core.privacy import PAYING_STAGES
+from dp_core.private_domain.questions import PlannedChoice
 from dp_core.selection.thresholds import Thresholding, planned_threshold
 from tasks.stores.accounts import Above, Account
 from tasks.stores.artifacts import RunFolder
@@ -23,6 +25,7 @@ from tasks.stores.reservations import Reservation
 STAGE_NAMES = (
     "validate",
     "discretize",
+    "domain",
     "count",
     "basics",
     "select",
@@ -108,10 +111,11 @@ def plan_facts(plan: Plan, ledger: Ledger | None) -> dict[str, object]:
                 "what": _what(plan, stage, threshold),
             }
             for stage in PAYING_STAGES
-            if plan.costs[stage]
+            if plan.costs.get(stage)
         ],
         "tables": [_table(table, rows) for table in plan.tables],
         "totals": [_total(total, rows) for total in plan.totals],
+        **({"choices": [_choice(choice) for choice in plan.choices]} if plan.choices else {}),
         "evenness": _evenness(plan),
         "score_noise_within": _within(plan.score_noise.half_width) if plan.score_noise else None,
         "threshold": threshold,
@@ -183,6 +187,8 @@ def _threshold(plan: Plan) -> dict[str, object] | None:
 def _what(plan: Plan, stage: str, threshold: Mapping[str, object] | None) -> str:
     tables = [table for table in plan.tables if table.stage == stage]
     times = f", {plan.replicates} times" if plan.replicates > 1 else ""
+    if stage == "domain":
+        return f"the bins or levels of {listed([choice.column for choice in plan.choices])}"
     if stage == "total":
         return f"the number of rows{times}"
     if stage == "select":
@@ -206,6 +212,19 @@ def _what(plan: Plan, stage: str, threshold: Mapping[str, object] | None) -> str
     if "totals" in gives:
         return f"sums and counts that the method needs{times}"
     return f"tables that the selection chooses{times}"
+
+
+def _choice(choice: PlannedChoice) -> dict[str, object]:
+    return {
+        "column": choice.column,
+        "of": choice.of,
+        "number": choice.number,
+        "among": choice.among,
+        "noise": choice.noise.kind,
+        "scale": choice.noise.scale,
+        "within": _within(choice.within),
+        "in_words": choice.in_words(),
+    }
 
 
 def _total(total: PlannedTotal, rows: int | None) -> dict[str, object]:
@@ -269,12 +288,13 @@ def status_facts(home: Path, ledger: Ledger, release: str) -> dict[str, object]:
     folder = RunFolder(home, release, held.link)
     charges = ledger.charges(held)
     spent = sum((charge.cost for charge in charges), Fraction(0))
-    done = [stage for stage in STAGE_NAMES if folder.done(stage) is not None]
+    stages = [stage for stage in STAGE_NAMES if stage != "domain" or stage in held.costs]
+    done = [stage for stage in stages if folder.done(stage) is not None]
     holder = _holder(ledger, release)
     tidy = folder.done("tidy") is not None
     gate = gate_facts(ledger, held)
     state = "at work" if holder else _state(held, done, tidy=tidy, gate=gate)
-    left = [stage for stage in STAGE_NAMES if stage not in done]
+    left = [stage for stage in stages if stage not in done]
     account = ledger.account(held.account) if held.outcome in WITHOUT_BUNDLE else None
     return {
         "release": release,

@@ -88,6 +88,12 @@ def prepare(request: Request) -> Prepared:
         place = _place(spec)
         if place not in inputs:
             schema = spec.spec.schema
+            if schema.private:
+                raise BadInput(
+                    f"{spec.path}: bins or levels of {schema.private[0].name!r} are chosen"
+                    " privately, which a comparison does not do; its data may be looked at, so"
+                    " state them in the schema."
+                )
             source = open_source(place[0], Path(), schema.reads, schema.ignore)
             require_unknown(source)
             name = _name(Path(place[0]), [one.name for one in inputs.values()])

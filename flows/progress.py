@@ -11,6 +11,7 @@ WORDS = {
     "identify": "Identify the input",
     "validate": "Validate against the schema",
     "discretize": "Discretize to codes",
+    "domain": "Choose bins and levels privately",
     "count": "Count marginals",
     "basics": "Measure rows and one-way tables",
     "select": "Select tables privately",

@@ -21,6 +21,7 @@ from flows.opening import check_opening, is_publishing, require_known_results
 from flows.outcomes import outcome_of, tell
 from flows.outside import without_data
 from tasks.check_quality import check_quality
+from tasks.choose_domain import choose_domain
 from tasks.cluster import dask_client
 from tasks.count_marginals import count_marginals
 from tasks.discretize import discretize
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 STAGES = (
     validate_schema,
     discretize,
+    choose_domain,
     count_marginals,
     measure_basics,
     select_marginals,
@@ -172,7 +174,8 @@ def make_release(run: Run, perform: Perform = Task.__call__) -> None:
             run.folder.forget("identify")
             perform(identify, run)
         for stage in STAGES[:-1]:
-            perform(stage, run)
+            if run.has(stage.name):
+                perform(stage, run)
         pass_gate(run)
     else:
         # privacy: what a person may have looked at is published as it is, and never made again.
@@ -222,7 +225,7 @@ def open_run(
         tell_release("resumed", held.release, held.account)
     folder.begin(spec=spec_path.absolute(), out=out.absolute())
     return Run(
-        plan=plan,
+        planned=plan,
         spec_path=spec_path.absolute(),
         out=out.absolute(),
         home=where,

@@ -66,6 +66,8 @@ def _plan(console: Console, plan: Mapping[str, Any]) -> None:
     if plan["totals"]:
         console.print()
         _planned_totals(console, plan)
+    for choice in plan.get("choices", ()):
+        sentence(console, f"{choice['in_words']}.")
     if plan["sets"] > 1 and plan["mode"] == "shared":
         sentence(
             console,

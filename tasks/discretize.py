@@ -14,4 +14,4 @@ def discretize(run: Run) -> None:
     from tasks.coding import write_codes
 
     progress = partial(run.progress, "discretize")
-    write_codes(run.source, run.spec.schema, run.codes, progress)
+    write_codes(run.source, run.schema.stored, run.codes, progress)

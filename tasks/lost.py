@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from tasks.choose_domain import read_domain
 from tasks.measure_marginals import read_selections
 from tasks.reconstruct import read_released, restored_models
 from tasks.run import CONFIDENTIAL_STAGES, Run
@@ -23,6 +24,7 @@ def forget_lost(run: Run) -> None:
     if run.folder.done("publish") is not None:
         return
     products: dict[str, Callable[[Run], object]] = {
+        "domain": read_domain,
         "select": read_selections,
         "measure": read_released,
         "reconstruct": restored_models,
@@ -36,7 +38,8 @@ def forget_lost(run: Run) -> None:
 
 def needs_data(run: Run) -> bool:
     """Return whether a stage that looks at the data is still to be done."""
-    return any(run.folder.done(stage) is None for stage in CONFIDENTIAL_STAGES)
+    stages = [stage for stage in CONFIDENTIAL_STAGES if run.has(stage)]
+    return any(run.folder.done(stage) is None for stage in stages)
 
 
 def _forget_unless(read: Callable[[Run], object], run: Run, stage: str) -> None:
@@ -49,9 +52,7 @@ def _forget_unless(read: Callable[[Run], object], run: Run, stage: str) -> None:
 
 
 def _open_codes(run: Run) -> None:
-    from dp_core.code_store import CodeStore
-
-    _open_chunks(CodeStore(run.codes, run.spec.schema.domain))
+    _open_chunks(run.stored)
 
 
 def _open_sets(run: Run) -> None:

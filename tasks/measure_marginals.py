@@ -17,6 +17,7 @@ from dp_core.marginals import Measurement, Released
 from dp_core.procedure import measure_basics as measured_basics
 from dp_core.procedure import measure_selected, replicates
 from dp_core.selection.base import Selection
+from tasks.choose_domain import read_domain
 from tasks.run import Run
 from tasks.stage import stage
 from tasks.stores.artifacts import write_atomically
@@ -49,7 +50,7 @@ def measure_marginals(run: Run) -> None:
     from dp_core.bundle.marginals_file import write_marginals
 
     selections = read_selections(run)
-    found: list[Released] = list(basics(run))
+    found: list[Released] = [*read_domain(run), *basics(run)]
     numbers = replicates(run.plan)
     for position, replicate in enumerate(numbers):
         found += measure_selected(run.plan, run.curator, selections, replicate)

@@ -48,7 +48,7 @@ def publish(run: Run) -> None:
         currency=run.plan.currency,
         method=spec.method,
         plan=run.plan.document(),
-        schema=spec.schema,
+        schema=run.schema,
         ledger=run.ledger.identity(),
         account=spec.account,
         receipts=receipts,

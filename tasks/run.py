@@ -24,13 +24,16 @@ if TYPE_CHECKING:
 
     from dp_core.code_store import CodeStore
     from dp_core.curator import Curator
+    from dp_core.schema import Schema
     from dp_core.source import Source
     from tasks.dask_counter import DaskCounter
 
 Progress = Callable[[str, float], None]
 """Called with a stage's name and the part of it that is done, 0 to 1. Public values only."""
 
-CONFIDENTIAL_STAGES = ("validate", "discretize", "count", "basics", "select", "measure", "check")
+CONFIDENTIAL_STAGES = (
+    *("validate", "discretize", "domain", "count", "basics", "select", "measure", "check"),
+)
 """Stages that look at the data; the others could run on another machine."""
 
 
@@ -43,7 +46,7 @@ class Run:
     """What the stages of one release share within one process.
 
     Attributes:
-        plan: What is to be done and what it costs.
+        planned: What is to be done and what it costs.
         spec_path: Where the spec was read from.
         out: Where the bundle goes.
         home: Folder of the ledger and of all runs.
@@ -56,7 +59,7 @@ class Run:
         client: Of a running Dask cluster; None counts on threads of this process.
     """
 
-    plan: Plan
+    planned: Plan
     spec_path: Path
     out: Path
     home: Path
@@ -68,15 +71,36 @@ class Run:
     committed: Callable[[Sequence[Charge]], None] = field(default=lambda _charges: None)
     client: Client | None = None
 
+    _resolved: Plan | None = field(default=None, init=False)
+
+    @property
+    def plan(self) -> Plan:
+        """What is to be done, from the stage `domain` on with the bins and levels it chose."""
+        if not self.planned.spec.schema.private:
+            return self.planned
+        if self._resolved is None:
+            from dp_core.private_domain.resolving import read_statement, resolved_plan
+
+            left = self.folder.done("domain")
+            if left is None:
+                return self.planned
+            self._resolved = resolved_plan(self.planned, read_statement(left["choices"]))
+        return self._resolved
+
     @property
     def spec(self) -> ReleaseSpec:
-        """What was asked for."""
+        """What was asked for; its schema is the one to use, as of `plan`."""
         return self.plan.spec
+
+    @property
+    def schema(self) -> Schema:
+        """The schema by whose codes, bins and labels everything after the stage `domain` is."""
+        return self.spec.schema
 
     @cached_property
     def folder(self) -> RunFolder:
         """Where the run keeps its files."""
-        return RunFolder(self.home, self.spec.release, self.reservation.link)
+        return RunFolder(self.home, self.planned.spec.release, self.reservation.link)
 
     @cached_property
     def key(self) -> bytes:
@@ -88,30 +112,50 @@ class Run:
         """The confidential data, opened and checked: files, or the snapshot of a table."""
         from tasks.inputs import open_input
 
-        return open_input(self.spec, self.spec.schema, self.folder.confidential, self.progress)
+        return open_input(self.spec, self.schema, self.folder.confidential, self.progress)
 
     @property
     def codes(self) -> Path:
         """Where the confidential code store is."""
         return self.folder.confidential / "codes"
 
-    @cached_property
-    def store(self) -> CodeStore:
-        """The confidential file as codes."""
+    @property
+    def stored(self) -> CodeStore:
+        """The confidential file as it is stored: before bins and levels are chosen privately."""
         from dp_core.code_store import CodeStore
 
-        return CodeStore(self.codes, self.spec.schema.domain)
+        return CodeStore(self.codes, self.schema.stored.domain)
+
+    @cached_property
+    def store(self) -> CodeStore:
+        """The confidential file as codes of `schema`; not to be asked before the stage `domain`."""
+        if not self.schema.private:
+            return self.stored
+        from dp_core.code_store import RecodedStore
+        from dp_core.private_domain.resolving import recoding
+
+        return RecodedStore(self.stored, recoding(self.schema))
 
     @cached_property
     def counter(self) -> DaskCounter:
         """Exact counts of the confidential file; shared so that nothing is counted twice."""
         from tasks.dask_counter import DaskCounter
 
-        return DaskCounter(self.store, self.spec.schema.domain, self.client)
+        return DaskCounter(self.store, self.schema.domain, self.client)
 
     @cached_property
     def curator(self) -> Curator:
         """The wall."""
+        return self._curator(self.counter, self.schema)
+
+    def domain_curator(self) -> Curator:
+        """Return the wall for the stage `domain`, which asks about the file as it is stored."""
+        from tasks.dask_counter import DaskCounter
+
+        stored = self.schema.stored
+        return self._curator(DaskCounter(self.stored, stored.domain, self.client), stored)
+
+    def _curator(self, counter: DaskCounter, schema: Schema) -> Curator:
         from dp_core.curator import Curator
 
         session = LedgerSession(
@@ -122,7 +166,11 @@ class Run:
             self.note_head,
             self._tell_committed,
         )
-        return Curator(self.spec.schema.domain, self.counter, session)
+        return Curator(schema.domain, counter, session)
+
+    def has(self, stage: str) -> bool:
+        """Return whether the release has a stage of that name: `domain` is for private choices."""
+        return stage != "domain" or bool(self.planned.spec.schema.private)
 
     def _tell_committed(self, charges: Sequence[Charge]) -> None:
         self.committed(charges)

@@ -14,4 +14,4 @@ def validate_schema(run: Run) -> None:
     from tasks.expectations import validate
 
     progress = partial(run.progress, "validate")
-    validate(run.source, run.spec.schema, run.folder.internal, progress)
+    validate(run.source, run.schema.stored, run.folder.internal, progress)

@@ -17,6 +17,7 @@ from dp_core.grid import on_grid
 from dp_core.ledger.places import Total
 from dp_core.ledger.receipts import Receipt
 from dp_core.privacy import Neighbours, Relation
+from dp_core.private_domain.resolving import read_statement, resolved
 from dp_core.schema import Schema
 from dp_core.schema_file import parse_schema
 
@@ -202,6 +203,9 @@ def read_charge(row: Receipt) -> Charge:
 def _schema(method: Mapping[str, Any]) -> Schema:
     """Return the schema by which codes are to be read; numbers may stand on a grid."""
     schema = parse_schema(method["schema"])
+    if schema.private:
+        # Whether these follow from what was measured is a check of its own.
+        schema = resolved(schema, read_statement(method["domain"]))
     positions = method["plan"]["spec"]["synthesize"].get("positions")
     return schema if positions is None else on_grid(schema, _whole(positions))
 

@@ -36,7 +36,10 @@ _MARGINAL_FIELDS: Mapping[str, tuple[str, str]] = {
         "table: all its cells; sparse: only cells above a threshold; cells: single cells;"
         " parities: records with an even number of ones.",
     ),
-    "stage": ("string", "Stage of the release that paid for it: total, one_way or measure."),
+    "stage": (
+        "string",
+        "Stage of the release that paid for it: domain, total, one_way or measure.",
+    ),
     "replicate": ("integer", "Synthetic set it was measured for; 0 when all sets share it."),
     "round": ("integer", "Round it was measured in, from 1; 0 where the method has no rounds."),
     "columns": ("array", "Columns of the table, as a list."),

@@ -4,7 +4,7 @@
 |-----------|------------------|------------------------------------------------------------------|
 | table     | int32            | running number of the measurement in this file, from 1           |
 | kind      | string           | table, sparse, cells, parities or totals (below)                 |
-| stage     | string           | stage that paid: total, one_way, measure                         |
+| stage     | string           | stage that paid: domain, total, one_way, measure                 |
 | replicate | int16            | set it was measured for; 0: shared by all sets                   |
 | round     | int32            | round it was measured in; 0 where a method has none              |
 | columns   | list of string   | the columns it is about                                          |
@@ -75,7 +75,7 @@ SCHEMA = pa.schema(
     ]
 )
 _PIECE = 1 << 17
-_STAGES = ("total", "one_way", "select", "measure", "checks")
+_STAGES = ("domain", "total", "one_way", "select", "measure", "checks")
 _NOISES = ("laplace", "gaussian")
 _KINDS = ("table", "sparse", "cells", "parities", "totals")
 _MOST_CELLS = 2**31

@@ -119,7 +119,8 @@ def otherwise_made(mode: str, sets: int, charged: Iterable[tuple[str, str]]) -> 
             wrong.append(f"Set {own[0]} has measurements of its own, and {mode} sets have none.")
         return wrong
     # One choice of tables may serve all sets; every measurement of numbers is of one of them.
-    if paid.pop(0, set()) - {"select"}:
+    # So do the bins and levels that were chosen privately: no set's numbers come from them.
+    if paid.pop(0, set()) - {"domain", "select"}:
         wrong.append("A measurement is of all sets, and split sets share none.")
     measured = {number: stages - {"select"} for number, stages in paid.items()}
     if not any(measured.values()):

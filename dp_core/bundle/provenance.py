@@ -22,7 +22,11 @@ def made_from(published: Published) -> tuple[str, ...]:
     numbers = sum(item.values.size for item in published.released if isinstance(item, Answers))
     if numbers:
         found.append(_number(numbers, "single noisy number"))
-    sums = sum(item.values.size for item in published.released if isinstance(item, Totals))
+    totals = [item for item in published.released if isinstance(item, Totals)]
+    chosen_by = sum(item.values.size for item in totals if item.stage == "domain")
+    if chosen_by:
+        found.append(f"{_number(chosen_by, 'noisy count')} by which bins and levels were chosen")
+    sums = sum(item.values.size for item in totals if item.stage != "domain")
     if sums:
         found.append(_number(sums, "noisy total"))
     sparse = [item for item in published.released if isinstance(item, SparseTable)]
@@ -51,7 +55,8 @@ def headline(published: Published) -> tuple[int, str]:
     tables = sum(
         1
         for item in published.released
-        if not isinstance(item, Measurement) or len(item.clique) > 0
+        if getattr(item, "stage", "") != "domain"
+        and (not isinstance(item, Measurement) or len(item.clique) > 0)
     )
     if tables:
         return tables, "noisy table" if tables == 1 else "noisy tables"

@@ -85,6 +85,8 @@ def measured_cliques(
     for item in released:
         if isinstance(item, Measurement | SparseTable) and item.clique:
             tables.setdefault(item.replicate, []).append(item.clique)
+        elif isinstance(item, Totals) and item.stage == "domain":
+            continue  # what bins and levels were chosen by; no set is made of it
         elif isinstance(item, Totals) and isinstance(item.of, BinnedCounts):
             tables.setdefault(item.replicate, []).append(item.of.clique)
         elif isinstance(item, Totals):

@@ -43,6 +43,7 @@ FINE, CARE = 0.02, 0.10
 """Noise (as TVD of a table) up to which a table is fit for use, and for use with care."""
 _TABLES_SHOWN = 400
 _STAGE_WORDS = {
+    "domain": "choosing bins and levels",
     "total": "the number of rows",
     "one_way": "one-way tables",
     "select": "choosing tables",

@@ -29,6 +29,7 @@ from dp_core.ledger.receipts import START, Receipt
 from dp_core.marginals import Released
 from dp_core.method_options import plain_options
 from dp_core.privacy import Privacy, Relation, unit_words
+from dp_core.private_domain.resolving import statement as chosen
 from dp_core.schema import Schema
 from dp_core.spec import Mode
 
@@ -71,7 +72,7 @@ class Published:
         currency: What the release paid in, and the reserved total.
         method: Name of the preset.
         plan: `Plan.document()`: the resolved spec and the arithmetic; its hash is in the ledger.
-        schema: The schema.
+        schema: The schema, with the bins and levels that were chosen privately.
         ledger: Identity of the ledger.
         account: Account that paid.
         receipts: All rows of this release in the ledger so far, in their order.
@@ -201,6 +202,7 @@ def statement(
             "schema": plain(published.schema.document),
             "schema_sha256": digest(plain(published.schema.document)),
             "selection": plain(published.note),
+            **_domain(published.schema),
         },
         "accounting": accounting_json(published.currency, privacy.relation, published.receipts),
         "software": dict(sorted((published.software or software_versions()).items())),
@@ -248,6 +250,11 @@ def _weights(published: Published) -> dict[str, object]:
 
     stated = weights_statement(published.schema, published.off)
     return {} if stated is None else {"weights": stated}
+
+
+def _domain(schema: Schema) -> dict[str, object]:
+    """Return the bins and levels that were chosen privately, where there are any."""
+    return {"domain": chosen(schema)} if schema.private else {}
 
 
 def origin_of(plan: Mapping[str, Any]) -> Origin:

@@ -7,7 +7,7 @@ enough for the guarantee claimed. It cannot show that the noise was drawn as sta
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -19,7 +19,7 @@ from dp_core.bundle.claims import GARBAGE, Claims, currency, read_claims
 from dp_core.bundle.codebook import MARGINALS
 from dp_core.bundle.contents import as_described, as_published, files_in, made_again
 from dp_core.bundle.decision import decided
-from dp_core.bundle.marginals_file import read_marginals
+from dp_core.bundle.marginals_file import Measured, read_marginals
 from dp_core.bundle.paid import charges_cover, tables_paid
 from dp_core.bundle.statement import FORMAT_NAME, FORMAT_VERSION, STATEMENT, render
 from dp_core.bundle.wording import differences
@@ -31,6 +31,8 @@ from dp_core.ledger.receipts import first_bad_link
 from dp_core.ledger.signing import fingerprint, is_signed
 from dp_core.plan import fixed_beforehand
 from dp_core.privacy import TABLE_STAGES
+from dp_core.private_domain.resolving import choose
+from dp_core.schema import Schema
 
 _MOST_BYTES = 1 << 30
 
@@ -118,7 +120,7 @@ def verify(folder: Path, *, trusted: Collection[str] = ()) -> Verification:
     checks.append(_guard("copies", lambda: made_again(folder, document)))
     checks.append(_guard("guarantee", lambda: _guarantee(claims)))
     checks.append(_guard("charges", lambda: charges_cover(claims)))
-    checks.append(_tables(folder, claims))
+    checks += _tables(folder, claims)
     checks.append(_guard("decision", lambda: decided(document, claims)))
     checks.append(_guard("sets", lambda: as_described(folder, claims)))
     return Verification(folder, tuple(checks))
@@ -305,9 +307,27 @@ def _shown(claims: Claims, epsilon: Fraction, delta: Fraction) -> bool:
     return shown([charge.event for charge in claims.charges], claims.relation, epsilon, delta)
 
 
-def _tables(folder: Path, claims: Claims) -> Check:
+def _tables(folder: Path, claims: Claims) -> list[Check]:
     try:
         measured = read_marginals(folder / MARGINALS, claims.schema)
     except BadInput as error:
-        return Check("tables", False, error.message)
-    return _guard("tables", lambda: tables_paid(measured, claims))
+        return [Check("tables", False, error.message)]
+    found = [_guard("tables", lambda: tables_paid(measured, claims))]
+    if claims.schema.private:
+        found.append(_guard("domain", lambda: _domain(measured, claims.schema)))
+    return found
+
+
+def _domain(measured: Sequence[Measured], schema: Schema) -> str | tuple[str, ...]:
+    """Return that bins and levels are those which the noisy counts choose, or which are not."""
+    try:
+        choices = choose(schema, measured)
+    except ValueError:
+        return (f"{MARGINALS} has not the counts by which bins and levels were to be chosen.",)
+    wrong = tuple(
+        f"The {'levels' if column.levels else 'bins'} of {column.name!r:.40} in {STATEMENT} are not"
+        f" those that the noisy counts in {MARGINALS} choose."
+        for column in schema.private
+        if column.choice is None or column.choice.codes != choices[column.name]
+    )
+    return wrong or f"The noisy counts choose the bins and levels of {len(choices)} columns."

@@ -27,6 +27,7 @@ from dp_core.bundle.weights import weights_statement
 from dp_core.canonical import canonical_json
 from dp_core.inference.rules import inference_statement
 from dp_core.privacy import unit_words
+from dp_core.private_domain.resolving import statement as chosen
 
 _SECTIONS: Mapping[str, frozenset[str]] = {
     "release": frozenset({"name", "title", "created", "revises", "version", "cite_as"}),
@@ -68,6 +69,8 @@ def differences(document: Mapping[str, Any], claims: Claims) -> str | tuple[str,
     ):
         wrong.append(f"{STATEMENT} states 'accounting' otherwise than plan and receipts.")
     for section, names in _SECTIONS.items():
+        if section == "method" and claims.schema.private:
+            names = names | {"domain"}
         wrong += [
             f"{STATEMENT} states '{section}.{name:.40}', which no statement has."
             for name in sorted(set(document[section]) - names)
@@ -110,6 +113,8 @@ def _made_again(
 
     yield ("method", "name"), spec["method"]
     yield ("method", "schema_sha256"), spec["schema"]["sha256"]
+    if claims.schema.private:
+        yield ("method", "domain"), chosen(claims.schema)
 
     limit, own_delta = exact(claims.currency.limit), exact(claims.currency.own_delta)
     paid_in = {"kind": claims.currency.kind, "limit": limit, "own_delta": own_delta}

@@ -1,0 +1,164 @@
+"""Equal-frequency bins from noisy counts of a column at several resolutions.
+
+Positions of the column's public grid are counted in groups of 1, `BRANCHING`, `BRANCHING` squared
+and so on: the levels of a tree (Hay, Rastogi, Miklau & Suciu 2010; that about 16 branches are best
+is from Qardaji, Yang & Li 2013). All that follows from the noisy counts is here, and looks at
+nothing else. Every step is of elementary operations in a fixed order, so that whoever has the
+counts gets the same edges on any machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+
+BRANCHING = 16
+EVEN = 1e-3
+"""Part of the records taken to be spread evenly: where the counts say nothing, widths do."""
+
+
+def widths(positions: int) -> tuple[int, ...]:
+    """Return how many positions a group has at each level, from the coarsest to single ones.
+
+    >>> widths(4096), widths(81), widths(7)
+    ((256, 16, 1), (16, 1), (1,))
+    """
+    found = [1]
+    while positions > found[-1] * BRANCHING:
+        found.append(found[-1] * BRANCHING)
+    return tuple(reversed(found))
+
+
+def group_edges(positions: int, width: int) -> tuple[int, ...]:
+    """Return the first position of every group of a level, and the number of positions."""
+    return (*range(0, positions, width), positions)
+
+
+def estimate(levels: Sequence[Sequence[float]]) -> list[float]:
+    """Return estimated records at each position, none negative.
+
+    First the least-squares estimate that agrees over all levels (Hay et al. 2010, Section 4, for
+    nodes of any number of children); then, from the top down, the children of a group get the
+    nonnegative counts nearest to theirs that add up to the group's.
+
+    Args:
+        levels: Noisy counts of the groups of each level, as of `widths`, all of equal variance.
+    """
+    # From single positions up: the best estimate of a group from itself and what is below it.
+    best: list[list[tuple[float, float]]] = [[(float(count), 1.0) for count in levels[-1]]]
+    for counts in reversed(levels[:-1]):
+        found = []
+        for children, count in zip(_families(best[-1]), counts, strict=True):
+            below, variance = _sum(children)
+            found.append(
+                ((count * variance + below) / (variance + 1.0), variance / (variance + 1.0))
+            )
+        best.append(found)
+    best.reverse()
+    own = [value for value, _ in best[0]]
+    totals = _nonnegative(own, max(math.fsum(own), 0.0))
+    for level in best[1:]:
+        finer: list[float] = []
+        for children, total in zip(_families(level), totals, strict=True):
+            below, variance = _sum(children)
+            moved = [value + (total - below) * part / variance for value, part in children]
+            finer += _nonnegative(moved, total)
+        totals = finer
+    return totals
+
+
+def equal_cuts(records: Sequence[float], bins: int) -> tuple[int, ...]:
+    """Return the cuts between positions by which bins hold numbers of records as equal as can be.
+
+    The sum of the squares of the bins' records is least. A value that many records share gets a bin
+    of its own, and the others share the rest evenly.
+
+    Args:
+        records: At each position, none negative.
+        bins: How many, at most the number of positions.
+
+    Returns:
+        `bins` - 1 cuts, ascending and all different, from 1 to the number of positions - 1: a cut c
+        lies before position c.
+    """
+    positions = len(records)
+    if not 1 <= bins <= positions:
+        raise ValueError(f"{positions} positions are not cut into {bins} bins.")
+    even = max(math.fsum(records) * EVEN, 1.0) / positions
+    below = np.array([0.0, *accumulate(count + even for count in records)])
+    least = below * below  # of the first c positions in one bin
+    came_from: list[NDArray[np.int64]] = []
+    for made in range(2, bins + 1):
+        least, before = _one_more(least, below, made)
+        came_from.append(before)
+    cuts = [positions]
+    for before in reversed(came_from):
+        cuts.append(int(before[cuts[-1]]))
+    return tuple(reversed(cuts[1:]))
+
+
+def _one_more(
+    least: NDArray[np.float64], below: NDArray[np.float64], made: int
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the least sums with one bin more, for every end, and where that bin begins.
+
+    The later a range ends, the later its last bin begins: so ends are settled in the order of a
+    bisection, each within what its neighbours allow, all of one depth at once.
+
+    Args:
+        least: With one bin less, by the end of the range.
+        below: Records before each cut.
+        made: Number of bins by then; an end has at least so many positions before it.
+    """
+    last = len(below) - 1
+    found = np.full(last + 1, np.inf)
+    begins = np.zeros(last + 1, dtype=np.int64)
+    # Ranges of ends still to settle, and where their last bin may begin.
+    ranges = np.array([[made, last, made - 1, last - 1]], dtype=np.int64)
+    while ranges.size:
+        end = (ranges[:, 0] + ranges[:, 1]) // 2
+        low, high = ranges[:, 2], np.minimum(ranges[:, 3], end - 1)
+        size = high - low + 1
+        starts = np.cumsum(size) - size
+        which = np.repeat(np.arange(len(end)), size)
+        begin = np.arange(size.sum()) - starts[which] + low[which]
+        step = below[end[which]] - below[begin]
+        total = least[begin] + step * step
+        smallest = np.minimum.reduceat(total, starts)
+        hits = np.flatnonzero(total == smallest[which])
+        first = begin[hits[np.searchsorted(hits, starts)]]
+        found[end], begins[end] = smallest, first
+        left = np.stack([ranges[:, 0], end - 1, low, first], axis=1)
+        right = np.stack([end + 1, ranges[:, 1], first, ranges[:, 3]], axis=1)
+        ranges = np.concatenate([left, right])
+        ranges = ranges[ranges[:, 0] <= ranges[:, 1]]
+    return found, begins
+
+
+def _families(
+    children: Sequence[tuple[float, float]],
+) -> list[Sequence[tuple[float, float]]]:
+    return [children[start : start + BRANCHING] for start in range(0, len(children), BRANCHING)]
+
+
+def _sum(children: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    # Exactly rounded, so that the order and the version of Python do not matter.
+    return math.fsum(value for value, _ in children), math.fsum(part for _, part in children)
+
+
+def _nonnegative(values: Sequence[float], total: float) -> list[float]:
+    """Return the numbers of at least 0 with that sum that are nearest to `values`."""
+    if total <= 0.0:
+        return [0.0] * len(values)
+    ordered = sorted(values, reverse=True)
+    shift = 0.0
+    for number, value in enumerate(ordered, start=1):
+        shift_if = (math.fsum(ordered[:number]) - total) / number
+        if value <= shift_if:
+            break
+        shift = shift_if
+    return [max(value - shift, 0.0) for value in values]
