@@ -33,10 +33,17 @@ def check_formula(formula: str, schema: Schema) -> None:
     """Refuse a formula that no file of this schema can be compared by.
 
     Raises:
-        BadInput: if it is none, names a column that is not there, or uses a function that learns
-            from the rows, so that a coefficient would mean something else in the file.
+        BadInput: if it is none, names a column that is not there, or one whose levels are chosen
+            privately and so are others in the file, or uses a function that learns from the rows,
+            so that a coefficient would mean something else in the file.
     """
     read = read_formula(formula, schema.names)
+    for column in schema.private:
+        if column.levels and column.name in read.columns:
+            raise BadInput(
+                f"The formula {formula!r:.120} speaks of {column.name!r}, whose levels are chosen"
+                " privately: the file has others than the sets; leave it out, or state its levels."
+            )
     if read.learns:
         raise BadInput(
             f"The formula {formula!r:.120} uses {read.learns[0]}, which learns from the rows, so"

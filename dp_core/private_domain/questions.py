@@ -103,8 +103,9 @@ class PlannedChoice:
         """Return what the plan says of it."""
         rows = f"about {_rounded(self.within):,} rows"
         if self.of == "levels":
+            number = "" if self.number == 1 else f"{self.number} "
             return (
-                f"{self.column}: the {self.number} most frequent of {self.among:,} levels, by"
+                f"{self.column}: the {number}most frequent of {self.among:,} levels, by"
                 f" counts that are within {rows}"
             )
         return (

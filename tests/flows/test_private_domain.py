@@ -1,0 +1,196 @@
+"""Releases whose bins and levels are chosen privately, from the file to the bundle."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pyarrow.parquet as pq
+import pytest
+
+from dp_core.bundle.statement import render
+from dp_core.bundle.verification import verify
+from dp_core.canonical import digest
+from dp_core.errors import StageFailed
+from tests.flows.conftest import SCHEMA, make_project
+from tests.flows.test_resume import failing, noisy
+
+pytestmark = pytest.mark.usefixtures("quick")
+
+PRIVATE = (
+    SCHEMA.replace("min: 0, max: 1000, bins: 4", "min: 0, max: 1000, bins: {private: 5}")
+    .replace(
+        "{type: category, levels: {1: male, 2: female}}", "{type: category, levels: ['1', '2']}"
+    )
+    .replace(
+        "levels: [single, married, widowed], missing: level",
+        "missing: level, levels: {private: 1}, groups: {alone: [single, widowed], two: [married]}",
+    )
+    .replace('impossible:\n  - {age: "<15", marital: [married, widowed]}\n', "")
+)
+METHODS = {
+    "privsyn": "method: privsyn\nsynthesize: {sets: 2}\n",
+    "modips": "method: modips\nsynthesize: {sets: 2}\n",
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Return a function that gives the project of a finished release, one for each method."""
+    found = {}
+    patch = pytest.MonkeyPatch()
+
+    def project(method):
+        if method not in found:
+            folder = tmp_path_factory.mktemp(method)
+            patch.setenv("DP_RELEASE_HOME", str(folder / "home"))
+            found[method] = private_project(folder, METHODS[method])
+            found[method].release()
+        return found[method]
+
+    yield project
+    patch.undo()
+
+
+def private_project(folder, text):
+    project = make_project(folder / "work", folder / "home")
+    (project.folder / "town.schema.yaml").write_text(PRIVATE)
+    project.write_spec(text)
+    return project
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    monkeypatch.setenv("DP_RELEASE_HOME", str(tmp_path / "home"))
+    return private_project(tmp_path, METHODS["privsyn"])
+
+
+def statement_of(folder):
+    return json.loads((folder / "release.json").read_bytes())
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_bundle_states_what_was_chosen_and_anyone_makes_it_again(made, method):
+    out = made(method).out
+    found = verify(out)
+    assert found.passed, found.failures
+    assert "domain" in [check.name for check in found.checks]
+    income, marital = statement_of(out)["method"]["domain"][::-1]
+    assert (income["column"], marital["column"]) == ("income", "marital")
+    assert len(income["edges"]) == 6
+    assert marital["levels"][1:] == ["other alone", "other two"]
+    assert marital["levels"][0] in ("single", "married", "widowed")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_sets_and_codebook_are_of_the_chosen_bins_and_levels(made, method):
+    out = made(method).out
+    marital, income = statement_of(out)["method"]["domain"]
+    package = json.loads((out / "datapackage.json").read_bytes())
+    fields = {each["name"]: each for each in package["resources"][0]["schema"]["fields"]}
+    assert [each["label"] for each in fields["marital"]["levels"]] == marital["levels"]
+    froms = [each["from"] for each in fields["income"]["bins"]]
+    assert froms == [float(edge) for edge in income["edges"][:-1]]
+    drawn = pq.read_table(out / "synthetic" / "set-1.parquet")
+    assert {*drawn["marital"].to_pylist()} <= {*marital["levels"], None}
+    pay = [value for value in drawn["income"].to_pylist() if value is not None]
+    assert 0 <= min(pay) <= max(pay) <= 1000
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        lambda entries: entries[1]["codes"].__setitem__(0, entries[1]["codes"][0] + 1),
+        lambda entries: entries[1]["edges"].__setitem__(1, "0.5"),
+        lambda entries: entries[0]["levels"].__setitem__(0, "another"),
+        lambda entries: entries.pop(),
+        lambda entries: entries.append(entries[0]),
+        lambda entries: entries[0].__setitem__("codes", [7]),
+        lambda entries: entries[0].__setitem__("codes", "0"),
+    ],
+)
+def test_another_choice_than_the_noisy_counts_make_does_not_verify(made, tmp_path, lie):
+    out = tmp_path / "forged"
+    shutil.copytree(made("privsyn").out, out)
+    document = statement_of(out)
+    lie(document["method"]["domain"])
+    document["sha256"] = digest({key: document[key] for key in document if key != "sha256"})
+    (out / "release.json").write_bytes(render(document))
+    assert not verify(out).passed
+
+
+def test_a_choice_without_private_columns_is_no_part_of_a_statement(made, tmp_path):
+    """A statement whose schema is public has nothing to choose."""
+    out = tmp_path / "forged"
+    shutil.copytree(made("privsyn").out, out)
+    document = statement_of(out)
+    del document["method"]["domain"]
+    document["sha256"] = digest({key: document[key] for key in document if key != "sha256"})
+    (out / "release.json").write_bytes(render(document))
+    assert not verify(out).passed
+
+
+STAGES = ("domain", "measure", "publish")
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("name", STAGES)
+def test_a_release_goes_on_with_the_same_choice(project, name, after):
+    with pytest.raises(StageFailed, match="outside"):
+        project.release(perform=failing(name, StageFailed("outside"), after=after))
+    measured = noisy(project) if (project.run_folder / "public/noisy").exists() else {}
+
+    project.release()
+
+    assert verify(project.out).passed
+    assert {each: noisy(project)[each] for each in measured} == measured
+    held = project.ledger().reservation("town")
+    charges = project.ledger().charges(held)
+    assert sum(charge.cost for charge in charges) == held.currency.limit
+    assert len({(charge.stage, charge.step) for charge in charges}) == len(charges)
+    assert project.attempts() == 0
+
+
+def test_what_the_stage_left_is_made_again_where_it_is_gone(project):
+    with pytest.raises(StageFailed, match="outside"):
+        project.release(perform=failing("measure", StageFailed("outside"), after=False))
+    (project.run_folder / "public" / "domain.parquet").write_bytes(b"garbled")
+    before = noisy(project)
+
+    project.release()
+
+    assert verify(project.out).passed
+    assert {name: noisy(project)[name] for name in before} == before
+
+
+def test_status_and_plan_name_the_stage_only_where_it_is(project, command):
+    answer = command("plan", project.spec, "--json").json
+    assert answer["stages"][0]["stage"] == "domain"
+    assert answer["stages"][0]["what"] == "the bins or levels of marital and income"
+    assert "each holds its fifth of the rows" in answer["choices"][1]["in_words"]
+    said = " ".join(command("plan", project.spec).out.split())
+    assert "the most frequent of 3 levels" in said
+    with pytest.raises(StageFailed, match="outside"):
+        project.release(perform=failing("domain", StageFailed("outside"), after=False))
+    assert "domain" in command("status", "town", "--json").json["stages_open"]
+
+
+def test_split_sets_share_the_choice(project):
+    project.write_spec("method: independent\nsynthesize: {sets: 2, mode: split}\n")
+    project.release()
+    assert verify(project.out).passed
+
+
+def test_noise_aware_sets_are_conditional_on_the_choice(project):
+    project.write_spec("method: independent\nsynthesize: {sets: 3, mode: noise-aware}\n")
+    project.release()
+    assert verify(project.out).passed
+
+
+def test_a_comparison_does_not_choose(project, command):
+    answer = command(
+        *("compare", project.spec, "--public-data", "--by", "me", "--reason", "test"),
+        *("--out", project.folder / "comparison"),
+    )
+    assert answer.code == 2
+    assert "which a comparison does not do" in answer.err
