@@ -84,8 +84,8 @@ def read_follower(column: Column, node: Node, source: Column, folder: Path | Non
     if column.choice is not None or source.choice is not None:
         what = column if column.choice is not None else source
         raise keys["follows"].error(
-            f"the {'levels' if what.levels else 'bins'} of {what.name!r} are chosen privately, so no"
-            " public rule can say what follows from what; state them."
+            f"the {'levels' if what.levels else 'bins'} of {what.name!r} are chosen privately, so"
+            " no public rule can say what follows from what; state them."
         )
     if "missing" not in keys:
         column = replace(column, missing=source.missing)

@@ -110,3 +110,11 @@ def test_a_code_list_without_a_hierarchy_has_no_groups(tmp_path):
     )
     with pytest.raises(BadInput, match="add a column parent"):
         load_schema(tmp_path / "s.yaml")
+
+
+@pytest.mark.parametrize("source", ["job", "age"])
+def test_nothing_follows_from_what_is_chosen_privately(source):
+    rule = {"map": {"clerk": "x"}} if source == "job" else {"edges": [50]}
+    follower = {"type": "category", "levels": ["x", "y"], "follows": source} | rule
+    with pytest.raises(BadInput, match="chosen privately, so no public rule"):
+        schema_of(COLUMNS | {"old": follower})

@@ -17,6 +17,7 @@ from dp_core.ledger.session import Grant, MemorySession
 from dp_core.marginals import Totals
 from dp_core.memory_counter import MemoryCounter
 from dp_core.plan import make_plan
+from dp_core.privacy import Relation
 from dp_core.private_domain.questions import ask, planned_choices, questions
 from dp_core.private_domain.resolving import (
     choose,
@@ -123,11 +124,22 @@ def test_a_method_that_chooses_privately_shares_the_currency(tmp_path):
     assert private_plan(tmp_path, privacy="{epsilon: 1, delta: 1e-9}").currency.kind == "gaussian"
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize(
+    ("relation", "l1", "l2_squared"),
+    [
+        (Relation("add-remove"), 1, 1),
+        (Relation("replace-one"), 2, 2),
+        (Relation("add-remove", 3), 3, 9),
+        (Relation("replace-one", 3), 6, 18),
+    ],
+)
 @pytest.mark.parametrize("kind", ["pure", "zcdp", "gaussian"])
-def test_charges_are_those_of_histograms_and_spend_the_stage_s_cost_exactly(kind, neighbours):
+def test_charges_are_those_of_histograms_and_spend_the_stage_s_cost_exactly(
+    kind, relation, l1, l2_squared
+):
     schema = parse_schema(_document())
-    session = MemorySession(Currency(kind, Fraction(1)), neighbours)
+    currency = Currency(kind, Fraction(1))
+    session = MemorySession(currency, relation.neighbours, max_rows=relation.max_rows)
     curator = Curator(schema.stored.domain, MemoryCounter(data_of(schema)), session)
     ask(curator, schema, Fraction(1, 7))
     asked = questions(schema)
@@ -138,12 +150,11 @@ def test_charges_are_those_of_histograms_and_spend_the_stage_s_cost_exactly(kind
         *[Fraction(1, 3)] * 3,
         Fraction(1),
     ]
-    one = {"add-remove": 1, "replace-one": 2}[neighbours]
     for grant, each in zip(session.charges, asked, strict=True):
         event = grant.step.event
         stated = event.l1_sensitivity if kind == "pure" else event.l2_sensitivity_squared
-        assert stated == one
-        assert required(grant.step.asks, neighbours)[1:] == (one, one)
+        assert stated == (l1 if kind == "pure" else l2_squared)
+        assert required(grant.step.asks, relation)[1:] == (l1, l2_squared)
         assert session.currency.cost(event) <= grant.step.cost
         # No more is charged than a rounding of the scale.
         assert float(session.currency.cost(event) / grant.step.cost) == pytest.approx(1, abs=1e-6)
@@ -169,7 +180,7 @@ class PaysAlways:
     """A session that grants whatever it is asked, as often as it is asked."""
 
     currency = Currency("pure", Fraction(2))
-    neighbours = "add-remove"
+    relation = Relation("add-remove")
 
     def perform(self, batch, steps, draw):  # noqa: ARG002
         grants = [Grant(1, step) for step in steps]
