@@ -142,15 +142,15 @@ def _levelled(item: Node, schema: Schema, name: str) -> Column:
     if name not in schema.names:
         raise item.error(f"there is no column {shown(name)}.{nearest(name, schema.names)}")
     column = schema.column(name)
-    if column.choice is not None:
-        raise item.error(
-            f"the levels of {shown(name)} are chosen privately, so no public total can be of them;"
-            " state them, or leave the total out."
-        )
     if not column.levels:
         raise item.error(
             f"{shown(name)} is no category; add a category that follows it by `edges`, and state"
             " the totals of that."
+        )
+    if column.choice is not None:
+        raise item.error(
+            f"the levels of {shown(name)} are chosen privately, so no public total can be of them;"
+            " state them, or leave the total out."
         )
     return column
 

@@ -5,6 +5,8 @@ from fractions import Fraction
 import pytest
 
 from dp_core.errors import BadInput
+from dp_core.grid import on_grid
+from dp_core.private_domain.resolving import resolved
 from dp_core.schema_file import load_schema, parse_schema
 
 GROUPS = {"indoors": ["clerk", "nurse"], "outdoors": {"f": "Farmer", "m": "Miner"}}
@@ -118,3 +120,16 @@ def test_nothing_follows_from_what_is_chosen_privately(source):
     follower = {"type": "category", "levels": ["x", "y"], "follows": source} | rule
     with pytest.raises(BadInput, match="chosen privately, so no public rule"):
         schema_of(COLUMNS | {"old": follower})
+
+
+def test_no_public_total_is_of_what_is_chosen_privately():
+    weight = {"type": "number", "min": 0, "max": 9, "role": "weight", "bins": {"private": 4}}
+    columns = COLUMNS | {"w": weight}
+    with pytest.raises(BadInput, match="no public total can be of them"):
+        schema_of(columns, calibrate=[{"job": {"nurse": 3, "other indoors": 5}}])
+    schema = schema_of(columns, calibrate=[{"sex": {"m": 3, "f": 5}}])
+    # The column keeps its role on a grid, and when its bins are known.
+    assert on_grid(schema, 4096).weight.name == "w"
+    chosen = {"age": (1, 2, 3, 4, 5), "pay": tuple(range(1, 12)), "born": (1, 2, 3, 4)}
+    chosen |= {"job": (0, 2), "w": (1, 2, 3)}
+    assert resolved(schema, chosen).weight.bins == 4
