@@ -142,7 +142,10 @@ def status(release: str | None, as_json: bool) -> Mapping[str, object]:
     if name is not None:
         answer: Mapping[str, object] = status_facts(this_home(), ledger, name)
     else:
-        answer = {"releases": all_statuses(this_home(), ledger)}
+        from flows.attention import attention_facts
+
+        found = all_statuses(this_home(), ledger)
+        answer = {"releases": found, **attention_facts(this_home(), found)}
     if not as_json:
         print_answer("status", answer)
     return answer

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from dp_core.accounting.composition import NOTHING, Amount
 from dp_core.errors import ReleaseError
+from dp_core.ledger.entries import Entry
 from dp_core.standing import Standing
 from flows.answers import STAGE_NAMES
 from tasks.places import assert_not_lost, home, ledger_exists, open_ledger
@@ -30,8 +31,8 @@ class OpenRelease:
     Attributes:
         name: Of the release.
         account: That pays.
-        since: When it was reserved, UTC.
-        state: `at_work`, `unfinished` or `to_be_published`.
+        since: When it was reserved, or held, UTC.
+        state: `at_work`, `held`, `unfinished` or `to_be_published`.
         done: Number of its stages that are done, as this home knows.
         holder: Machine and process that work on it, None if none does.
     """
@@ -141,10 +142,13 @@ def _releases(
 
     Read by one question for all of them: one at a time would take seconds after some years.
     """
-    latest, outcomes = {}, dict[int | None, str]()
-    for entry in ledger.entries(kinds=("reserve", "settle")):
+    latest, held = {}, dict[int | None, Entry]()
+    outcomes = dict[int | None, str]()
+    for entry in ledger.entries(kinds=("reserve", "hold", "settle")):
         if entry.kind == "reserve":
             latest[entry.receipt.release] = entry
+        elif entry.kind == "hold":
+            held[entry.reservation] = entry
         else:
             outcomes[entry.reservation] = str(entry.body["outcome"])
     open_, counts = [], dict[tuple[str, str], int]()
@@ -157,12 +161,18 @@ def _releases(
             counts[key] = counts.get(key, 0) + 1
             continue
         holder = ledger.holder(name)
-        state = "at_work" if holder else "to_be_published" if unpublished else "unfinished"
+        waits = held.get(entry.position)
+        if holder:
+            state = "at_work"
+        elif unpublished:
+            state = "to_be_published"
+        else:
+            state = "unfinished" if waits is None else "held"
         open_.append(
             OpenRelease(
                 name=name,
                 account=entry.receipt.account,
-                since=datetime.fromisoformat(entry.recorded),
+                since=datetime.fromisoformat((waits or entry).recorded),
                 state=state,
                 done=sum(folder.done(stage) is not None for stage in STAGE_NAMES),
                 holder=(holder.host, holder.process) if holder else None,

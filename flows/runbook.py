@@ -34,6 +34,15 @@ ROWS: Mapping[str, tuple[str, ...]] = {
     "taken-over": ("Another process took over release", "another process works on the same"),
     "other-home": ("was begun in another home",),
     "reservation-gone": ("no longer holds its reservation",),
+    # A person decides.
+    "held": ("is held since … and waits for a person",),
+    "held-changed": (
+        "What was held of release … is missing or was changed",
+        "changed since release … was held",
+        "is held for a person, and spec or schema changed since",
+    ),
+    "held-elsewhere": ("The internal files of release … are not in this home",),
+    "not-held": ("is not held, so there is nothing to decide", "it is decided about once"),
     # Noisy results.
     "committed-result-gone": ("The committed noisy result",),
     "result-damaged": ("is damaged or another's, and may have been read",),
@@ -48,6 +57,14 @@ ROWS: Mapping[str, tuple[str, ...]] = {
     "data-not-found": ("No data file matches",),
     "data-do-not-fit": ("Nothing was spent; exact counts are in",),
     "columns-differ": ("The data file … lacks", "which the schema does not describe"),
+    "database-variable": (
+        "The environment variable … is not set",
+        "does not hold the URL of a database",
+    ),
+    "database-silent": ("check the URL in it, the database and the network",),
+    "database-lost": ("failed or went away while table",),
+    "database-right": ("may not read table",),
+    "table-not-found": ("has no table or view",),
     "plan-changed": ("is under way with another plan",),
     "spec-of-another-release": ("The spec … is that of release",),
     "name-used": ("The name … is used: that release is",),
@@ -58,7 +75,10 @@ ROWS: Mapping[str, tuple[str, ...]] = {
     # Budget and approval.
     "budget-used-up": ("asks for … but account … has … left",),
     "account-closed": ("is closed: no more releases",),
-    "other-relation": ("protects under … but the spec asks for",),
+    "other-relation": (
+        "protects under … but the spec asks for",
+        "protects one … but the schema's unit",
+    ),
     "no-account": ("There is no account",),
     "waits-for-approval": ("runs approved plans only",),
     # The ledger cannot be used.

@@ -10,6 +10,7 @@ from rich.console import Console
 from dp_core.presets import PRESETS
 from dp_core.privacy import unit_words
 from flows import terminal_compare, terminal_gates, terminal_infer, terminal_ledger
+from flows.attention import show_attention
 from flows.terminal_parts import (
     fact,
     fraction,
@@ -229,6 +230,7 @@ def _status(console: Console, answer: Mapping[str, Any]) -> None:
                 item["state"],
             )
         console.print(table)
+        show_attention(console, answer)
         return
     console.print(f"[bold]{answer['release']}[/bold]: {answer['state']}")
     reserved = answer["reserved"]

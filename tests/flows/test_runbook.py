@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dp_core.errors import LedgerCorrupt, StageFailed
+from dp_core.errors import Held, LedgerCorrupt, StageFailed
 from flows.runbook import ROWS, row_of
 from tests.flows.conftest import as_csv, plainly, survey
 from tests.ledgers import owner, set_lease
@@ -284,6 +284,68 @@ def test_a_release_that_was_abandoned_meanwhile(project, says):
     says(failed.value.message)
 
 
+# -- a person decides
+
+WHO = ("--by", "Ana", "--reason", "test")
+
+
+@pytest.fixture
+def held(project):
+    project.write_spec("publish: after-approval\n")
+    with pytest.raises(Held):
+        project.release()
+    return project
+
+
+@row("held")
+@pytest.mark.usefixtures("held")
+def test_a_release_that_is_held(command, says):
+    answer = command("resume", "town")
+    assert answer.code == 6
+    says(answer.err.splitlines()[-1])
+    # What needs a person is told at a glance, and to a watch.
+    assert "town: somebody decides: dp-release look town" in command("status").out
+    assert 'state="held"} 1.0' in command("metrics").out
+
+
+@row("held-changed", 0)
+def test_a_held_release_whose_sets_are_gone(held, command, says):
+    shutil.rmtree(held.run_folder / "public" / "synthetic")
+    says(refused(command, "publish", "town", *WHO))
+
+
+@row("held-changed", 1)
+def test_a_held_release_whose_spec_changed(held, command, says):
+    held.write_spec("publish: after-approval\nsynthesize: {seed: 8}\n")
+    says(refused(command, "publish", "town", *WHO))
+
+
+@row("held-changed", 2)
+def test_a_held_release_that_is_run_with_another_spec(held, command, says):
+    held.write_spec("publish: after-approval\nsynthesize: {seed: 8}\n")
+    says(run(held, command))
+
+
+@row("held-elsewhere")
+def test_a_held_release_whose_report_is_elsewhere(held, command, says):
+    shutil.rmtree(held.internal.resolve())
+    says(refused(command, "look", "town", *WHO))
+
+
+@row("not-held", 0)
+def test_a_decision_about_what_is_not_held(project, command, says):
+    stop_before(project, "select")
+    says(refused(command, "publish", "town", *WHO))
+
+
+@row("not-held", 1)
+@pytest.mark.usefixtures("held")
+def test_a_second_decision(command, says):
+    assert command("withdraw", "town", *WHO).code == 0
+    says(refused(command, "publish", "town", *WHO))
+    assert "No release needs a person." in command("status").out
+
+
 # -- noisy results
 
 
@@ -410,6 +472,30 @@ def test_columns_that_differ(project, command, says, old, new):
     says(run(project, command))
 
 
+TABLE = "{database: RUNBOOK_DB, table: town}"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        pytest.param(None, marks=row("database-variable", 0)),
+        pytest.param("no url", marks=row("database-variable", 1)),
+        pytest.param("postgresql://nobody@127.0.0.1:9/x", marks=row("database-silent")),
+        pytest.param("sqlite:///{file}", marks=row("table-not-found")),
+    ],
+)
+def test_a_table_that_cannot_be_read(project, command, monkeypatch, says, url):
+    project.write_spec(data=TABLE)
+    monkeypatch.delenv("RUNBOOK_DB", raising=False)
+    if url is not None:
+        path = project.folder / "data.db"
+        with sqlite3.connect(path) as connection:
+            connection.execute("CREATE TABLE other (age integer)")
+        connection.close()
+        monkeypatch.setenv("RUNBOOK_DB", url.format(file=path))
+    says(run(project, command))
+
+
 @row("plan-changed")
 def test_a_spec_that_changed(project, command, says):
     stop_before(project, "select")
@@ -480,6 +566,13 @@ def test_a_budget_that_does_not_suffice(project, command, says):
 @row("account-closed")
 def test_an_account_that_is_closed(project, command, says):
     assert command("ledger", "close", "town", "--by", "me", "--reason", "over").code == 0
+    says(run(project, command))
+
+
+@row("other-relation", 1)
+def test_a_schema_of_another_unit(project, command, says):
+    project.open_account("city", unit="person")
+    project.write_spec(account="city")
     says(run(project, command))
 
 
