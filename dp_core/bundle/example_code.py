@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import keyword
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from dp_core.bundle.pictures import estimate_column
 from dp_core.bundle.statement import Published
@@ -78,7 +80,10 @@ def _model(published: Published) -> _Model | None:
     columns = {column.name: column for column in published.schema.columns}
     numeric = [name for name, one in columns.items() if one.kind in ("integer", "number")]
     best: tuple[tuple[int, float], str, tuple[str, ...]] | None = None
-    for table in tables_of(published.released):
+    tables = tables_of(published.released)
+    # Once for each column: a release may have hundreds of columns and a thousand tables.
+    frequent = cache(lambda name: _frequent(columns[name], tables))
+    for table in tables:
         for name in numeric:
             # Dates need a conversion, and of a level that is in no set there is no coefficient.
             others = tuple(
@@ -87,7 +92,7 @@ def _model(published: Published) -> _Model | None:
                 if other != name
                 and other in columns
                 and columns[other].kind != "date"
-                and _frequent(columns[other], published)
+                and frequent(other)
             )
             rank = (-len(others[:2]), table.scale)
             if name in table.clique and others and (best is None or rank < best[0]):
@@ -104,11 +109,11 @@ def _model(published: Published) -> _Model | None:
     )
 
 
-def _frequent(column: Column, published: Published) -> bool:
+def _frequent(column: Column, tables: Sequence[Measurement]) -> bool:
     """Whether every level is safely in every set, by the noisy tables."""
     if not column.levels:
         return True
-    found = estimate_column(column.name, tables_of(published.released))
+    found = estimate_column(column.name, tables)
     return found is not None and bool(
         (found.counts[: len(column.levels)] > max(2 * found.half_width, 30)).all()
     )

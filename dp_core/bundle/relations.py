@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from dp_core.domain import Clique
+from dp_core.domain import Clique, Domain
 from dp_core.inference.carried import not_carried
 from dp_core.inference.faint import Faint, faint
 from dp_core.marginals import Measurement, Released, SparseTable, Totals
@@ -133,12 +133,19 @@ def thin_groups(
     """
     own = [item for item in (_as_table(each, schema) for each in released) if item is not None]
     known = tuple(item for item in own if item.replicate in (0, 1))
-    cells = {group: _possible(group, schema) for group in groups}
-    wanted = [
+    measured = [frozenset(table.clique) for table in known]
+    # Of hundreds of columns most pairs are in no table; which are is looked up, not searched.
+    pairs = {frozenset(pair) for clique in measured for pair in combinations(sorted(clique), 2)}
+    held = [
         group
         for group in groups
-        if len(group) > 1 and cells[group] and any(set(group) <= {*t.clique} for t in known)
+        if len(group) > 1
+        and all(frozenset(pair) in pairs for pair in combinations(group, 2))
+        and (len(group) == 2 or any(set(group) <= clique for clique in measured))
     ]
+    domain = schema.domain
+    cells = {group: _possible(group, domain, schema) for group in held}
+    wanted = [group for group in held if cells[group]]
     if not wanted:
         return ()
     count: dict[frozenset[str], int] = {}
@@ -149,10 +156,9 @@ def thin_groups(
     return tuple((group, share) for group, share in shares if share >= THIN)
 
 
-def _possible(group: tuple[str, ...], schema: Schema) -> int:
+def _possible(group: tuple[str, ...], domain: Domain, schema: Schema) -> int:
     """Return how many cells can occur; 0 for a table that is too large to look at."""
-    ordered = tuple(name for name in schema.domain.columns if name in group)
-    domain = schema.domain.project(ordered)
+    domain = domain.project(tuple(name for name in domain.columns if name in group))
     if domain.size() > _MOST_CELLS:
         return 0
     return int((~schema.zeros.mask(domain)).sum())

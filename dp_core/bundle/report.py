@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING
 
 from dp_core.accounting.statement import Guarantee
 from dp_core.bundle.checks import TableFit, check_fit
+from dp_core.bundle.citation import CITATION, suggested
+from dp_core.bundle.decision import decision_statement
 from dp_core.bundle.example_code import example_code, size_factor
 from dp_core.bundle.pictures import Picture, picture
 from dp_core.bundle.provenance import headline, listed, made_from
+from dp_core.bundle.registry import REGISTRY
 from dp_core.bundle.relations import relations
 from dp_core.bundle.statement import (
     NOT_COVERED,
@@ -24,6 +27,7 @@ from dp_core.bundle.statement import (
     over_all,
     plain,
     software_versions,
+    statement,
     timestamp,
 )
 from dp_core.canonical import digest
@@ -39,9 +43,17 @@ if TYPE_CHECKING:
 REPORT = "report.html"
 """Name of the report in the bundle."""
 
-FINE, CARE = 0.02, 0.10
-"""Noise (as TVD of a table) up to which a table is fit for use, and for use with care."""
-_TABLES_SHOWN = 400
+FINE, CARE = 0.10, 0.50
+"""Noise in a typical cell, 95 times in 100 at most this part of it: fit for use, and with care.
+
+A typical cell holds the records divided by the number of cells."""
+_TABLES_SHOWN = 500
+"""Of each verdict; the others are in the file of noisy tables."""
+_VERDICTS = ("fit for use", "use with care", "coarse groups only")
+_VALUES_SHOWN = 3000
+"""Codes of all columns up to which the values of wide pictures are given as a table, too."""
+_BETS = (1, 10, 50, 90)
+"""Percent that somebody takes for the probability, before they read a release."""
 _STAGE_WORDS = {
     "domain": "choosing bins and levels",
     "total": "the number of rows",
@@ -60,7 +72,7 @@ class Line:
     cells: int
     half_width: int
     example: str
-    noise_percent: float
+    relative: float
     verdict: str
     mark: str
     fit: str
@@ -108,13 +120,17 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         not_covered=NOT_COVERED,
         created=timestamp(published.created),
         day=timestamp(published.created)[:10],
-        lines=lines[:_TABLES_SHOWN],
-        left_out=max(len(lines) - _TABLES_SHOWN, 0),
+        lines=lines,
+        shown=_TABLES_SHOWN,
         tables=len(lines),
         verdicts=[
-            (verdict, sum(line.verdict == verdict for line in lines))
-            for verdict in ("fit for use", "use with care", "coarse groups only")
+            (verdict, [line for line in lines if line.verdict == verdict]) for verdict in _VERDICTS
         ],
+        bets=bets(published.best.epsilon),
+        values=sum(len(drawn.marks) for drawn in pictures) <= _VALUES_SHOWN,
+        stated=published.schema.publication,
+        cite_as=suggested(statement(published, {})),
+        decision=decision_statement(published.plan, _settlement(published)),
         summary=summary_sentence(fits),
         pictures=pictures,
         code=example_code(published),
@@ -135,6 +151,8 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         rules=[rule.text for rule in published.schema.zeros.rules],
         fine=100 * FINE,
         care=100 * CARE,
+        citation=CITATION,
+        registry=REGISTRY,
     )
 
 
@@ -159,31 +177,49 @@ def _template() -> Template:
 def table_lines(fits: Sequence[TableFit], *, records: float) -> tuple[Line, ...]:
     """Return each noisy table in words, most exact first."""
     lines = []
-    for fit in sorted(fits, key=lambda fit: (fit.noise_tvd, fit.clique, fit.replicate)):
+    for fit in sorted(
+        fits, key=lambda fit: (fit.half_width * fit.cells, fit.clique, fit.replicate)
+    ):
         name = " × ".join(fit.clique)
         if fit.replicate:
             name += f" (for set {fit.replicate})"
-        typical = max(records, 0.0) / fit.cells
-        if fit.noise_tvd <= FINE:
-            verdict, mark = "fit for use", "good"
-        elif fit.noise_tvd <= CARE:
-            verdict, mark = "use with care", "care"
-        else:
-            verdict, mark = "coarse groups only", "poor"
+        typical = max(records, 1.0) / fit.cells
+        relative = fit.half_width / typical
+        level = (relative > FINE) + (relative > CARE)
         lines.append(
             Line(
                 name=name,
                 cells=fit.cells,
                 half_width=fit.half_width,
                 example=within_words(_round_number(typical), fit.half_width),
-                noise_percent=100 * fit.noise_tvd,
-                verdict=verdict,
-                mark=mark,
+                relative=100 * relative,
+                verdict=_VERDICTS[level],
+                mark=("good", "care", "poor")[level],
                 fit="–" if math.isnan(fit.ratio) else f"{fit.ratio:.2f}",
                 outside=f"{100 * fit.outside_share:.1f} %",
             )
         )
     return tuple(lines)
+
+
+def bets(epsilon: Fraction) -> tuple[tuple[str, str], ...]:
+    """Return how sure somebody can be that a unit is in the file: before, and after at most.
+
+    Bayes' theorem, with both conclusions as far apart as the guarantee allows: p e^epsilon / (1 - p
+    + p e^epsilon).
+
+    >>> bets(Fraction(1))
+    (('1', '2.7'), ('10', '23.2'), ('50', '73.2'), ('90', '96.1'))
+    """
+    shrink = math.exp(-float(epsilon))
+    after = [(before, 100 * before / (before + (100 - before) * shrink)) for before in _BETS]
+    # Rounded up: less would not be true.
+    return tuple((str(before), f"{math.ceil(10 * then - 1e-9) / 10:g}") for before, then in after)
+
+
+def _settlement(published: Published) -> Mapping[str, object] | None:
+    ends = (row.body for row in reversed(published.receipts) if row.kind == "settle")
+    return next(ends, None)
 
 
 def within_words(count: int, half_width: int) -> str:
