@@ -66,7 +66,7 @@ def keys(answer):
 
 
 def test_status_answers_people_and_machines(looking, released):
-    assert keys(looking("status", "--json")) == {"releases"}
+    assert keys(looking("status", "--json")) == {"releases", "needs", "ledger_verified"}
     assert keys(looking("status", "town", "--json")) >= {
         "release",
         "account",
