@@ -1,8 +1,8 @@
 """Puts secrets from files into the environment, and becomes the command that it is given.
 
 For each variable NAME_FILE, the content of that file becomes NAME; the file is a secret that the
-container was given, so that no secret stands in an image, a compose file or a command line. In every
-other variable, ${NAME} is replaced by such a secret, as in a database's URL.
+container was given, so that no secret stands in an image, a compose file or a command line. In
+every other variable, ${NAME} is replaced by such a secret, as in a database's URL.
 """
 
 from __future__ import annotations
