@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from dp_core import registry
 from dp_core.errors import BadInput
+from dp_core.following import origin
 from dp_core.grid import POSITIONS, on_grid, variables
 from dp_core.marginals import ReleasedKind
 from dp_core.method_options import read_options
@@ -113,6 +114,19 @@ def read_parametric(
     )
 
 
+def _check_not_following(cliques: Node, schema: Schema) -> None:
+    """Refuse a table of a column that follows another: it is measured with that one."""
+    sources = {follower.column.name: follower.source for follower in schema.followers}
+    for clique in cliques.items():
+        for item in clique.items() if isinstance(clique.content, tuple) else ():
+            if item.content in sources:
+                name = item.text()
+                raise item.error(
+                    f"{name!r} follows {sources[name]!r}, so nothing is measured for it; name"
+                    f" {origin(schema, name)[0]!r}, whose table tells of both."
+                )
+
+
 def _read_stage(
     section: Node, stage: Literal["select", "reconstruct"], preset: Preset, schema: Schema
 ) -> tuple[Any, str]:
@@ -125,6 +139,8 @@ def _read_stage(
     found = in_place(node, registry.find, family, name)
     own = preset.options.get(stage, {}) if name == default else {}
     reserved = ("method", "share") if stage == "select" else ("method",)
+    if "cliques" in entries:
+        _check_not_following(entries["cliques"], schema)
     return read_options(found, name, section, own, reserved, schema.domain), name
 
 

@@ -275,6 +275,14 @@ def test_missing_where_the_source_is_not_does_not_follow(tmp_path, schema):
     }
 
 
+def test_a_text_that_cannot_be_read_does_not_follow_whatever_should_stand_there(tmp_path, schema):
+    source = source_of(tmp_path, schema, GOOD.replace("child,0", "child,none at all"))
+    (batch,) = source.batches()
+    codes = [pa.array([0, 4], pa.uint16()).to_numpy(), *np.array([[0, 3], [9, 10], [1, 0]])]
+
+    assert DependencyCheck(schema).refused(batch.records, codes)["works"] == 1
+
+
 # -- mistakes
 
 A = "  a: {type: category, levels: [x, y]}\n"

@@ -16,7 +16,8 @@ import pytest
 from dp_core.bundle.statement import render
 from dp_core.bundle.verification import verify
 from dp_core.canonical import digest
-from dp_core.errors import SchemaViolation
+from dp_core.errors import BadInput, SchemaViolation
+from dp_core.spec_file import load_spec
 from tests.flows.conftest import Project
 
 TRADES = """\
@@ -278,3 +279,13 @@ def test_a_row_that_does_not_obey_stops_before_anything_is_charged(released, tmp
 
     assert "Column 'sector' does not follow from 'trade' in every row" in caught.value.message
     assert project.kinds().count("charge") == spent
+
+
+def test_a_table_of_what_follows_is_refused_before_anything_runs(released, tmp_path):
+    project = Project(tmp_path, released.home)
+    for name in ("town.schema.yaml", "trades.csv", "totals.csv"):
+        shutil.copy(released.folder / name, tmp_path)
+    project.write_spec("select: {cliques: [[works, trade]]}\n", method="fixed")
+
+    with pytest.raises(BadInput, match="'works' follows 'group', so nothing .* name 'age', whose"):
+        load_spec(project.spec)
