@@ -6,6 +6,7 @@ import datetime
 import json
 import os
 import random
+import re
 import shutil
 
 import numpy as np
@@ -195,7 +196,7 @@ def test_the_report_pictures_what_follows(released):
     page = (released.out / "report.html").read_text()
 
     for name in ("sector", "works", "group"):
-        assert f"<h3>{name}</h3>" in page
+        assert re.search(rf"<h3[^>]*>{name}</h3>", page)
 
 
 def test_the_statement_needs_no_file_beside_it(released, tmp_path):
@@ -287,5 +288,5 @@ def test_a_table_of_what_follows_is_refused_before_anything_runs(released, tmp_p
         shutil.copy(released.folder / name, tmp_path)
     project.write_spec("select: {cliques: [[works, trade]]}\n", method="fixed")
 
-    with pytest.raises(BadInput, match="'works' follows 'group', so nothing .* name 'age', whose"):
+    with pytest.raises(BadInput, match=r"'works' follows 'group', so nothing .* name 'age', whose"):
         load_spec(project.spec)
