@@ -19,6 +19,7 @@ from dp_core.accounting.sensitivity import count_l1, count_l2_squared
 from dp_core.canonical import digest
 from dp_core.dataset import Dataset
 from dp_core.domain import Clique, Domain
+from dp_core.figures import Charged
 from dp_core.ledger.session import (
     Grant,
     Session,
@@ -33,7 +34,7 @@ from dp_core.names import batch_name, step_name, table_step
 from dp_core.noise import drawn_cells, gaussian, laplace, noisy_max, perturbed_draws, stability
 from dp_core.privacy import Neighbours, Noise, Relation, Stage
 from dp_core.queries import Queries
-from dp_core.scores import QueryCounts, Statistic, bounds, sensitivities
+from dp_core.scores import QueryCounts, Statistic, TableChecks, bounds, sensitivities
 from dp_core.sparse_counting import read_sparse_result, words
 from dp_core.sums import Sum, sum_bounds
 from dp_core.sums.codes import check_codes
@@ -430,6 +431,23 @@ class Curator:
             One event of exactly `cost`, at the statistic's proven L1 and L2 sensitivities.
         """
         return self._perturb(stage, step, statistic, cost, replicate=replicate, round=0)[1]
+
+    def check(self, step: str, statistic: TableChecks, cost: Fraction) -> tuple[Charged, ...]:
+        """Return how far tables are from what the finished sets have there: one event, one charge.
+
+        Args:
+            step: Name of the step, unique within the stage `checks`.
+            statistic: The tables, with reference counts that were made from the sets alone.
+            cost: Budget of all of them together.
+
+        Privacy:
+            One event of exactly `cost`, at the statistic's proven L1 and L2 sensitivities.
+        """
+        grant, values = self._perturb("checks", step, statistic, cost, replicate=0, round=0)
+        return tuple(
+            Charged(grant, clique, int(value))
+            for clique, value in zip(statistic.cliques, values, strict=True)
+        )
 
     def choose(
         self, stage: Stage, step: str, statistic: Statistic, cost: Fraction, *, replicate: int = 0

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from dp_core import registry
 from dp_core.accounting.currency import (
     LEAST_DRAW,
@@ -23,7 +25,7 @@ from dp_core.errors import BadInput
 from dp_core.parametric.stages import Measuring
 from dp_core.privacy import PAYING_STAGES, TABLE_STAGES, Stage
 from dp_core.private_domain.questions import PlannedChoice, planned_choices, questions
-from dp_core.scores import sensitivities
+from dp_core.scores import TableChecks, sensitivities
 from dp_core.selection.allocation import shares as allocate
 from dp_core.selection.base import PlannedSelector, Selection
 from dp_core.spec import ReleaseSpec
@@ -32,6 +34,8 @@ from dp_core.sums import sum_bounds
 PLAN_VERSION = 1
 MOST_NOISY_ROWS = 10**7
 """Error of the number of rows that is put up with where the schema has no `rows_about`."""
+WIDEST_CHECK = 0.25
+"""Half of the widest interval of a charged check that is paid for, as TVD."""
 MOST_CELLS = 2**26
 """Cells of one measured table: its noise alone takes ten minutes and its counts half a gigabyte."""
 
@@ -98,6 +102,7 @@ class Plan:
         score_noise: Noise of each of the selection's scores, None without private selection.
         scores: Number of those scores.
         memory: Bytes that reconstruction and synthesis need, about; None without `rows_about`.
+        check_noise: Noise of each charged check, None without.
     """
 
     spec: ReleaseSpec
@@ -109,6 +114,7 @@ class Plan:
     scores: int
     memory: int | None
     choices: tuple[PlannedChoice, ...] = ()
+    check_noise: NoiseScale | None = None
 
     @property
     def replicates(self) -> int:
@@ -238,7 +244,48 @@ def make_plan(spec: ReleaseSpec) -> Plan:
         planned_choices(
             spec.schema, currency, costs.get("domain", Fraction(0)), l1=l1, l2_squared=l2_squared
         ),
+        _check_noise(spec, currency, costs["checks"]),
     )
+
+
+def check_reach(spec: ReleaseSpec, noise: NoiseScale) -> float | None:
+    """Return half of the expected width of a charged check's interval (TVD); None without rows."""
+    rows = spec.schema.rows_about
+    return None if not rows else noise.half_width / (2 * rows)
+
+
+def _check_bounds(spec: ReleaseSpec) -> tuple[int, int]:
+    """Return the L1 and squared L2 sensitivities of all charged checks together."""
+    nothing = tuple(np.zeros(1, dtype=np.int64) for _ in spec.checks)
+    return sensitivities(TableChecks(spec.checks, nothing), spec.privacy.relation)
+
+
+def _check_noise(spec: ReleaseSpec, currency: Currency, cost: Fraction) -> NoiseScale | None:
+    """Return the noise of each charged check.
+
+    Raises:
+        BadInput: if it would tell nothing, or a table is too large to be counted.
+    """
+    if not cost or not spec.checks:
+        return None
+    domain = (spec.schema.coarse or spec.schema).domain
+    for table in spec.checks:
+        if domain.size(table) > MOST_CELLS:
+            raise BadInput(
+                f"The checked table {' x '.join(table)} has {domain.size(table):,} cells, more than"
+                f" the {MOST_CELLS:,} that one table may have; name another under checks.tables."
+            )
+    l1, l2_squared = _check_bounds(spec)
+    noise = currency.noise(cost, l1=l1, l2_squared=l2_squared)
+    reach = check_reach(spec, noise)
+    if reach is not None and reach > WIDEST_CHECK:
+        share = float(spec.shares["checks"])
+        raise BadInput(
+            f"checks.share {share:.3g} would measure the TVD of each of {len(spec.checks)} tables"
+            f" within ±{reach:.2g} only, which tells nothing; name fewer under checks.tables, or"
+            f" raise the share (±{WIDEST_CHECK:g} is the most that is taken)."
+        )
+    return noise
 
 
 def _check_rows(spec: ReleaseSpec, tables: Sequence[PlannedTable]) -> None:
@@ -306,6 +353,8 @@ def _currency(spec: ReleaseSpec, l1: int, l2_squared: int, times: int) -> Curren
     if shares["select"] and statistic:
         bounds = sensitivities(statistic, spec.privacy.relation)
         planned.append((shares["select"], *bounds, float(statistic.length)))
+    if shares["checks"] and spec.checks:
+        planned.append((shares["checks"], *_check_bounds(spec), float(len(spec.checks))))
     try:
         return choose_currency(
             spec.privacy.epsilon,

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from dp_core.data_place import DataPlace
+from dp_core.domain import Clique
 from dp_core.privacy import Noise, Privacy, Stage
+from dp_core.quality import Threshold
 from dp_core.reconstruction.base import Reconstructor
 from dp_core.schema import Schema
 from dp_core.selection.base import Selector
@@ -51,6 +53,8 @@ class ReleaseSpec:
         mode: How the m sets are made.
         seed: Of post-processing.
         formulas: Regressions that are compared with the confidential file, for staff only.
+        checks: Tables whose distance from the data is measured for the share of `checks`.
+        thresholds: By which figures hold or end the release.
         publish: Whether a person decides before it is published.
         document: The resolved spec as plain JSON values, in a fixed order; its hash is the plan's.
     """
@@ -72,5 +76,7 @@ class ReleaseSpec:
     mode: Mode
     seed: int
     formulas: tuple[str, ...] = ()
+    checks: tuple[Clique, ...] = ()
+    thresholds: tuple[Threshold, ...] = ()
     publish: Publish = "at-once"
     document: Mapping[str, object]

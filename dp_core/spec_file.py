@@ -24,6 +24,7 @@ from dp_core.private_domain.questions import SHARE
 from dp_core.schema import Schema, Unit
 from dp_core.schema_file import check_version, parse_schema, schema_hash
 from dp_core.spec import PUBLISH, ReleaseSpec
+from dp_core.spec_checks import read_tables, read_thresholds
 from dp_core.spec_methods import (
     MODES,
     PARAMETRIC_MODES,
@@ -78,7 +79,7 @@ _EXAMPLES = {
     "measure": "{share: 0.9}",
     "reconstruct": "{method: gum}",
     "synthesize": "{sets: 5, rows: same, mode: shared, seed: 7}",
-    "checks": '{formulas: ["smokes ~ age + sex"]}',
+    "checks": "{share: 0.05, tables: [[age, sex]]}",
 }
 
 
@@ -106,7 +107,7 @@ def load_spec(path: Path) -> ReleaseSpec:
         ("total", ("share",)),
         ("one_way", ("share",)),
         ("measure", ("share", "noise")),
-        ("checks", ("share", "formulas")),
+        ("checks", ("share", "tables", "thresholds", "formulas")),
     ):
         sections[stage].fields(known, example=_EXAMPLES[stage])
     formulas = _read_formulas(sections["checks"], schema)
@@ -142,6 +143,10 @@ def load_spec(path: Path) -> ReleaseSpec:
     noise = _read_noise(sections["measure"], preset, privacy)
     if selector.own_delta:
         _check_thresholds(keys["privacy"], sections["measure"], privacy, noise, selector_name)
+    seed = 1 if seed_node is None else seed_node.integer(minimum=0, maximum=2**63 - 1)
+    checked = read_tables(
+        sections["checks"], (schema.coarse or schema).domain, shares["checks"], seed
+    )
     spec = ReleaseSpec(
         release=release,
         data=data,
@@ -158,8 +163,10 @@ def load_spec(path: Path) -> ReleaseSpec:
         sets=sets,
         rows=rows,
         mode=mode,
-        seed=1 if seed_node is None else seed_node.integer(minimum=0, maximum=2**63 - 1),
+        seed=seed,
         formulas=formulas,
+        checks=checked,
+        thresholds=read_thresholds(sections["checks"], shares["checks"]),
         publish=one_of(keys.get("publish"), PUBLISH),
         document={},
     )
@@ -311,11 +318,6 @@ def _read_shares(
         if "share" in entries:
             nodes[stage] = entries["share"]
     stated = {stage: node.fraction(minimum=0, maximum=1) for stage, node in nodes.items()}
-    if stated.get("checks"):
-        raise nodes["checks"].error(
-            "must be 0 in this version: checks on the confidential data that are charged and"
-            " published come later."
-        )
     if stated.get("total") and privacy.relation.rows_public:
         raise nodes["total"].error(
             "must be 0 under replace-one, where the number of rows is public; remove it."
@@ -432,6 +434,11 @@ def _document(spec: ReleaseSpec, selector: str, reconstructor: str) -> dict[str,
 
     # Public: what staff would ask the confidential file was fixed before anybody looked.
     formulas = {"formulas": list(spec.formulas)} if spec.formulas else {}
+    checks: dict[str, object] = {}
+    if spec.checks:
+        checks["tables"] = [list(table) for table in spec.checks]
+    if spec.thresholds:
+        checks["thresholds"] = [threshold.to_json() for threshold in spec.thresholds]
     before: dict[str, object] = {}
     after: dict[str, object] = {}
     parametric: dict[str, object] = {}
@@ -471,6 +478,6 @@ def _document(spec: ReleaseSpec, selector: str, reconstructor: str) -> dict[str,
             "mode": spec.mode,
             "seed": spec.seed,
         },
-        "checks": {**share("checks"), **formulas},
+        "checks": {**share("checks"), **checks, **formulas},
         **({"publish": spec.publish} if spec.publish != PUBLISH[0] else {}),
     }

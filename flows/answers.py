@@ -12,7 +12,7 @@ from dp_core.accounting.composition import Amount, Terms
 from dp_core.bundle.provenance import listed
 from dp_core.errors import BadInput
 from dp_core.ledger.gates import Gate
-from dp_core.plan import Plan, PlannedTable, PlannedTotal
+from dp_core.plan import Plan, PlannedTable, PlannedTotal, check_reach
 from dp_core.privacy import PAYING_STAGES
 from dp_core.private_domain.questions import PlannedChoice
 from dp_core.selection.thresholds import Thresholding, planned_threshold
@@ -116,6 +116,10 @@ def plan_facts(plan: Plan, ledger: Ledger | None) -> dict[str, object]:
         "tables": [_table(table, rows) for table in plan.tables],
         "totals": [_total(total, rows) for total in plan.totals],
         **({"choices": [_choice(choice) for choice in plan.choices]} if plan.choices else {}),
+        "checks": {
+            "tables": [list(table) for table in plan.spec.checks],
+            "within_tvd": check_reach(plan.spec, plan.check_noise) if plan.check_noise else None,
+        },
         "evenness": _evenness(plan),
         "score_noise_within": _within(plan.score_noise.half_width) if plan.score_noise else None,
         "threshold": threshold,
@@ -191,6 +195,11 @@ def _what(plan: Plan, stage: str, threshold: Mapping[str, object] | None) -> str
         return f"the bins or levels of {listed([choice.column for choice in plan.choices])}"
     if stage == "total":
         return f"the number of rows{times}"
+    if stage == "checks" and plan.check_noise:
+        reach = check_reach(plan.spec, plan.check_noise)
+        within = "" if reach is None else f", TVD within ±{reach:.2g}"
+        count = len(plan.spec.checks)
+        return f"how far {count} table{'s' if count != 1 else ''} of the sets are off{within}"
     if stage == "select":
         return f"{plan.scores} scores of dependence" if plan.scores else f"private choices{times}"
     if plan.totals and stage == "measure":

@@ -1,4 +1,4 @@
-"""Quality: against the noisy tables for everybody, against the data itself for staff only."""
+"""Quality in three tiers: public, charged, and against the data itself for staff only."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import numpy as np
 
 from dp_core.grid import CoarseCounter, Coarsening
 from dp_core.marginals import Counter, Measurement, tables_of
+from dp_core.quality import public_figures
+from tasks.charged_checks import ask_checks
 from tasks.compare_inference import compare_inference
 from tasks.fits import fit_facts
 from tasks.reconstruct import read_released
@@ -22,17 +24,21 @@ if TYPE_CHECKING:
 
 @stage("check")
 def check_quality(run: Run) -> Mapping[str, object]:
-    """Compare the sets with the noisy tables (public) and with the data (internal folder)."""
+    """Compare the sets with the noisy tables, and with the data: charged, and for staff only."""
     from dp_core.bundle.checks import check_fit, utility, write_utility
     from tasks.dask_counter import DaskCounter
 
     domain = run.spec.schema.domain
+    tallies, number = tally_sets(run), records(run)
     fits = check_fit(
-        _own_tables(run),
-        tally_sets(run),
-        records=records(run),
-        redrawn=run.spec.mode == "noise-aware",
+        _own_tables(run), tallies, records=number, redrawn=run.spec.mode == "noise-aware"
     )
+    figures = public_figures(
+        [value for fit in fits for value in fit.set_tvd],
+        [value for fit in fits for value in fit.expected_tvd],
+        len(fits),
+    )
+    charged = ask_checks(run, tallies, number)
     counters: list[Counter] = [
         run.counter,
         *(
@@ -48,8 +54,12 @@ def check_quality(run: Run) -> Mapping[str, object]:
     result = utility(counters[0], counters[1:], domain)
     write_utility(run.folder.internal, result, title=run.spec.schema.title)
     compare_inference(run)
-    # Public by construction: noisy tables and synthetic sets only.
+    # Public by construction: noisy tables and synthetic sets only, and what a receipt paid for.
     return {
+        "checks": {
+            "public": [figure.to_json() for figure in figures],
+            "charged": [figure.to_json(number) for figure in charged],
+        },
         "tables": len(fits),
         "mean_tvd_to_noisy": _mean([value for fit in fits for value in fit.set_tvd]),
         "mean_expected_tvd": _mean([value for fit in fits for value in fit.expected_tvd]),
@@ -66,7 +76,7 @@ def tally_sets(run: Run) -> tuple[Tally, ...]:
     schema = run.spec.schema
     coarsening = Coarsening(schema) if schema.coarse is not None else None
     domain = schema.domain if coarsening is None else coarsening.domain
-    cliques = needed_counts(domain, _own_tables(run))
+    cliques = dict.fromkeys((*needed_counts(domain, _own_tables(run)), *run.spec.checks))
     tallies = []
     for number in range(1, run.spec.sets + 1):
         tally, store = Tally(domain, cliques), synthetic_codes(run, number)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from dp_core.bundle.statement import file_record
-from dp_core.errors import Held, StageFailed
+from dp_core.errors import Held, StageFailed, Unpublished
 from dp_core.ledger.gates import Cause, Gate
+from dp_core.quality import judged
+from tasks.publish import published_checks, remove_unpublished
 from tasks.run import Run
 from tasks.stores.ledger import Ledger
 from tasks.stores.reservations import Reservation
@@ -15,12 +19,20 @@ def pass_gate(run: Run) -> None:
 
     Raises:
         Held: if it waits for a person now.
+        Unpublished: if its own thresholds end it.
     """
     if run.reservation.outcome is not None:
         return
-    cause: Cause | None = "after-approval" if run.spec.publish == "after-approval" else None
-    if cause is None:
-        return
+    said, verdict = judged(run.spec.thresholds, published_checks(run))
+    if verdict == "fail":
+        run.hold.settle(run.reservation, "failed-thresholds")
+        remove_unpublished(run.folder, keep_confidential=run.keep_confidential)
+        raise Unpublished(failed_sentence(run.spec.release, said))
+    cause: Cause = "after-approval"
+    if run.spec.publish != "after-approval":
+        if verdict == "publish":
+            return
+        cause = "thresholds"
     gate = run.hold.hold_back(run.reservation, cause, _sets(run))
     if not run.keep_confidential:
         # The comparison with the data is written, and nothing looks at the data any more.
@@ -47,6 +59,20 @@ def held_sentence(release: str, gate: Gate) -> str:
         f" `dp-release look {release}` records a look and shows where the internal report is, which"
         f" is for looking through that command only; then `dp-release publish {release}` or"
         f" `dp-release withdraw {release}`, each with --by NAME --reason TEXT."
+    )
+
+
+def failed_sentence(release: str, said: Sequence[Mapping[str, object]]) -> str:
+    """Return what people are told of a release that its own thresholds ended."""
+    why = " and ".join(
+        f"{one['figure']} is {one['value']}, above {one['fail']}"
+        for one in said
+        if one["verdict"] == "fail"
+    )
+    return (
+        f"Release {release!r} ended without a bundle, by the thresholds of its spec: {why}. What it"
+        " spent stays spent, and its name stays used; another release takes a new name, and more"
+        f" budget or another method. `dp-release look {release}` shows its internal report."
     )
 
 

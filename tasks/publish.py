@@ -67,6 +67,7 @@ def publish(run: Run) -> None:
         records=records(run),
         records_public=spec.privacy.relation.rows_public,
         note=_note(run),
+        checks=published_checks(run),
     )
     files = [synthetic_file(run, number) for number in range(1, spec.sets + 1)]
     write_bundle(
@@ -117,6 +118,12 @@ def _note(run: Run) -> Mapping[str, object]:
     if len(notes) == 1:
         return notes[0]
     return {f"set {number}": note for number, note in enumerate(notes, start=1)}
+
+
+def published_checks(run: Run) -> Mapping[str, Any]:
+    """Return the public and the charged figures, as the statement has them."""
+    found = (run.folder.done("check") or {}).get("checks")
+    return found if isinstance(found, dict) else {"public": [], "charged": []}
 
 
 def _must_verify(bundle: Path) -> None:

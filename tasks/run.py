@@ -144,6 +144,18 @@ class Run:
         return DaskCounter(self.store, self.schema.domain, self.client)
 
     @cached_property
+    def session(self) -> LedgerSession:
+        """What pays for everything that is asked of the data."""
+        return LedgerSession(
+            self.hold,
+            self.reservation,
+            self.spec.privacy.relation,
+            self.folder.noisy,
+            self.note_head,
+            self._tell_committed,
+        )
+
+    @cached_property
     def curator(self) -> Curator:
         """The wall."""
         return self._curator(self.counter, self.schema)
@@ -158,15 +170,7 @@ class Run:
     def _curator(self, counter: DaskCounter, schema: Schema) -> Curator:
         from dp_core.curator import Curator
 
-        session = LedgerSession(
-            self.hold,
-            self.reservation,
-            self.spec.privacy.relation,
-            self.folder.noisy,
-            self.note_head,
-            self._tell_committed,
-        )
-        return Curator(schema.domain, counter, session)
+        return Curator(schema.domain, counter, self.session)
 
     def has(self, stage: str) -> bool:
         """Return whether the release has a stage of that name: `domain` is for private choices."""

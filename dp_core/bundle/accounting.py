@@ -100,6 +100,10 @@ QUESTIONS: Mapping[str, str] = {
         "one record moves one cell and so a sum of distances from public numbers by `grid` times"
         " the largest `weight`; a replaced one twice that"
     ),
+    "table-checks": (
+        "one record moves one cell of a table and so its sum of distances from public counts by 1;"
+        " a replaced one moves two"
+    ),
     "indif": (
         "the L1 distance of a two-way table from independence: 4 for a record added or removed, 7"
         " for one replaced, rounding included (Zhang et al. 2021, Lemma 1)"

@@ -20,6 +20,7 @@ import numpy as np
 from dp_core.dataset import Dataset
 from dp_core.domain import Clique, Domain
 from dp_core.errors import StageFailed
+from dp_core.figures import Internal
 from dp_core.marginals import Counter, Measurement
 from dp_core.metrics.marginal_error import (
     CELL_LIMIT,
@@ -182,8 +183,8 @@ def needed_counts(domain: Domain, measurements: Sequence[Measurement]) -> tuple[
     return tuple(dict.fromkeys([*((column,) for column in domain.columns), *measured]))
 
 
-@dataclass(frozen=True, slots=True)
-class Utility:
+@dataclass(frozen=True, slots=True, repr=False)
+class Utility(Internal):
     """Distances between synthetic sets and the confidential file. Confidential.
 
     Attributes:

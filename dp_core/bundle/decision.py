@@ -10,19 +10,21 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from dp_core.canonical import canonical_json
+from dp_core.quality import Threshold, judged
 
 if TYPE_CHECKING:
     from dp_core.bundle.claims import Claims
 
 
 def decision_statement(
-    plan: Mapping[str, Any], settled: Mapping[str, Any] | None
+    plan: Mapping[str, Any], settled: Mapping[str, Any] | None, checks: Mapping[str, Any]
 ) -> dict[str, object]:
     """Return the section `decision` of a statement.
 
     Args:
         plan: The plan's document.
         settled: Body of the settlement's receipt, None without one.
+        checks: The statement's public and charged figures.
     """
     gate: Mapping[str, Any] = (settled or {}).get("decision") or {}
     return {
@@ -30,9 +32,16 @@ def decision_statement(
         "held": gate.get("held"),
         "cause": gate.get("cause"),
         "looks": list(gate.get("looks", ())),
-        "thresholds": [],
+        "thresholds": judged(thresholds_of(plan), checks)[0],
         "outcome": "published",
     }
+
+
+def thresholds_of(plan: Mapping[str, Any]) -> list[Threshold]:
+    """Return the thresholds of a plan."""
+    return [
+        Threshold.from_json(each) for each in plan["spec"].get("checks", {}).get("thresholds", ())
+    ]
 
 
 def decided(document: Mapping[str, Any], claims: Claims) -> str | tuple[str, ...]:
@@ -52,7 +61,12 @@ def decided(document: Mapping[str, Any], claims: Claims) -> str | tuple[str, ...
         wrong.append("The plan has a person decide, and no receipt says that anybody did.")
     if gate is not None and gate["decided"] != "publish":
         wrong.append("The release was held, and no receipt says that it was to be published.")
-    made = decision_statement(claims.plan, body)
+    made = decision_statement(claims.plan, body, document["checks"])
+    verdict = judged(thresholds_of(claims.plan), document["checks"])[1]
+    if verdict == "fail":
+        wrong.append("By its own thresholds the release ends without a bundle.")
+    if verdict == "hold" and gate is None:
+        wrong.append("By its own thresholds a person decides, and no receipt says that one did.")
     if canonical_json(document["decision"]) != canonical_json(made):
         wrong.append("The statement tells of another decision than its receipts.")
     if wrong:

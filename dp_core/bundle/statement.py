@@ -93,6 +93,7 @@ class Published:
             none to meet.
         software: Names and versions; empty: those in use.
         note: Public facts of the selection.
+        checks: Public and charged figures about quality, with their receipts.
     """
 
     release: str
@@ -122,6 +123,7 @@ class Published:
     off: tuple[float, ...] = ()
     software: Mapping[str, str] = field(default_factory=dict)
     note: Mapping[str, object] = field(default_factory=dict)
+    checks: Mapping[str, Any] = field(default_factory=lambda: {"public": [], "charged": []})
 
     def __post_init__(self) -> None:
         if self.created.tzinfo is None:
@@ -234,8 +236,11 @@ def statement(
             published.mode, published.sets, origin=origin_of(published.plan)
         ),
         "decision": decision_statement(
-            plain(published.plan), published.receipts[-1].body if published.receipts else None
+            plain(published.plan),
+            published.receipts[-1].body if published.receipts else None,
+            published.checks,
         ),
+        "checks": plain(published.checks),
         "files": {path: dict(files[path]) for path in sorted(files)},
     }
     document["release"]["cite_as"] = suggested(document)

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from dp_core.accounting.composition import Composition, Terms
 from dp_core.accounting.statement import PLD, shown
+from dp_core.bundle.charged import checks_paid
 from dp_core.bundle.claims import GARBAGE, Claims, currency, read_claims
 from dp_core.bundle.codebook import MARGINALS
 from dp_core.bundle.contents import as_described, as_published, files_in, made_again
@@ -121,6 +122,7 @@ def verify(folder: Path, *, trusted: Collection[str] = ()) -> Verification:
     checks.append(_guard("guarantee", lambda: _guarantee(claims)))
     checks.append(_guard("charges", lambda: charges_cover(claims)))
     checks += _tables(folder, claims)
+    checks.append(_guard("checks", lambda: checks_paid(folder, document, claims)))
     checks.append(_guard("decision", lambda: decided(document, claims)))
     checks.append(_guard("sets", lambda: as_described(folder, claims)))
     return Verification(folder, tuple(checks))

@@ -41,7 +41,16 @@ _SECTIONS: Mapping[str, frozenset[str]] = {
     "ledger": frozenset({"id", "account", "currency", "receipts", "head", "place", "totals"}),
     "sets": frozenset({"m", "rows", "mode", "seed", "records", "weights"}),
 }
-_OTHERS = ("accounting", "format", "inference", "decision", "software", "files", "signature")
+_OTHERS = (
+    "accounting",
+    "checks",
+    "format",
+    "inference",
+    "decision",
+    "software",
+    "files",
+    "signature",
+)
 _WHOLE = frozenset({*_SECTIONS, *_OTHERS, "sha256"})
 
 

@@ -11,6 +11,7 @@ from dp_core.scores.mutual_information import MutualInformation
 from dp_core.scores.quantile import Quantile
 from dp_core.scores.queries import QueryCounts, QueryDistance, SignedQueries
 from dp_core.scores.r_score import RScore
+from dp_core.scores.table_checks import TableChecks
 from dp_core.scores.table_distance import TableDistance
 from dp_core.scores.vetted import VETTED, bounds, required, sensitivities
 
@@ -25,6 +26,7 @@ __all__ = [
     "RScore",
     "SignedQueries",
     "Statistic",
+    "TableChecks",
     "TableDistance",
     "bounds",
     "required",

@@ -14,6 +14,7 @@ from dp_core.scores.mutual_information import MutualInformation
 from dp_core.scores.quantile import Quantile
 from dp_core.scores.queries import QueryCounts, QueryDistance, SignedQueries
 from dp_core.scores.r_score import RScore
+from dp_core.scores.table_checks import TableChecks
 from dp_core.scores.table_distance import TableDistance
 from dp_core.sums import SUMS, sum_bounds, sum_from_json
 
@@ -22,6 +23,7 @@ _BY_NAME: Mapping[str, type[Statistic]] = {
     "query-counts": QueryCounts,
     "query-distance": QueryDistance,
     "table-distance": TableDistance,
+    "table-checks": TableChecks,
     "r-score": RScore,
     "signed-queries": SignedQueries,
     "f-score": FScore,

@@ -440,8 +440,8 @@ def refusal(path) -> str:
         ),
         (
             "checks:      {share: 0.0}",
-            "checks: {share: 0.1}",
-            ["line 12, checks.share", "must be 0 in this version"],
+            "checks: {share: 0.1, tables: [[nope]]}",
+            ["line 12, checks.tables[1]", "no column that is synthesised"],
         ),
         ("share: 0.8", "share: 1.5", ["line 9, measure.share", "at most 1"]),
         ("share: 0.8", "share: -0.1", ["line 9, measure.share", "at least 0"]),

@@ -1,0 +1,259 @@
+"""Charged checks from the spec to the bundle: paid once, published with a receipt, verified."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from dp_core.bundle.verification import verify
+from dp_core.canonical import digest
+from dp_core.errors import Held, Unpublished
+from dp_core.ledger.receipts import result_hash
+from flows import deciding
+from tests.flows.conftest import plainly
+
+pytestmark = pytest.mark.usefixtures("quick")
+CHECKS = "checks: {share: 0.2, tables: [[sex, age], [marital]]}\n"
+BY = {"by": "Ana", "reason": "read it"}
+
+
+def statement(project):
+    return json.loads((project.out / "release.json").read_bytes())
+
+
+def failed(project):
+    return {check.name for check in verify(project.out).checks if not check.passed}
+
+
+def exact_distances(project, run):
+    """Count file and sets by hand, from the confidential codes and the published files."""
+    from dp_core.code_store import CodeStore
+
+    schema = run.spec.schema
+    codes = CodeStore(run.codes, schema.domain)
+    file = np.concatenate(
+        [np.stack([np.asarray(c) for c in codes.read(i)]) for i in range(codes.chunks)], axis=1
+    )
+    sets = [pq.read_table(project.out / f) for f in statement(project)["files"] if "set-" in f]
+    records = statement(project)["sets"]["records"]["value"]
+    found = []
+    for table in (("sex", "age"), ("marital",)):
+        sizes = schema.domain.project(table).sizes
+        flat = np.ravel_multi_index(
+            [file[schema.domain.columns.index(name)].astype(int) for name in table], sizes
+        )
+        exact = np.bincount(flat, minlength=int(np.prod(sizes)))
+        drawn = np.zeros_like(exact)
+        rows = 0
+        for one in sets:
+            places = []
+            for name in table:
+                column = schema.column(name)
+                values = one.column(name).to_pylist()
+                if column.levels:
+                    labels = [level.label for level in column.levels]
+                    places.append(
+                        [column.missing_code if v is None else labels.index(v) for v in values]
+                    )
+                else:
+                    edges = [float(edge) for edge in column.edges[1:-1]]
+                    places.append([sum(v >= edge for edge in edges) for v in values])
+            drawn += np.bincount(np.ravel_multi_index(places, sizes), minlength=exact.size)
+            rows += one.num_rows
+        reference = [int(Fraction(2 * records * int(n) + rows, 2 * rows)) for n in drawn]
+        found.append(int(np.abs(exact - reference).sum()))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("method", "more"),
+    [
+        ("privsyn", "synthesize: {sets: 2}\n"),
+        ("privsyn", "synthesize: {sets: 2, mode: split}\n"),
+        ("modips", "synthesize: {sets: 2}\n"),
+    ],
+)
+def test_without_noise_they_are_the_distances_and_the_bundle_verifies(
+    project, monkeypatch, method, more
+):
+    from dp_core import curator
+
+    real = curator._add_noise
+
+    def exactly_for_checks(exact, grant):
+        return exact if grant.step.stage == "checks" else real(exact, grant)
+
+    monkeypatch.setattr(curator, "_add_noise", exactly_for_checks)
+    project.write_spec(CHECKS + more, method=method, privacy="{epsilon: 2, delta: 1e-6}")
+    monkeypatch.setattr("flows.release.tidy", lambda _run: None)
+    run = project.release()
+    assert failed(project) == set()
+    charged = statement(project)["checks"]["charged"]
+    assert [one["table"] for one in charged] == [["sex", "age"], ["marital"]]
+    if method != "modips":  # there the codes are positions on a grid
+        assert [one["distance"] for one in charged] == exact_distances(project, run)
+    receipts = statement(project)["ledger"]["receipts"]
+    paid = [row for row in receipts if row["kind"] == "charge" and row["body"]["stage"] == "checks"]
+    assert {one["receipt"] for one in charged} == {paid[0]["number"]}
+    assert len(paid) == 1
+    for one in charged:
+        assert one["interval"][0] <= one["tvd"] <= one["interval"][1]
+
+
+@pytest.fixture
+def released(project):
+    project.write_spec(CHECKS)
+    project.release()
+    return project
+
+
+def reseal(project, change):
+    document = statement(project)
+    change(document)
+    document["sha256"] = digest({k: v for k, v in document.items() if k != "sha256"})
+    from dp_core.bundle.statement import render
+
+    (project.out / "release.json").write_bytes(render(document))
+
+
+def test_a_figure_that_was_not_paid_for_is_found(released):
+    original = (released.out / "release.json").read_bytes()
+
+    def lie(**changes):
+        def change(document):
+            document["checks"]["charged"][0].update(changes)
+
+        return change
+
+    for change in (
+        lie(tvd=0.0),
+        lie(interval=[0.0, 0.01]),
+        lie(distance=1),
+        lie(receipt=2),
+        lie(table=["income"]),
+        lambda d: d["checks"]["charged"].pop(),
+        lambda d: d["checks"].update(charged=[]),
+        lambda d: d["checks"].update(internal=[]),
+        lambda d: d["sets"]["records"].update(value=d["sets"]["records"]["value"] + 40),
+    ):
+        (released.out / "release.json").write_bytes(original)
+        reseal(released, change)
+        assert "checks" in failed(released)
+
+
+def test_other_sets_than_those_that_were_checked_are_found(released):
+    path = released.out / "synthetic" / "set-1.parquet"
+    table = pq.read_table(path)
+    swapped = table.set_column(
+        table.schema.get_field_index("age"),
+        "age",
+        table.column("age").take(list(range(table.num_rows))[::-1]),
+    )
+    pq.write_table(swapped, path)
+    checks = {check.name: check.sentence for check in verify(released.out).checks}
+    assert "other counts than the published sets have" in checks["checks"]
+
+
+def test_it_is_asked_once_whatever_is_interrupted(project):
+    project.write_spec(CHECKS)
+
+    class Interrupted(BaseException): ...
+
+    def perform(stage, run):
+        plainly(stage, run)
+        if stage.name == "check":
+            run.folder.forget("check")
+            raise Interrupted
+
+    for _ in range(2):
+        with pytest.raises(Interrupted):
+            project.release(perform=perform)
+    project.release()
+    assert failed(project) == set()
+    stages = [row["body"].get("stage") for row in statement(project)["ledger"]["receipts"]]
+    assert stages.count("checks") == 1
+
+
+def test_the_committed_result_is_what_is_published(released):
+    document = statement(released)
+    rows = document["ledger"]["receipts"]
+    charge = next(row for row in rows if row["body"].get("stage") == "checks")
+    commit = next(
+        row
+        for row in rows
+        if row["body"].get("batch") == charge["body"]["batch"] and row["kind"] == "commit"
+    )
+    drawn = np.array([one["distance"] for one in document["checks"]["charged"]])
+    assert commit["body"]["result"] == result_hash([(charge["number"], drawn)])
+
+
+# -- thresholds
+
+
+def test_a_release_beyond_its_threshold_waits_for_a_person(project):
+    project.write_spec(
+        "checks: {share: 0.2, tables: [[sex, age]], thresholds:"
+        " [{figure: mean_tvd, hold: 0.0001}, {figure: fit, fail: 0.9}]}\n"
+    )
+    with pytest.raises(Held, match="beyond a threshold"):
+        project.release()
+    deciding.publish(project.home, project.ledger(), "town", out=None, **BY)
+    assert failed(project) == set()
+    decision = statement(project)["decision"]
+    assert (decision["mode"], decision["cause"]) == ("at-once", "thresholds")
+    assert [one["verdict"] for one in decision["thresholds"]] == ["hold", "publish"]
+    # A lie about a public figure that could have decided is found as well.
+    reseal(project, lambda d: d["checks"]["public"][-1].update(value=0.5))
+    assert {"checks", "decision"} <= failed(project)
+
+
+def test_a_release_that_fails_its_threshold_ends_unpublished(project, command):
+    worst = "thresholds: [{figure: worst_tvd, fail: 0.0001}]"
+    project.write_spec(f"checks: {{share: 0.2, tables: [[sex, age]], {worst}}}\n")
+    with pytest.raises(Unpublished, match=r"worst_tvd is 0\.\d+, above"):
+        project.release()
+    assert not project.out.exists()
+    assert not (project.run_folder / "public/synthetic").exists()
+    assert project.kinds()[-1] == "settle"
+    assert project.ledger().account("town").balance.spent.main == 1
+    project.ledger().verify()
+    assert "ended unpublished" in command("status", "town").out
+    again = command("run", project.spec, "--out", project.out)
+    assert again.code == 2
+    assert "failed-thresholds" in again.err
+    assert command("look", "town", "--by", "Ana", "--reason", "why").code == 0
+
+
+@pytest.mark.parametrize(
+    ("checks", "words"),
+    [
+        ("{tables: [[sex]]}", "add one, such as share: 0.05"),
+        ("{share: 0.1, tables: [[sex, town]]}", "'town' is no column"),
+        ("{share: 0.1, tables: [[sex, sex]]}", "given twice"),
+        ("{share: 0.1, tables: [[sex, age], [age, sex]]}", "there twice"),
+        ("{share: 0.1, tables: []}", "from 1 to 20"),
+        ("{thresholds: [{figure: worst_tvd, hold: 0.1}]}", "add one, such as share"),
+        ("{thresholds: [{figure: utility, hold: 0.1}]}", "against the confidential data are for"),
+        ("{thresholds: [{figure: fit}]}", "needs `hold` or `fail`"),
+        ("{thresholds: [{figure: fit, hold: 0.2, fail: 0.1}]}", "let hold be below fail"),
+        ("{share: 0.0001, tables: [[sex]]}", "which tells nothing"),
+    ],
+)
+def test_mistakes_cost_nothing_and_say_what_to_do(project, command, checks, words):
+    project.write_spec(f"checks: {checks}\n")
+    said = command("run", project.spec, "--out", project.out)
+    assert said.code == 2
+    assert words in said.err
+    assert project.untouched()
+
+
+def test_the_plan_tells_how_exact_they_will_be(project, command):
+    project.write_spec(CHECKS)
+    assert "2 tables of the sets are off, TVD within ±0." in command("plan", project.spec).out
+    answer = command("plan", project.spec, "--json").json
+    assert answer["checks"]["tables"] == [["sex", "age"], ["marital"]]
+    assert 0 < answer["checks"]["within_tvd"] < 0.25
