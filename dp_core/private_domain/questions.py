@@ -27,7 +27,8 @@ SHARE = Fraction(1, 20)
 """Of the budget, where a spec does not say otherwise."""
 _BIN_ERROR = 1.75
 """Standard deviation of the error of a bin, in those of one count times the root of the number of
-levels: the largest of `benchmarks/private_bins.py --error`, rounded up."""
+widths, where there are two or more: the largest of `benchmarks/private_bins.py --error`, rounded up.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,10 @@ def planned_choices(
         assert column.choice is not None
         noise = currency.noise(cost * mine[0].share, l1=l1, l2_squared=l2_squared)
         levels = bool(column.levels)
-        within = 1.96 * _BIN_ERROR * math.sqrt(len(mine)) * noise.stddev
+        # With one width a bin is a sum of positions, each with its own noise.
+        alone = math.sqrt(column.choice.among.bins / column.bins)
+        spread = alone if len(mine) == 1 else _BIN_ERROR * math.sqrt(len(mine))
+        within = 1.96 * spread * noise.stddev
         found.append(
             PlannedChoice(
                 column=column.name,

@@ -26,6 +26,7 @@ columns:
   age:     {type: integer, min: 0, max: 99, edges: [0, 15, 40, 100]}
   sex:     {type: category, levels: [female, male]}
   marital: {type: category, levels: [single, married, widowed]}
+  wage:    {type: integer, min: 0, max: 15, bins: {private: 2}}
 impossible:
   - {age: "<15", marital: [married, widowed]}
 """
@@ -83,11 +84,11 @@ class Place:
         work = self.folder / "work"
         work.mkdir(parents=True)
         self.out.parent.mkdir()
-        lines = ["age,sex,marital"]
+        lines = ["age,sex,marital,wage"]
         for number in range(600):
             age = (5, 25, 70)[number % 3]
             marital = ("single", "married", "widowed")[number % 3]
-            lines.append(f"{age},{'female' if number % 3 else 'male'},{marital}")
+            lines.append(f"{age},{'female' if number % 3 else 'male'},{marital},{number % 16}")
         (work / "town.csv").write_text("\n".join(lines) + "\n")
         (work / "town.schema.yaml").write_text(SCHEMA)
         self.spec.write_text(SPEC)
