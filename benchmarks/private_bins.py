@@ -13,11 +13,11 @@ about log-normally, up to 500,000. Twelve bins are bought by 1/20 of a release's
 - `equal widths`: public bins, for nothing.
 
 Then the counts of the bins are released with the rest of the budget, and records are drawn evenly
-within them. *Uneven*: mean distance of a bin's part from the bins' mean, in rows, without the bin of
-those who earn nothing (`buy_edges` does not share the others anew). *TVD*: between the file and the
-drawn records over 100 groups of equally many of those who earn. *Mean*: how far it is off.
+within them. *Uneven*: mean distance of a bin's part from the bins' mean, in rows, without the bin
+of those who earn nothing (`buy_edges` does not share the others anew). *TVD*: between the file and
+the drawn records over 100 groups of equally many of those who earn. *Mean*: how far it is off.
 
-40 repeats would be right for print; of 15, on 21 November 2026:
+With `--repeats 15`, on 21 November 2026:
 
 | rows | epsilon, delta | way | uneven, rows | TVD | mean is off by |
 |---|---|---|---|---|---|

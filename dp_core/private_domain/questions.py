@@ -27,8 +27,7 @@ SHARE = Fraction(1, 20)
 """Of the budget, where a spec does not say otherwise."""
 _BIN_ERROR = 1.75
 """Standard deviation of the error of a bin, in those of one count times the root of the number of
-widths, where there are two or more: the largest of `benchmarks/private_bins.py --error`, rounded up.
-"""
+widths, where there are several: the largest of `benchmarks/private_bins.py --error`, rounded up."""
 
 
 @dataclass(frozen=True, slots=True)
