@@ -130,7 +130,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         values=sum(len(drawn.marks) for drawn in pictures) <= _VALUES_SHOWN,
         stated=published.schema.publication,
         cite_as=suggested(statement(published, {})),
-        decision=decision_statement(published.plan, _settlement(published)),
+        decision=decision_statement(published.plan, _settlement(published), published.checks),
         summary=summary_sentence(fits),
         pictures=pictures,
         code=example_code(published),
