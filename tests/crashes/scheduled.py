@@ -227,6 +227,9 @@ def main(words: Sequence[str] | None = None) -> int:
     given = parser.parse_args(words)
     limit = given.limit or 300 + 120 * given.releases
     began = time.monotonic()
+    # Told to end, it ends its processes too; in the background a shell lets Ctrl-C be ignored.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: sys.exit("told to end"))
 
     def say(text: str) -> None:
         sys.stdout.write(f"{datetime.now(UTC):%H:%M:%S} {text}\n")
