@@ -1,4 +1,4 @@
-"""A headless Chromium that tests drive by its DevTools protocol, over a pipe on loopback."""
+"""A headless Chromium that tests drive by its DevTools protocol, on loopback."""
 
 from __future__ import annotations
 

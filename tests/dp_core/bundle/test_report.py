@@ -4,17 +4,19 @@ import contextlib
 import html
 import io
 import itertools
+import math
 import os
 import re
+from fractions import Fraction
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 
-from dp_core.bundle.checks import tally_sets
+from dp_core.bundle.checks import TableFit, tally_sets
 from dp_core.bundle.example_code import example_code
 from dp_core.bundle.pictures import estimate_column, picture
-from dp_core.bundle.report import report, within_words
+from dp_core.bundle.report import bets, report, table_lines, within_words
 from dp_core.domain import Domain
 from dp_core.marginals import Measurement
 
@@ -231,3 +233,27 @@ def test_marks_stay_on_the_picture(release):
             assert mark.lowest <= mark.synthetic <= mark.highest
         assert drawn.wide == (column.size > 16)
         assert len(drawn.ticks) <= 4
+
+
+def test_a_table_is_judged_by_the_noise_in_its_typical_cell():
+    """600 records in 3 cells: a typical cell of 200, of which 10 % are 20 and half are 100."""
+    fits = [
+        TableFit(("a",), "measure", 0, 3, "gaussian", 1.0, width, 0.0, (), (), ())
+        for width in (20, 21, 100, 101)
+    ]
+    found = [(line.relative, line.verdict) for line in table_lines(fits, records=600.0)]
+
+    assert found == [
+        (pytest.approx(10), "fit for use"),
+        (pytest.approx(10.5), "use with care"),
+        (pytest.approx(50), "use with care"),
+        (pytest.approx(50.5), "coarse groups only"),
+    ]
+
+
+def test_no_bet_is_rounded_down():
+    for before, after in bets(Fraction(1, 3)):
+        factor = math.exp(1 / 3)
+        exact = 100 * int(before) * factor / (100 - int(before) + int(before) * factor)
+        assert exact <= float(after) <= exact + 0.1
+    assert bets(Fraction(1000))[0] == ("1", "100")
