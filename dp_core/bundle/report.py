@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from dp_core.accounting.statement import Guarantee
 from dp_core.bundle.checks import TableFit, check_fit
-from dp_core.bundle.citation import CITATION, suggested
-from dp_core.bundle.decision import decision_statement
+from dp_core.bundle.citation import CITATION
 from dp_core.bundle.example_code import example_code, size_factor
 from dp_core.bundle.pictures import Picture, picture
 from dp_core.bundle.provenance import headline, listed, made_from
@@ -108,6 +107,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
     rows = sum(published.set_rows) / published.sets
     rule = rule_of(published.mode, published.sets)
     unit = unit_words(published.privacy.unit, published.privacy.max_rows)
+    stated = statement(published, {})
     return _template().render(
         published=published,
         privacy=published.privacy,
@@ -128,9 +128,10 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         ],
         bets=bets(published.best.epsilon),
         values=sum(len(drawn.marks) for drawn in pictures) <= _VALUES_SHOWN,
-        stated=published.schema.publication,
-        cite_as=suggested(statement(published, {})),
-        decision=decision_statement(published.plan, _settlement(published), published.checks),
+        publication=published.schema.publication,
+        cite_as=stated["release"]["cite_as"],
+        decision=stated["decision"],
+        charged=stated["checks"]["charged"],
         summary=summary_sentence(fits),
         pictures=pictures,
         code=example_code(published),
@@ -171,6 +172,7 @@ def _template() -> Template:
     )
     environment.filters["count"] = _count
     environment.filters["decimal"] = decimal
+    environment.filters["fraction"] = lambda text: decimal(Fraction(text))
     return environment.get_template("report.html.jinja")
 
 
@@ -215,11 +217,6 @@ def bets(epsilon: Fraction) -> tuple[tuple[str, str], ...]:
     after = [(before, 100 * before / (before + (100 - before) * shrink)) for before in _BETS]
     # Rounded up: less would not be true.
     return tuple((str(before), f"{math.ceil(10 * then - 1e-9) / 10:g}") for before, then in after)
-
-
-def _settlement(published: Published) -> Mapping[str, object] | None:
-    ends = (row.body for row in reversed(published.receipts) if row.kind == "settle")
-    return next(ends, None)
 
 
 def within_words(count: int, half_width: int) -> str:

@@ -257,3 +257,22 @@ def test_no_bet_is_rounded_down():
         exact = 100 * int(before) * factor / (100 - int(before) + int(before) * factor)
         assert exact <= float(after) <= exact + 0.1
     assert bets(Fraction(1000))[0] == ("1", "100")
+
+
+def test_charged_checks_and_thresholds_are_told(release, replace):
+    published, data = release
+    plan = {**published.plan, "spec": {**published.plan["spec"]}}
+    plan["spec"]["checks"] = {
+        "tables": [["sex", "age"]],
+        "thresholds": [{"figure": "fit", "hold": "1/20", "fail": None}],
+    }
+    charged = {"table": ["sex", "age"], "tvd": 0.031, "interval": [0.021, 0.041], "receipt": 9}
+    checks = {"public": [{"figure": "fit", "value": 0.0123}], "charged": [charged]}
+    tallies = tally_sets(published.schema.domain, published.released, [[one] for one in data])
+    page = Page(report(replace(published, plan=plan, checks=checks), tallies))
+
+    assert "fit was 0.0123; above 0.05 a person decides" in page.text
+    assert "sex × age" in page.text
+    assert "3.1 %" in page.text
+    assert "2.1 to 4.1 %" in page.text
+    assert "All other figures of this page" in page.text
