@@ -21,12 +21,33 @@ from typing import Any
 import yaml
 
 from dp_core.accounting.composition import Terms
-from tests.crashes.job import SCHEMA, SPEC
 from tests.postgres import PostgresServer
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "deployments" / "prefect.yaml"
-ZONE = "Europe/Berlin"
+SCHEMA = """\
+version: 1
+title: Town survey
+unit: row
+rows_about: 600
+columns:
+  age:     {type: integer, min: 0, max: 99, edges: [0, 15, 40, 100]}
+  sex:     {type: category, levels: [female, male]}
+  marital: {type: category, levels: [single, married, widowed]}
+impossible:
+  - {age: "<15", marital: [married, widowed]}
+"""
+TEMPLATE = """\
+version: 1
+release: town-{date:%Y%m%d-%H%M%S}
+data: town.csv
+schema: town.schema.yaml
+account: town
+privacy: {epsilon: 1, delta: 1e-6}
+method: privsyn
+total: {share: 0.05}
+synthesize: {sets: 2}
+"""
 QUICK = {
     # Seconds, where an operator waits for minutes.
     "PREFECT_WORKER_QUERY_SECONDS": "2",
@@ -131,9 +152,7 @@ class Site:
             lines.append(f"{age},{'female' if number % 3 else 'male'},{marital}")
         self.data.write_text("\n".join(lines) + "\n")
         (self.specs / "town.schema.yaml").write_text(SCHEMA)
-        self.template.write_text(
-            SPEC.replace("release: town", "release: town-{date:%Y%m%d-%H%M%S}")
-        )
+        self.template.write_text(TEMPLATE)
         self.ledger().open_account(
             "town",
             terms=Terms("basic", Fraction(1000), Fraction("1e-2")),
@@ -260,6 +279,7 @@ class Site:
 @contextlib.contextmanager
 def running(site: Site) -> Iterator[Site]:
     """Keep a site's processes up for the length of a block."""
+    local().GRACE = 3.0  # nothing is under way in the end
     try:
         site.installation.up()
         yield site

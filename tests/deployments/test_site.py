@@ -42,7 +42,7 @@ def test_a_schedule_fires_and_its_release_verifies(site):
     run = site.wait(site.runs)[0]
     assert run["auto_scheduled"]
     ended = site.ended(run["id"])
-    assert ended["state"]["type"] == "COMPLETED", ended["state"]
+    assert ended["state"]["type"] == "COMPLETED", ended["state"]["message"]
     # Its name is that of the time it was scheduled for.
     assert ended["name"] == f"town-{moment:%Y%m%d-%H%M%S}"
     assert set(ended["tags"]) >= {"dp-release", "release"}
@@ -64,7 +64,7 @@ def test_a_failed_stage_is_retried_from_the_pages_and_pays_nothing_twice(site):
     site.ask("POST", f"/flow_runs/{failed['id']}/set_state", {"state": again})
     site.wait(lambda: site.run(failed["id"])["run_count"] == 2)
     done = site.ended(failed["id"])
-    assert done["state"]["type"] == "COMPLETED", done["state"]
+    assert done["state"]["type"] == "COMPLETED", done["state"]["message"]
     # Still the release of its date, which is not today.
     assert done["name"] == failed["name"]
     assert done["name"].startswith(f"town-{seconds_ahead(-86400):%Y%m%d}")
