@@ -8,8 +8,8 @@ from dp_core.bundle.writer import check_destination
 from dp_core.errors import BadInput, Held, LedgerCorrupt
 from dp_core.plan import Plan, make_plan
 from dp_core.spec_file import load_spec
-from tasks.gates import refuse_held
 from tasks.places import home, open_ledger
+from tasks.standing import refuse_held
 from tasks.stores.artifacts import RunFolder
 from tasks.stores.ledger import Ledger
 from tasks.stores.reservations import Reservation

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from dp_core.bundle.statement import file_record
 from dp_core.errors import Held, StageFailed, Unpublished
-from dp_core.ledger.gates import Cause, Gate
+from dp_core.ledger.gates import Cause
 from dp_core.quality import judged
 from tasks.publish import published_checks, remove_unpublished
 from tasks.run import Run
-from tasks.stores.ledger import Ledger
-from tasks.stores.reservations import Reservation
+from tasks.standing import held_sentence
+from tasks.synthesize import synthetic_file
 
 
 def pass_gate(run: Run) -> None:
@@ -38,28 +38,6 @@ def pass_gate(run: Run) -> None:
         # The comparison with the data is written, and nothing looks at the data any more.
         run.folder.remove_confidential()
     raise Held(held_sentence(run.spec.release, gate))
-
-
-def refuse_held(ledger: Ledger, held: Reservation) -> None:
-    """Raise Held if a release waits for a person."""
-    gate = ledger.gate(held)
-    if held.outcome is None and gate.held is not None:
-        raise Held(held_sentence(held.release, gate))
-
-
-def held_sentence(release: str, gate: Gate) -> str:
-    """Return what people are told of a release that is held."""
-    why = (
-        "its spec has a person look first"
-        if gate.cause == "after-approval"
-        else "its own figures are beyond a threshold"
-    )
-    return (
-        f"Release {release!r} is held since {gate.held} and waits for a person, because {why}:"
-        f" `dp-release look {release}` records a look and shows where the internal report is, which"
-        f" is for looking through that command only; then `dp-release publish {release}` or"
-        f" `dp-release withdraw {release}`, each with --by NAME --reason TEXT."
-    )
 
 
 def failed_sentence(release: str, said: Sequence[Mapping[str, object]]) -> str:
@@ -100,7 +78,4 @@ def require_as_held(run: Run) -> None:
 def _sets(run: Run) -> list[str]:
     """Return the SHA-256 of each synthetic file."""
     numbers = range(1, run.spec.sets + 1)
-    # Whoever asks whether a release is held needs no Prefect, which has to be set up first.
-    from tasks.synthesize import synthetic_file
-
     return [str(file_record(synthetic_file(run, number))["sha256"]) for number in numbers]
