@@ -7,6 +7,7 @@ from pathlib import Path
 
 from dp_core.errors import BadInput
 from flows.opening import require_known_results
+from tasks.leftovers import clear_leftovers
 from tasks.places import home_id
 from tasks.stores.artifacts import RunFolder
 from tasks.stores.ledger import Ledger
@@ -46,6 +47,7 @@ def abandon(home: Path, ledger: Ledger, name: str) -> Abandoned:
             f"There is no release {name!r} in this ledger; `dp-release status` lists them."
         )
     if held.outcome is not None:
+        clear_leftovers(home, ledger, name)
         raise BadInput(f"Release {name!r} is {held.outcome} already; there is nothing to abandon.")
     if ledger.gate(held).held is not None:
         raise BadInput(

@@ -14,8 +14,8 @@ from flows.opening import plan_of_release
 from flows.outcomes import Outcome, tell
 from flows.release import carry_out
 from tasks.gates import require_as_held
+from tasks.leftovers import remove_unpublished
 from tasks.places import home_id
-from tasks.publish import remove_unpublished
 from tasks.run import Run
 from tasks.stores.artifacts import RunFolder
 from tasks.stores.ledger import Ledger

@@ -8,8 +8,9 @@ from dp_core.bundle.writer import check_destination
 from dp_core.errors import BadInput, Held, LedgerCorrupt
 from dp_core.plan import Plan, make_plan
 from dp_core.spec_file import load_spec
+from tasks.leftovers import clear_leftovers
 from tasks.places import home, open_ledger
-from tasks.standing import refuse_held
+from tasks.standing import refuse_failed, refuse_held
 from tasks.stores.artifacts import RunFolder
 from tasks.stores.ledger import Ledger
 from tasks.stores.reservations import Reservation
@@ -17,6 +18,8 @@ from tasks.stores.reservations import Reservation
 
 def check_opening(spec: Path, out: Path, *, release: str | None = None) -> Plan:
     """Return the plan of a release that may begin or go on; nothing is written or promised.
+
+    What an interruption left of one that is held, or over without a bundle, is deleted.
 
     Args:
         spec: Path of the release spec.
@@ -26,13 +29,17 @@ def check_opening(spec: Path, out: Path, *, release: str | None = None) -> Plan:
     Raises:
         BadInput: if spec, schema or output folder will not do, or the name is used.
         BudgetRefused: if the account does not allow it.
+        Held: if it waits for a person.
+        Unpublished: if its own thresholds ended it.
     """
     plan = plan_of_release(spec, release)
     name = plan.spec.release
     ledger = open_ledger(home())
     held = ledger.reservation(name)
     if held is not None:
+        clear_leftovers(home(), ledger, name)
         _refuse_waiting(ledger, held, plan)
+        refuse_failed(home(), held, plan)
     if held is None or not is_publishing(held, plan):
         check_destination(out)
         ledger.check(plan)

@@ -33,6 +33,7 @@ from flows.attempts import DEFECT, INTERRUPTED, Attempt, Attempts, Begun
 from flows.nightly import FLOW as NIGHTLY
 from flows.scheduled import FLOW as SCHEDULED
 from flows.unattended import unattended
+from tasks.leftovers import clear_all_leftovers
 from tasks.places import home, ledger_exists, open_ledger
 from tasks.stores.ledger import Ledger
 
@@ -55,7 +56,8 @@ def resume_unfinished(
 
     Runs whose process was killed go on at once; runs that failed for an outside reason go on after
     a while, and those whose plan waited for an approval once it is there. A release that was
-    refused, that is held or that a person cancelled is left alone.
+    refused, that is held or that a person cancelled is left alone. Files of a release that is held,
+    or over without a bundle, which an interruption left, are deleted.
 
     Args:
         patience: Seconds after which a run that shows no life is given back to its worker: one that
@@ -73,7 +75,9 @@ def resume_unfinished(
             with get_client(sync_client=True) as client:
                 swept = Sweep(client, Attempts(home()), rules, own=begun.attempt.flow_run)
                 swept.all()
-        return Completed(message=swept.sentence)
+            left = clear_all_leftovers(home(), open_ledger(home())) if ledger_exists(home()) else []
+        files = f" What was left of {', '.join(left)} is deleted." if left else ""
+        return Completed(message=swept.sentence + files)
 
     return unattended(FLOW, work)
 

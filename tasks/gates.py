@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from dp_core.bundle.statement import file_record
 from dp_core.errors import Held, StageFailed, Unpublished
 from dp_core.ledger.gates import Cause
 from dp_core.quality import judged
-from tasks.publish import published_checks, remove_unpublished
+from tasks.leftovers import mark_held, remove_unpublished
+from tasks.publish import published_checks
 from tasks.run import Run
-from tasks.standing import held_sentence
+from tasks.standing import failed_sentence, held_sentence
 from tasks.synthesize import synthetic_file
 
 
@@ -34,24 +33,8 @@ def pass_gate(run: Run) -> None:
             return
         cause = "thresholds"
     gate = run.hold.hold_back(run.reservation, cause, _sets(run))
-    if not run.keep_confidential:
-        # The comparison with the data is written, and nothing looks at the data any more.
-        run.folder.remove_confidential()
+    mark_held(run.folder, keep_confidential=run.keep_confidential)
     raise Held(held_sentence(run.spec.release, gate))
-
-
-def failed_sentence(release: str, said: Sequence[Mapping[str, object]]) -> str:
-    """Return what people are told of a release that its own thresholds ended."""
-    why = " and ".join(
-        f"{one['figure']} is {one['value']}, above {one['fail']}"
-        for one in said
-        if one["verdict"] == "fail"
-    )
-    return (
-        f"Release {release!r} ended without a bundle, by the thresholds of its spec: {why}. What it"
-        " spent stays spent, and its name stays used; another release takes a new name, and more"
-        f" budget or another method. `dp-release look {release}` shows its internal report."
-    )
 
 
 def require_as_held(run: Run) -> None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import datetime
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tasks.check_quality import records, tally_sets
+from tasks.leftovers import remove_unpublished
 from tasks.measure_marginals import read_selections
 from tasks.reconstruct import read_released
 from tasks.run import Run
 from tasks.stage import stage
-from tasks.stores.artifacts import RunFolder
 from tasks.synthesize import synthetic_file
 
 
@@ -87,17 +86,6 @@ def tidy(run: Run) -> None:
     never a stage that cannot be done again. A mark of its own lets a resumption delete them.
     """
     remove_unpublished(run.folder, keep_confidential=run.keep_confidential)
-
-
-def remove_unpublished(folder: RunFolder, *, keep_confidential: bool = False) -> None:
-    """Delete what a release that is over no longer needs, and mark that it is done."""
-    for left in folder.noisy.glob("*.tmp"):
-        left.unlink(missing_ok=True)  # of a holder that was taken over
-    for name in ("codes", "synthetic", "models"):
-        shutil.rmtree(folder.public / name, ignore_errors=True)
-    if not keep_confidential:
-        folder.remove_confidential()
-    folder.finish("tidy")
 
 
 def _version(run: Run) -> int:

@@ -1,9 +1,18 @@
-"""Whether a release is held. Asked before Prefect is set up, so nothing here may import it."""
+"""Whether a release is held, or was ended by its own thresholds.
+
+Asked before Prefect is set up, so nothing here may import it.
+"""
 
 from __future__ import annotations
 
-from dp_core.errors import Held
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from dp_core.errors import Held, Unpublished
 from dp_core.ledger.gates import Gate
+from dp_core.plan import Plan
+from dp_core.quality import judged
+from tasks.stores.artifacts import RunFolder
 from tasks.stores.ledger import Ledger
 from tasks.stores.reservations import Reservation
 
@@ -27,4 +36,31 @@ def held_sentence(release: str, gate: Gate) -> str:
         f" `dp-release look {release}` records a look and shows where the internal report is, which"
         f" is for looking through that command only; then `dp-release publish {release}` or"
         f" `dp-release withdraw {release}`, each with --by NAME --reason TEXT."
+    )
+
+
+def refuse_failed(home: Path, held: Reservation, plan: Plan) -> None:
+    """Raise Unpublished if a release was ended by its thresholds, as its own run did.
+
+    A run that was killed just then told nobody.
+    """
+    if held.outcome != "failed-thresholds" or held.plan != plan.hash:
+        return
+    checks = (RunFolder(home, held.release, held.link).done("check") or {}).get("checks")
+    if isinstance(checks, dict):
+        said, _ = judged(plan.spec.thresholds, checks)
+        raise Unpublished(failed_sentence(held.release, said))
+
+
+def failed_sentence(release: str, said: Sequence[Mapping[str, object]]) -> str:
+    """Return what people are told of a release that its own thresholds ended."""
+    why = " and ".join(
+        f"{one['figure']} is {one['value']}, above {one['fail']}"
+        for one in said
+        if one["verdict"] == "fail"
+    )
+    return (
+        f"Release {release!r} ended without a bundle, by the thresholds of its spec: {why}. What it"
+        " spent stays spent, and its name stays used; another release takes a new name, and more"
+        f" budget or another method. `dp-release look {release}` shows its internal report."
     )

@@ -151,7 +151,8 @@ def test_other_sets_than_those_that_were_checked_are_found(released):
     swapped = table.set_column(
         table.schema.get_field_index("age"),
         "age",
-        table.column("age").take(list(range(table.num_rows))[::-1]),
+        # Of one age, whoever they are: reversed, say, they may be as many in each cell as before.
+        table.column("age").take([0] * table.num_rows),
     )
     pq.write_table(swapped, path)
     checks = {check.name: check.sentence for check in verify(released.out).checks}
@@ -223,8 +224,9 @@ def test_a_release_that_fails_its_threshold_ends_unpublished(project, command):
     project.ledger().verify()
     assert "ended unpublished" in command("status", "town").out
     again = command("run", project.spec, "--out", project.out)
-    assert again.code == 2
-    assert "failed-thresholds" in again.err
+    # As its own run said, which may have been killed before it could.
+    assert again.code == 7
+    assert "ended without a bundle" in again.err
     assert command("look", "town", "--by", "Ana", "--reason", "why").code == 0
 
 

@@ -11,6 +11,8 @@ from dp_core.bundle.verification import verify
 from dp_core.errors import BadInput, Held, LedgerCorrupt, StageFailed
 from flows import deciding, outcomes
 from flows import release as flows_release
+from flows.abandonment import abandon
+from tasks.leftovers import clear_all_leftovers
 from tests.flows.conftest import make_project, plainly
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -228,6 +230,61 @@ def test_withdrawing_that_was_interrupted_goes_on(held, monkeypatch):
     assert not (held.run_folder / "public/synthetic").exists()
     with pytest.raises(BadInput, match="over"):
         deciding.withdraw(held.home, held.ledger(), "town", **BY)
+
+
+def by_resume(_at, command):
+    assert command("resume", "town").code in (2, 6, 7)
+
+
+def by_abandon(_at, command):
+    assert command("abandon", "town").code == 2
+
+
+def by_sweep(at, _command):
+    assert clear_all_leftovers(at.home, at.ledger()) == ["town"]
+    assert clear_all_leftovers(at.home, at.ledger()) == []
+
+
+def stop(*_arguments, **_more):
+    raise Interrupted
+
+
+@pytest.mark.parametrize("again", [by_resume, by_abandon, by_sweep])
+def test_what_withdrawing_left_is_deleted_by_whoever_comes_next(held, command, monkeypatch, again):
+    with monkeypatch.context() as patch:
+        patch.setattr(deciding, "remove_unpublished", stop)
+        with pytest.raises(Interrupted):
+            deciding.withdraw(held.home, held.ledger(), "town", **BY)
+    again(held, command)
+    assert not (held.run_folder / "public/synthetic").exists()
+
+
+@pytest.mark.parametrize("again", [by_resume, by_sweep])
+@pytest.mark.parametrize("end", ["held", "failed", "abandoned"])
+def test_what_an_end_left_is_deleted_by_whoever_comes_next(
+    project, command, monkeypatch, end, again
+):
+    threshold = "{figure: worst_tvd, fail: 0.0001}"
+    failing = f"checks: {{share: 0.2, tables: [[sex, age]], thresholds: [{threshold}]}}\n"
+    project.write_spec(failing if end == "failed" else WAITING)
+    with monkeypatch.context() as patch:
+        patch.setattr("tasks.gates.mark_held", stop)
+        patch.setattr("tasks.gates.remove_unpublished", stop)
+        patch.setattr("tasks.stores.artifacts.RunFolder.remove_confidential", stop)
+        if end == "abandoned":
+            patch.setattr(flows_release, "pass_gate", stop)
+        with pytest.raises(Interrupted):
+            project.release(perform=plainly)
+        if end == "abandoned":
+            with pytest.raises(Interrupted):
+                abandon(project.home, project.ledger(), "town")
+    codes = (project.run_folder / "confidential").resolve()
+    assert codes.exists()
+    before = project.kinds()
+    again(project, command)
+    assert not codes.exists()
+    assert (project.run_folder / "public/synthetic").exists() == (end != "failed")
+    assert project.kinds() == before
 
 
 def test_the_ledger_itself_lets_nothing_be_drawn_for_it(held):
