@@ -66,6 +66,7 @@ class ForkServer:
             "do": do,
             "folder": str(place.folder),
             "url": place.url,
+            "kind": place.kind,
             "point": None if point is None else astuple(point),
             "delay": delay,
         }
@@ -188,11 +189,16 @@ class Matrix:
     """Kills one release after another, each in a place of its own."""
 
     def __init__(
-        self, server: ForkServer | CommandLine, folder: Path, url: Url = in_the_home
+        self,
+        server: ForkServer | CommandLine,
+        folder: Path,
+        url: Url = in_the_home,
+        kind: str = "plain",
     ) -> None:
         self._server = server
         self._folder = folder
         self._url = url
+        self._kind = kind
         self._count = 0
 
     def points(self) -> list[Point]:
@@ -295,7 +301,7 @@ class Matrix:
 
     def _place(self) -> Place:
         self._count += 1
-        return Place(self._folder / f"kill-{self._count:04d}", self._url()).prepare()
+        return Place(self._folder / f"kill-{self._count:04d}", self._url(), self._kind).prepare()
 
     def _remove(self, place: Place) -> None:
         shutil.rmtree(place.folder)
@@ -303,7 +309,8 @@ class Matrix:
 
 def _refused(ended: Ended) -> list[str]:
     """Return why going on failed; where nothing was left to do, it says so and that is right."""
-    if ended.failed is None or "is finished; its bundle is in" in ended.failed:
+    over = ("is finished; its bundle is in", "is over (finished)", "that release is withdrawn")
+    if ended.failed is None or any(words in ended.failed for words in over):
         return []
     return [ended.failed]
 

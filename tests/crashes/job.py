@@ -11,9 +11,12 @@ from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tests.crashes.points import Instrument, Point
+
+if TYPE_CHECKING:
+    from tasks.stores.ledger import Ledger
 
 RELEASE = "town"
 SCHEMA = """\
@@ -41,6 +44,22 @@ method: privsyn
 total: {share: 0.05}
 synthesize: {sets: 2}
 """
+CHECKED = "checks: {share: 0.3, tables: [[age, sex], [sex, marital]], thresholds: [%s]}\n"
+KINDS: Mapping[str, str] = {
+    "plain": "",
+    "published": "publish: after-approval\n" + CHECKED % "{figure: worst_tvd, hold: 1}",
+    "withdrawn": CHECKED % "{figure: worst_tvd, hold: 1e-5}",
+    "failed": CHECKED % "{figure: worst_tvd, fail: 1e-5}",
+}
+"""What the spec says beside, by what becomes of the release: a person who looked publishes it or
+withdraws it, or its own thresholds end it."""
+ENDS = {
+    "plain": "finished",
+    "published": "finished",
+    "withdrawn": "withdrawn",
+    "failed": "failed-thresholds",
+}
+BY = {"by": "officer", "reason": "test"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +69,12 @@ class Place:
     Attributes:
         folder: Holds data, spec, home and bundle.
         url: Of the ledger; None is the home's own SQLite file.
+        kind: What is to become of it, one of `KINDS`.
     """
 
     folder: Path
     url: str | None = None
+    kind: str = "plain"
 
     @property
     def spec(self) -> Path:
@@ -91,7 +112,7 @@ class Place:
             lines.append(f"{age},{'female' if number % 3 else 'male'},{marital},{number % 16}")
         (work / "town.csv").write_text("\n".join(lines) + "\n")
         (work / "town.schema.yaml").write_text(SCHEMA)
-        self.spec.write_text(SPEC)
+        self.spec.write_text(SPEC + KINDS[self.kind])
         return self
 
     def environment(self) -> dict[str, str]:
@@ -152,19 +173,46 @@ def work(place: Place) -> None:
     """Open the account if it is not there, and make the release, or go on with it.
 
     As a person does who runs `ledger open`, `run`, and after a crash `resume`; where the crash came
-    before the run was known by its name, that person runs the spec again.
+    before the run was known by its name, that person runs the spec again. One who was publishing a
+    held release asks for that again.
     """
+    from dp_core.errors import Held, Unpublished
     from flows.release import carry_out
-    from tasks.places import home
+    from tasks.places import home, open_ledger
     from tasks.stores.artifacts import RunFolder
 
     spec, out = place.spec, place.out
     folder = RunFolder(home(), RELEASE)
     if folder.exists():
         spec, out = folder.remembered()
+        ledger = open_ledger(home())
+        held = ledger.reservation(RELEASE)
+        if held is not None and ledger.gate(held).decided == "publish":
+            _decide(place, ledger)
+            return
     else:
         _open_account()
-    carry_out(spec, out, perform=lambda stage, run: stage.fn(run))
+    try:
+        carry_out(spec, out, perform=lambda stage, run: stage.fn(run))
+    except Held:
+        _decide(place, open_ledger(home()))
+    except Unpublished:
+        if place.kind != "failed":
+            raise
+
+
+def _decide(place: Place, ledger: Ledger) -> None:
+    """Look at the held release once, and publish or withdraw it."""
+    from flows import deciding
+
+    held = ledger.reservation(RELEASE)
+    assert held is not None
+    if not ledger.gate(held).looks:
+        deciding.look(place.home, ledger, RELEASE, **BY)
+    if place.kind == "published":
+        deciding.publish(place.home, ledger, RELEASE, out=None, **BY)
+    else:
+        deciding.withdraw(place.home, ledger, RELEASE, **BY)
 
 
 def work_under_prefect(place: Place) -> None:
@@ -210,14 +258,21 @@ def inspect(place: Place) -> dict[str, Any]:
     from tasks.places import home_key, open_ledger
 
     wrong: list[str] = []
-    checks = verify(place.out).checks
-    wrong += [f"bundle: {check.sentence}" for check in checks if not check.passed]
+    if ENDS[place.kind] == "finished":
+        checks = verify(place.out).checks
+        wrong += [f"bundle: {check.sentence}" for check in checks if not check.passed]
     ledger = open_ledger(place.home)
     ledger.verify(home_key(place.home, ledger))
     reservation = ledger.reservation(RELEASE)
     assert reservation is not None
-    if reservation.outcome != "finished":
+    if reservation.outcome != ENDS[place.kind]:
         wrong.append(f"the reservation is {reservation.outcome}")
+    gate = ("hold", "look", "decide") if place.kind in ("published", "withdrawn") else ()
+    met = ledger.entries(
+        kinds=("hold", "look", "decide", "settle"), reservation=reservation.position
+    )
+    if [entry.receipt.kind for entry in met] != [*gate, "settle"]:
+        wrong.append(f"it ended by {[entry.receipt.kind for entry in met]}")
     charges = ledger.charges(reservation)
     if len({(charge.stage, charge.step) for charge in charges}) != len(charges):
         wrong.append("a step is charged twice")
@@ -240,8 +295,12 @@ def inspect(place: Place) -> dict[str, Any]:
         wrong.append(f"noisy results: {sorted(path.name for path in place.noisy.iterdir())}")
     if (place.run_folder / "confidential").exists():
         wrong.append("confidential files are left")
+    for name in ("codes", "models", "synthetic"):
+        if (place.run_folder / "public" / name).exists():
+            wrong.append(f"{name} are left")
     # In the home itself half-written notes and keys may stay: nothing ever reads them.
-    left = [path.name for path in place.out.parent.iterdir() if path != place.out]
+    bundle = place.out if ENDS[place.kind] == "finished" else None
+    left = [path.name for path in place.out.parent.iterdir() if path != bundle]
     left += [path.name for path in place.run_folder.rglob("*") if _is_temporary(path)]
     if left:
         wrong.append(f"files are left: {', '.join(sorted(left))}")

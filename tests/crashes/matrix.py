@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,21 +28,38 @@ from tests.crashes.harness import (
     in_the_home,
     spread,
 )
+from tests.crashes.job import KINDS
+from tests.crashes.points import Point
 
 if TYPE_CHECKING:
     from tests.postgres import PostgresServer
 
 SEED = 3
 """Of the random delays; the noise has none."""
+CHECKED = "tasks.check_quality."
+"""Module of the stage before the gate."""
 TWICE = 3
 """Every so many kills the process that goes on is killed as well."""
 
 
 def kill_at_points(
-    matrix: Matrix, number: int | None = None, *, tell: Callable[[str], None] = lambda _: None
+    matrix: Matrix,
+    number: int | None = None,
+    *,
+    tell: Callable[[str], None] = lambda _: None,
+    gate: bool = False,
 ) -> Iterator[Outcome]:
-    """Kill at so many points of a release, spread over their names, or at every one."""
+    """Kill at so many points of a release, spread over their names, or at every one.
+
+    Args:
+        matrix: Of one kind of release.
+        number: How many points; None for all.
+        tell: Is told what points there are.
+        gate: Only at those from the gate on: hold, look, decision, and what follows it.
+    """
     points = matrix.points()
+    if gate:
+        points = from_the_gate(points)
     names = Counter(point.name for point in points)
     tell(f"{len(points)} points with {len(names)} names:")
     for name, count in names.items():
@@ -53,6 +70,12 @@ def kill_at_points(
     for count, point in enumerate(chosen):
         again = draw.uniform(0, longest)
         yield matrix.kill_at(point, again=None if count % TWICE else again)
+
+
+def from_the_gate(points: Sequence[Point]) -> list[Point]:
+    """Return the points after the sets were checked: where a release waits, or ends."""
+    checked = [number for number, point in enumerate(points) if CHECKED in point.caller]
+    return list(points[checked[-1] + 1 :])
 
 
 def kill_as_it_goes_on(
@@ -82,9 +105,11 @@ def main() -> int:
     """Run what is asked for; return the number to end with."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--all", action="store_true", help="every point, not a choice of 40")
+    parser.add_argument("--gate", action="store_true", help="only points from the gate on")
     parser.add_argument("--points", type=int, default=40, help="how many points otherwise")
     parser.add_argument("--random", type=int, default=0, help="kills at random times")
     parser.add_argument("--prefect", type=int, default=0, help="kills under Prefect's engine")
+    parser.add_argument("--kind", choices=list(KINDS), default="plain", help="how it is to end")
     parser.add_argument("--postgres", action="store_true", help="not SQLite; it is started here")
     parser.add_argument("--folder", type=Path, help="where to work; what fails is left there")
     asked = parser.parse_args()
@@ -97,13 +122,15 @@ def main() -> int:
 
             url = on_postgres(stack.enter_context(PostgresServer()))
         server = stack.enter_context(ForkServer())
-        matrix = Matrix(server, folder / "plain", url)
+        matrix = Matrix(server, folder / asked.kind, url, asked.kind)
         if asked.all or asked.points:
             failed += _show(
                 "at points",
-                lambda: kill_at_points(matrix, None if asked.all else asked.points, tell=_say),
+                lambda: kill_at_points(
+                    matrix, None if asked.all else asked.points, tell=_say, gate=asked.gate
+                ),
             )
-        if asked.all:
+        if asked.all and not asked.gate:
             failed += _show("as it goes on", lambda: kill_as_it_goes_on(matrix, tell=_say))
         if asked.random:
             failed += _show("at random times", lambda: kill_at_random_times(matrix, asked.random))

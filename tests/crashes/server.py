@@ -61,7 +61,7 @@ def serve() -> None:
 
 
 def _work_on(job: Mapping[str, Any]) -> object:
-    place = Place(Path(job["folder"]), job["url"])
+    place = Place(Path(job["folder"]), job["url"], job["kind"])
     os.environ.pop("DP_RELEASE_LEDGER", None)
     os.environ.update(place.environment())
     match job["do"]:
@@ -136,7 +136,8 @@ def _hear(said: int, child: int, longest: float) -> bytes:
 
 def _import_what_a_job_imports() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        place = Place(Path(folder) / "release").prepare()
+        # What any other meets, this one meets as well.
+        place = Place(Path(folder) / "release", kind="published").prepare()
         known = Path(folder) / "known"
 
         def make_and_tell() -> None:

@@ -24,6 +24,7 @@ from tests.postgres import PostgresServer
 
 ALL = os.environ.get("DP_RELEASE_KILLS") == "all"
 only_with_all = pytest.mark.skipif(not ALL, reason="long; set DP_RELEASE_KILLS=all")
+WITH_A_GATE = ("published", "withdrawn", "failed")
 pytestmark = pytest.mark.slow
 
 
@@ -68,6 +69,29 @@ def test_a_release_that_is_killed_at_a_point_goes_on(server, tmp_path):
     matrix = Matrix(server, tmp_path)
     number = len(matrix.points()) if ALL else 40
     assert_nothing_wrong(kill_at_points(matrix, None if ALL else number), number)
+
+
+@pytest.mark.parametrize("kind", WITH_A_GATE)
+def test_a_release_that_waits_or_ends_is_killed_there_and_goes_on(server, tmp_path, kind):
+    """In the hold, the look and the decision, and between an entry and the files it is about."""
+    outcomes = list(
+        kill_at_points(Matrix(server, tmp_path, kind=kind), None if ALL else 4, gate=True)
+    )
+    assert len(outcomes) >= 4
+    assert_nothing_wrong(outcomes, len(outcomes))
+
+
+@only_with_all
+@pytest.mark.parametrize("kind", WITH_A_GATE)
+def test_a_release_with_charged_checks_that_is_killed_anywhere_goes_on(
+    server, tmp_path, postgres_server: PostgresServer, kind
+):
+    matrix = Matrix(server, tmp_path / "all", kind=kind)
+    assert_nothing_wrong(kill_at_points(matrix), len(matrix.points()))
+    assert_nothing_wrong(kill_at_random_times(matrix, 50), 50)
+    kept = Matrix(server, tmp_path / "kept", on_postgres(postgres_server), kind)
+    outcomes = list(kill_at_points(kept, gate=True))
+    assert_nothing_wrong(outcomes, len(outcomes))
 
 
 @only_with_all
