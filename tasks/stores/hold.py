@@ -219,7 +219,7 @@ class Hold:
             attempts = max(charge.attempts for charge in charges)
             if attempts >= MOST_ATTEMPTS:
                 raise StageFailed(
-                    f"{batch!r} of release {self.release!r} was drawn {attempts} times without its"
+                    f"{batch!r} of release {self.release!r} was drawn again and again without its"
                     " result reaching the disk; find the cause, then abandon the release: it is"
                     " not drawn again without a person."
                 )
