@@ -41,7 +41,7 @@ class Variant:
 
 @dataclass
 class Taken:
-    """One reservation and all that became of it."""
+    """One reservation and all that became of it; `waits`: a person decides about it in any case."""
 
     position: int
     account: str
@@ -52,6 +52,10 @@ class Taken:
     outcome: str | None = None
     seen: bool = False
     given: tuple[str, str] | None = None
+    waits: bool = False
+    held: date | None = None
+    looks: list[date] = field(default_factory=list)
+    decided: str | None = None
     receipts: list[str] = field(default_factory=lambda: ["reserve"])
     charges: list[dict[str, Any]] = field(default_factory=list)
     attempts: dict[str, int] = field(default_factory=dict)
@@ -199,13 +203,15 @@ class Model:
     ) -> type[Exception] | None:
         """Return what a reservation is told; one that is there for the same plan is no error."""
         held = self.last(release)
-        if held is not None and held.outcome in ("finished", "abandoned"):
+        if held is not None and held.outcome not in (None, "returned"):
             return BadInput
         if held is not None and held.outcome is None:
             if held.plan == plan:
                 return None
             if held.charges:
                 return BadInput
+            if held.held:
+                return LedgerCorrupt  # it would be given back, and a person decides
         if account not in self.accounts:
             return BadInput
         names = list(self.lineage(account))
@@ -249,7 +255,7 @@ class Model:
                 return BadInput
             return None if taken.given[1] == home else StageFailed
         others = any(data == known and taken.account != who for known, who in self.inputs)
-        return BadInput if others else None
+        return BadInput if others else self.refuses_more(taken)
 
     def refuses_charge(
         self, taken: Taken, batch: str, steps: list[tuple[str, Fraction]], home: str, limits: Any
@@ -261,17 +267,41 @@ class Model:
             return None
         stage = steps[0][0]
         asked = sum((cost for _, cost in steps), ZERO)
-        return BudgetRefused if taken.charged(stage) + asked > limits[stage] else None
+        if taken.charged(stage) + asked > limits[stage]:
+            return BudgetRefused
+        return self.refuses_more(taken)
 
     def refuses_attempt(self, taken: Taken, batch: str) -> type[Exception] | None:
         """Return what another draw is told."""
         if not taken.numbers(batch):
             return ValueError
         tired = taken.attempts.get(batch, 1) >= MOST_ATTEMPTS
-        return StageFailed if batch in taken.commits or tired else None
+        return StageFailed if batch in taken.commits or tired else self.refuses_more(taken)
 
     def refuses_commit(self, taken: Taken, batch: str) -> type[Exception] | None:
         """Return what a commit is told."""
         if not taken.numbers(batch):
             return LedgerCorrupt
-        return StageFailed if batch in taken.commits else None
+        return self.refuses_more(taken) or (StageFailed if batch in taken.commits else None)
+
+    # -- the gate
+
+    @staticmethod
+    def refuses_more(taken: Taken) -> type[Exception] | None:
+        """Return what any further entry of a release is told by its gate."""
+        return LedgerCorrupt if taken.held else None
+
+    def refuses_look(self, release: str) -> type[Exception] | None:
+        """Return what a look is told: only what is held or over is looked at."""
+        seen = self.last(release)
+        if seen is None or seen.outcome == "returned":
+            return BadInput
+        return None if seen.outcome or seen.held else BadInput
+
+    def refuses_end(self, taken: Taken, outcome: str) -> type[Exception] | None:
+        """Return what ending a release without a decision is told."""
+        if outcome == "returned" and taken.charges:
+            return ValueError
+        if taken.held or outcome == "withdrawn":
+            return LedgerCorrupt
+        return LedgerCorrupt if outcome == "finished" and taken.waits else None

@@ -29,6 +29,7 @@ from dp_core.accounting.currency import Currency, Kind
 from dp_core.accounting.curves import gaussian_limit, zcdp_limit
 from dp_core.errors import BadInput, BudgetRefused, ReleaseError
 from dp_core.ledger import rules
+from dp_core.ledger.gates import CAUSES, DECISIONS
 from dp_core.ledger.receipts import first_bad_link
 from dp_core.ledger.session import Step
 from dp_core.periods import Calendar
@@ -47,6 +48,8 @@ KEY = b"k" * 32
 BEGIN = date(2100, 1, 20)  # after the day of the empty ledger that every example begins with
 ACCOUNTS = ("town", "ward", "school")
 RELEASES = ("one", "two", "three")
+WAITS = "three"
+"""The release that a person decides about in any case."""
 HOMES = ("north", "north", "south")
 """Of the processes, by number modulo 3."""
 
@@ -178,6 +181,9 @@ class LedgerMachine(RuleBasedStateMachine):
             for charge in charges:
                 assert charge.attempts == one.attempts.get(charge.batch, 1)
                 assert charge.result == one.commits.get(charge.batch)
+            gate = self.ledger.gate(held)
+            assert (gate.held, gate.decided) == (one.held and str(one.held), one.decided)
+            assert gate.looks == tuple(map(str, one.looks))
 
     # -- accounts and plans
 
@@ -340,7 +346,14 @@ class LedgerMachine(RuleBasedStateMachine):
         spec = self.template.spec
         document = {**spec.document, "release": release, "account": account, "asks": str(asked)}
         privacy = replace(spec.privacy, epsilon=asked.epsilon, delta=asked.delta)
-        spec = replace(spec, release=release, account=account, document=document, privacy=privacy)
+        spec = replace(
+            spec,
+            release=release,
+            account=account,
+            document=document,
+            privacy=privacy,
+            publish="after-approval" if release == WAITS else "at-once",
+        )
         kind: Kind = asked.kind  # type: ignore[assignment]
         return replace(
             self.template, spec=spec, currency=Currency(kind, asked.limit), costs=costs_of(asked)
@@ -431,6 +444,7 @@ class LedgerMachine(RuleBasedStateMachine):
         made = self.both(refusal, lambda: found.reserve(plan))
         if refusal is None:
             taken = self.model.reserve(found.release, name, asked, plan.hash)
+            taken.waits = found.release == WAITS
             assert (made.position, made.day) == (taken.position, taken.day)
             self.known.setdefault(found.release, []).append(made)
 
@@ -517,14 +531,14 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(
         pick=PICK,
         stale=STALE,
-        outcome=st.sampled_from(("finished", "abandoned", "returned")),
+        outcome=st.sampled_from(
+            ("finished", "abandoned", "returned", "failed-thresholds", "withdrawn")
+        ),
         stored=st.booleans(),
     )
     def settle(self, pick: int, stale: bool, outcome: str, stored: bool) -> None:
         found, held, taken, late, home = self.open_release(pick, stale)
-        refusal = late
-        if late is None and outcome == "returned" and taken.charges:
-            refusal = ValueError
+        refusal = late or self.model.refuses_end(taken, outcome)
         self.both(refusal, lambda: found.settle(held, outcome, stored=stored))
         if refusal is None:
             self.model.add()
@@ -532,6 +546,49 @@ class LedgerMachine(RuleBasedStateMachine):
             elsewhere = taken.given is not None and taken.given[1] != home
             hidden = elsewhere and bool(taken.charges)
             taken.outcome, taken.seen = outcome, stored or bool(taken.commits) or hidden
+
+    # -- the gate
+
+    @precondition(can_work)
+    @rule(pick=PICK, stale=STALE, cause=st.sampled_from(CAUSES))
+    def hold_back(self, pick: int, stale: bool, cause: Any) -> None:
+        found, held, taken, late, _ = self.open_release(pick, stale)
+        self.both(late, lambda: found.hold_back(held, cause, ["0" * 64]))
+        if late is None and taken.held is None:
+            self.model.add()
+            taken.held = self.model.latest
+
+    @precondition(lambda self: self.holds)
+    @rule(pick=PICK)
+    def look(self, pick: int) -> None:
+        found, late, _ = self.held(pick)
+        refusal = late or self.model.refuses_look(found.release)
+        self.both(refusal, lambda: found.look(**NAMED))
+        taken = self.model.last(found.release)
+        if refusal is None and taken is not None:
+            self.model.add()
+            taken.looks.append(self.model.latest)
+
+    @precondition(can_work)
+    @rule(pick=PICK, stale=STALE, decision=st.sampled_from(DECISIONS))
+    def decide_about(self, pick: int, stale: bool, decision: Any) -> None:
+        found, held, taken, late, _ = self.open_release(pick, stale)
+        refusal = late or (None if taken.held else BadInput)
+        self.both(refusal, lambda: found.decide(held, decision, **NAMED))
+        if refusal is None:
+            self.model.add()
+            self.model.add()
+            taken.receipts.append("settle")
+            taken.decided, taken.seen = decision, True
+            taken.outcome = "finished" if decision == "publish" else "withdrawn"
+
+    @rule(release=st.sampled_from(RELEASES), pick=PICK, asked=st.sampled_from(VARIANTS))
+    def a_release_is_held(self, release: str, pick: int, asked: Variant) -> None:
+        """Let one get far and hold it back, which few examples would come to."""
+        self.a_release_gets_far(release, pick, asked)
+        mine = [place for place, (one, _) in enumerate(self.holds[::-1]) if one.release == release]
+        if mine and release in self.known:
+            self.hold_back(mine[0], stale=False, cause="thresholds")
 
     @rule(release=st.sampled_from(RELEASES), pick=PICK, asked=st.sampled_from(VARIANTS))
     def a_release_gets_far(self, release: str, pick: int, asked: Variant) -> None:
