@@ -21,6 +21,7 @@ is refused. (A combination has no nearest legal value, so `clip` cannot apply.)
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +34,8 @@ from numpy.typing import NDArray
 
 from dp_core.dataset import Dataset
 from dp_core.following import derive, followed_by_value
-from dp_core.schema import Column, Schema
+from dp_core.schema import Choice, Column, Schema
+from dp_core.spread import spread
 from dp_core.structural_zeros import Rule
 from dp_core.values import EPOCH, INT64_MAX, INT64_MIN, Array, Reader, State, Values
 
@@ -278,7 +280,9 @@ def decode(schema: Schema, data: Dataset, *, rng: np.random.Generator) -> pa.Tab
     Categories and ordinals are dictionaries of labels (an ordinal's is ordered), which pandas
     opens as categoricals and R as factors; integers are `int64` and uniform over the whole numbers
     of their bin, numbers are uniform in their bin, on the grid of `decimals` where there is one in
-    the bin, dates are `date32`. Missing is null. Every value encodes to the code it came from.
+    the bin, dates are `date32`. Bins that were chosen privately are no finer than the noisy counts
+    that chose them: their values are uniform within pieces, each drawn by its part of the counts.
+    Missing is null. Every value encodes to the code it came from.
 
     Args:
         schema: Its columns are those of `data`, in any order.
@@ -315,6 +319,8 @@ def _decoded(column: Column, codes: NDArray[np.uint16], rng: np.random.Generator
     if column.levels:
         return labels(column, codes)
     bins = codes if missing is None else np.where(missing, 0, codes)
+    if column.choice is not None:
+        column, bins = _by_piece(column, column.choice, bins, rng)
     if column.kind == "number":
         return pa.array(_uniform_numbers(column, bins, rng), pa.float64(), mask=missing)
     low, high = _whole_bounds(column)
@@ -322,6 +328,17 @@ def _decoded(column: Column, codes: NDArray[np.uint16], rng: np.random.Generator
     if column.kind == "integer":
         return pa.array(whole, pa.int64(), mask=missing)
     return pa.array((whole - EPOCH).astype(np.int32), pa.int32(), mask=missing).cast(pa.date32())
+
+
+def _by_piece(
+    column: Column, choice: Choice, bins: NDArray[np.uint16], rng: np.random.Generator
+) -> tuple[Column, NDArray[np.uint16]]:
+    """Return a column with the pieces of bins that were chosen for bins, and a piece of each."""
+    assert choice.codes is not None
+    edges = (0, *choice.codes, choice.among.bins)
+    codes, finer = spread(bins, edges, choice.pieces, rng=rng)
+    pieces = dataclasses.replace(column, edges=tuple(choice.among.edges[place] for place in finer))
+    return pieces, codes.astype(np.uint16)
 
 
 def labels(column: Column, codes: NDArray[np.uint16]) -> pa.Array:

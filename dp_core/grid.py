@@ -203,6 +203,7 @@ def _variable(fine: Column, coarse: Column) -> Variable:
         high=float(low + step * fine.bins),
         bins=_bins(fine, coarse),
         missing=missing,
+        pieces=() if coarse.choice is None else coarse.choice.pieces,
     )
 
 

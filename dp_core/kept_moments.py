@@ -67,7 +67,7 @@ class Points:
 
 
 def points_of(schema: Schema) -> Mapping[str, Points]:
-    """Return what the codes of each column are: the middle of its bin, for a number."""
+    """Return what the codes of each column are: for a number the mean of its bin's values."""
     return {column.name: _points(column) for column in schema.columns}
 
 
@@ -320,6 +320,16 @@ def _points(column: Column) -> Points:
         return Points(None)
     # A whole number or a day lies between its bin's edge and the last one below the next.
     less = Fraction(0) if column.kind == "number" else Fraction(1)
-    middles = [float(low + high - less) / 2 for low, high in itertools.pairwise(column.edges)]
+    edges, places = column.edges, np.arange(column.bins)
+    weights = np.ones(column.bins)
+    choice = column.choice
+    if choice is not None and choice.codes is not None:
+        # The set's values are not spread evenly within the bin (`codec.decode`).
+        starts = [start for start, _ in choice.pieces]
+        edges = tuple(choice.among.edges[place] for place in (*starts, choice.among.bins))
+        places = np.searchsorted(choice.codes, starts, side="right")
+        weights = np.array([weight for _, weight in choice.pieces], dtype=np.float64)
+    middles = np.array([float(low + high - less) / 2 for low, high in itertools.pairwise(edges)])
+    means = np.bincount(places, weights * middles) / np.bincount(places, weights)
     missing = [math.nan] if column.missing_code is not None else []
-    return Points(np.array([*middles, *missing]))
+    return Points(np.array([*means, *missing]))

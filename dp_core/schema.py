@@ -17,6 +17,7 @@ from dp_core.code_list import CodeList, Grouping
 from dp_core.domain import Clique, Domain
 from dp_core.privacy import UnitWord
 from dp_core.publication import UNSTATED, Publication
+from dp_core.spread import Pieces
 from dp_core.structural_zeros import StructuralZeros
 
 Kind = Literal["category", "ordinal", "integer", "number", "date"]
@@ -47,12 +48,14 @@ class Choice:
         group_of: Of levels: for each level of `among` the place of its group in `groups`.
         codes: What was chosen, ascending: cuts between positions, or levels that are kept; None as
             long as nothing was.
+        pieces: Of bins that were chosen: how values are spread within them.
     """
 
     among: Column
     groups: tuple[str, ...] = ()
     group_of: tuple[int, ...] = ()
     codes: tuple[int, ...] | None = None
+    pieces: Pieces = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

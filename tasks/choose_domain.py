@@ -26,7 +26,7 @@ def choose_domain(run: Run) -> Mapping[str, object]:
     write_marginals(run.folder.public / DOMAIN, released, schema)
     choices = choose(schema, released)
     # Public: they follow from noisy counts alone.
-    return {"choices": [{"column": name, "codes": list(codes)} for name, codes in choices.items()]}
+    return {"choices": [chosen.entry(name) for name, chosen in choices.items()]}
 
 
 def read_domain(run: Run) -> tuple[Totals, ...]:

@@ -128,7 +128,7 @@ def _fields(schema: Schema) -> list[dict[str, Any]]:
     """Return every column's field; one that follows another says from which, and by which rule."""
     described = {column.name: field(column) for column in schema.released}
     if schema.weight is not None:
-        described[schema.weight.name] |= _weight(schema)
+        described[schema.weight.name] |= _weight(schema.weight, schema)
     for follower in schema.followers:
         described[follower.column.name]["follows"] = {
             "column": follower.source,
@@ -137,7 +137,7 @@ def _fields(schema: Schema) -> list[dict[str, Any]]:
     return list(described.values())
 
 
-def _weight(schema: Schema) -> dict[str, Any]:
+def _weight(weight: Column, schema: Schema) -> dict[str, Any]:
     """Return what is to be said of the column of survey weights."""
     if not schema.calibration:
         return {"role": "weight"}
@@ -145,7 +145,8 @@ def _weight(schema: Schema) -> dict[str, Any]:
         "role": "weight",
         # A weight that was multiplied obeys no bound of the file's, and its bin is that of before.
         "constraints": {"required": True, "minimum": 0},
-        "within_bin": "uniform, and then calibrated: multiplied so that weights add up to totals",
+        "within_bin": f"{_within(weight)}, and then calibrated: multiplied so that weights add up"
+        " to totals",
         "calibrated_to": [in_words(margin) for margin in schema.calibration],
     }
 
@@ -236,13 +237,24 @@ def field(column: Column) -> dict[str, Any]:
             }
             for code in range(column.bins)
         ]
-        described["within_bin"] = "uniform: values inside a bin carry no information"
+        even = "uniform: values inside a bin carry no information"
+        described["within_bin"] = even if column.choice is None else _within(column)
     if column.missing_code is not None:
         described["missing"] = {
             "code": column.missing_code,
             "description": "Missing in the file; empty (null) in the synthetic sets.",
         }
     return described
+
+
+def _within(column: Column) -> str:
+    """Return how values lie within bins, in a few words."""
+    if column.choice is None:
+        return "uniform"
+    return (
+        "in pieces, by the noisy counts that chose the bins (method.domain in release.json);"
+        " uniform inside a piece"
+    )
 
 
 def _value(column: Column, value: Fraction) -> Any:

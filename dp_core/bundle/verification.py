@@ -328,8 +328,11 @@ def _domain(measured: Sequence[Measured], schema: Schema) -> str | tuple[str, ..
         return (f"{MARGINALS} has not the counts by which bins and levels were to be chosen.",)
     wrong = tuple(
         f"The {'levels' if column.levels else 'bins'} of {column.name!r:.40} in {STATEMENT} are not"
-        f" those that the noisy counts in {MARGINALS} choose."
+        f" those that the noisy counts in {MARGINALS} choose, or values are not spread within them"
+        " as those counts say."
         for column in schema.private
-        if column.choice is None or column.choice.codes != choices[column.name]
+        if column.choice is None
+        or (column.choice.codes, column.choice.pieces)
+        != (choices[column.name].codes, choices[column.name].pieces)
     )
     return wrong or f"The noisy counts choose the bins and levels of {len(choices)} columns."

@@ -9,7 +9,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dp_core.accounting.currency import Currency
 from dp_core.dataset import Dataset
@@ -94,7 +93,8 @@ class TableDraws(Synthesizer):
         records: Records drawn, k; as many as a set holds if not stated. Fewer are less even, by as
             much as if epsilon were that much larger, and the sets repeat them.
         bins: Equal bins of each numeric column, instead of the schema's. Fewer are less even and
-            coarser: within a bin positions are drawn evenly.
+            coarser: within a bin positions are drawn evenly, or as the schema's own bins are where
+            these were chosen privately.
         max_cells: Largest table of all columns attempted, its numeric columns by their bins.
     """
 
@@ -184,7 +184,7 @@ class TableDraws(Synthesizer):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DrawnRecords(ParametricModel):
-    """Records of which sets are made; positions are drawn evenly within their bins.
+    """Records of which sets are made; positions are drawn within their bins.
 
     Attributes:
         variables: All columns.
@@ -212,8 +212,8 @@ class DrawnRecords(ParametricModel):
         codes = self.data.codes[:, chosen]
         for column, each in enumerate(self.edges):
             if each is not None:
-                codes[column] = _spread(codes[column], np.array(each), rng=rng)
-        # The bin of missing is one code wide, so that it stays what it is.
+                bins = np.searchsorted(each, codes[column], side="right") - 1
+                codes[column] = self.variables[column].within(bins, each, rng=rng)
         drawn = Dataset(self.domain, np.ascontiguousarray(codes))
         return self.zeros.repair(drawn, rng=rng)
 
@@ -240,11 +240,3 @@ def fitted(
         # One release for all sets (number 0): as they stand they would all be the same.
         whole=records.replicate > 0,
     )
-
-
-def _spread(
-    codes: NDArray[np.uint16], edges: NDArray[np.int64], *, rng: np.random.Generator
-) -> NDArray[np.uint16]:
-    """Return positions drawn evenly within the bins of codes."""
-    bins = np.searchsorted(edges, codes, side="right") - 1
-    return rng.integers(edges[bins], edges[bins + 1]).astype(np.uint16)

@@ -192,7 +192,7 @@ class LaplaceSanitizer(Synthesizer):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CellsToRecords(ParametricModel):
-    """Records from one table of all columns; positions are drawn evenly within their bins.
+    """Records from one table of all columns; positions are drawn within their bins.
 
     Attributes:
         variables: All columns.
@@ -221,9 +221,7 @@ class CellsToRecords(ParametricModel):
             codes = np.array(parts, dtype=np.uint16)
         for axis, each in enumerate(self.edges):
             if each is not None:
-                # The bin of missing is one code wide, so that it stays what it is.
-                edges, bins = np.array(each), codes[axis]
-                codes[axis] = rng.integers(edges[bins], edges[bins + 1])
+                codes[axis] = self.variables[axis].within(codes[axis], each, rng=rng)
         drawn = Dataset(self.domain, np.ascontiguousarray(codes))
         # A cell that is impossible in part only has records in all of it until here.
         return self.zeros.repair(drawn, rng=rng)

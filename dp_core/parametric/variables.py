@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.domain import Domain
+from dp_core.spread import Pieces, spread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +26,8 @@ class Variable:
             low + (i + 1/2) (high - low)/positions.
         bins: Of a numeric column: the schema's own bin edges as positions, from 0 to `positions`.
         missing: Whether the last code means missing.
+        pieces: How records lie within its bins where these were chosen privately; otherwise empty,
+            and they lie evenly.
     """
 
     name: str
@@ -33,6 +37,7 @@ class Variable:
     high: float = 1.0
     bins: tuple[int, ...] = ()
     missing: bool = False
+    pieces: Pieces = ()
 
     def __post_init__(self) -> None:
         if self.numeric and self.size != self.positions + self.missing:
@@ -51,6 +56,24 @@ class Variable:
     def value(self, position: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return what positions (also between two of them) stand for, in the column's unit."""
         return np.asarray(self.low + (position + 0.5) * self.step)
+
+    def within(
+        self, bins: NDArray[Any], edges: Sequence[int], *, rng: np.random.Generator
+    ) -> NDArray[np.uint16]:
+        """Return a position drawn within the bin of each code.
+
+        Args:
+            bins: Codes of bins, shape (rows,).
+            edges: Of the bins, its own or others. That of missing, if any, is one code wide, so
+                that it stays what it is.
+            rng: Generator of post-processing.
+        """
+        if self.pieces:
+            missing = ((self.positions, 1),) if self.missing else ()
+            bins, edges = spread(bins, edges, (*self.pieces, *missing), rng=rng)
+        ends = np.asarray(edges)
+        drawn: NDArray[np.int64] = rng.integers(ends[bins], ends[bins + 1])
+        return drawn.astype(np.uint16)
 
     def position(self, value: NDArray[np.float64]) -> NDArray[np.uint16]:
         """Return the nearest position of values in the column's unit; what is outside is moved."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,13 +17,37 @@ from dp_core.parametric.stages import Measuring, Modelling
 from dp_core.private_domain.quantile_tree import equal_cuts, estimate
 from dp_core.private_domain.questions import questions
 from dp_core.private_domain.reading import bins_of, levels_of
+from dp_core.private_domain.within import pieces_of
 from dp_core.schema import Choice, Column, Schema
+from dp_core.spread import Pieces
 
 if TYPE_CHECKING:
     from dp_core.plan import Plan
 
-Choices = Mapping[str, tuple[int, ...]]
-"""For each column `Choice.codes`: cuts between positions, or levels that are kept; ascending."""
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What was chosen about a column.
+
+    Attributes:
+        codes: As of `Choice`: cuts between positions, or levels that are kept.
+        pieces: As of `Choice`; of levels there are none.
+    """
+
+    codes: tuple[int, ...]
+    pieces: Pieces = ()
+
+    def entry(self, column: str) -> dict[str, object]:
+        """Return it as a statement has it."""
+        found: dict[str, object] = {"column": column, "codes": list(self.codes)}
+        if self.pieces:
+            starts, weights = zip(*self.pieces, strict=True)
+            found["within"] = {"from": list(starts), "thousandths": list(weights)}
+        return found
+
+
+Choices = Mapping[str, Chosen]
+"""For each column of which something is chosen privately."""
 
 
 def choose(schema: Schema, released: Sequence[Released]) -> Choices:
@@ -39,14 +64,16 @@ def choose(schema: Schema, released: Sequence[Released]) -> Choices:
     asked = questions(schema)
     if [item.of for item in answers] != [each.what for each in asked]:
         raise ValueError("These are not the answers by which bins and levels are chosen.")
-    found: dict[str, tuple[int, ...]] = {}
+    found: dict[str, Chosen] = {}
     for column in schema.private:
         mine = [
-            [int(count) for count in item.values]
-            for item, each in zip(answers, asked, strict=True)
-            if each.column == column.name
+            item for item, each in zip(answers, asked, strict=True) if each.column == column.name
         ]
-        found[column.name] = _most_frequent(column, *mine) if column.levels else _cuts(column, mine)
+        counts = [[int(count) for count in item.values] for item in mine]
+        if column.levels:
+            found[column.name] = Chosen(_most_frequent(column, *counts))
+        else:
+            found[column.name] = _bins(column, counts, mine[0].variance)
     return found
 
 
@@ -106,7 +133,7 @@ def statement(schema: Schema) -> list[dict[str, object]]:
         choice = column.choice
         assert choice is not None
         assert choice.codes is not None
-        entry: dict[str, object] = {"column": column.name, "codes": list(choice.codes)}
+        entry = Chosen(choice.codes, choice.pieces).entry(column.name)
         if column.levels:
             entry["levels"] = [level.text for level in column.levels]
         else:
@@ -126,20 +153,24 @@ def read_statement(entries: object) -> Choices:
     """
     if not isinstance(entries, list):
         raise TypeError("What was chosen is a list.")
-    found: dict[str, tuple[int, ...]] = {}
+    found: dict[str, Chosen] = {}
     for entry in entries:
-        codes = entry["codes"]
-        if not isinstance(codes, list) or any(type(code) is not int for code in codes):
-            raise TypeError("Codes are whole numbers.")
-        found[entry["column"]] = tuple(codes)
+        within = entry.get("within", {"from": [], "thousandths": []})
+        codes, starts, weights = entry["codes"], within["from"], within["thousandths"]
+        for each in (codes, starts, weights):
+            if not isinstance(each, list) or any(type(number) is not int for number in each):
+                raise TypeError("Codes, positions and weights are whole numbers.")
+        pieces = tuple(zip(starts, weights, strict=True))
+        found[entry["column"]] = Chosen(tuple(codes), pieces)
     return found
 
 
-def _cuts(column: Column, counts: Sequence[Sequence[int]]) -> tuple[int, ...]:
+def _bins(column: Column, counts: Sequence[Sequence[int]], variance: float) -> Chosen:
     assert column.choice is not None
     missing = column.choice.among.missing_code is not None
-    levels = [each[:-1] if missing else each for each in counts]
-    return equal_cuts(estimate(levels), column.bins)
+    records = estimate([each[:-1] if missing else each for each in counts])
+    cuts = equal_cuts(records, column.bins)
+    return Chosen(cuts, pieces_of(records, cuts, variance))
 
 
 def _most_frequent(column: Column, counts: Sequence[int]) -> tuple[int, ...]:
@@ -150,14 +181,15 @@ def _most_frequent(column: Column, counts: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(order[:number]))
 
 
-def _chosen(column: Column, codes: tuple[int, ...]) -> Column:
-    choice = column.choice
+def _chosen(column: Column, chosen: Chosen) -> Column:
+    choice, codes = column.choice, chosen.codes
     assert choice is not None
     levels = bool(column.levels)
     number = column.bins - len(choice.groups) - (not levels)
     low, high = (-1, choice.among.bins) if levels else (0, choice.among.bins)
     ascending = all(one < other for one, other in zip((low, *codes), (*codes, high), strict=True))
-    if len(codes) != number or not ascending:
+    spread = not chosen.pieces if levels else _spread_over(chosen, choice.among.bins)
+    if len(codes) != number or not ascending or not spread:
         raise ValueError("Such bins or levels cannot have been chosen.")
     made = levels_of(choice, codes) if levels else bins_of(choice.among, codes)
     return replace(
@@ -165,7 +197,22 @@ def _chosen(column: Column, codes: tuple[int, ...]) -> Column:
         levels=made.levels,
         stands_for=made.stands_for,
         edges=made.edges,
-        choice=replace(choice, codes=codes),
+        choice=replace(choice, codes=codes, pieces=chosen.pieces),
+    )
+
+
+def _spread_over(chosen: Chosen, positions: int) -> bool:
+    """Return whether pieces cover all positions, each in one bin, and every bin has some weight."""
+    starts = [start for start, _ in chosen.pieces]
+    return (
+        starts[:1] == [0]
+        and all(one < other for one, other in pairwise((*starts, positions)))
+        and {*chosen.codes} <= {*starts}
+        and all(weight >= 0 for _, weight in chosen.pieces)
+        and all(
+            any(weight for start, weight in chosen.pieces if low <= start < high)
+            for low, high in pairwise((0, *chosen.codes, positions))
+        )
     )
 
 

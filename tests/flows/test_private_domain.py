@@ -91,6 +91,8 @@ def test_sets_and_codebook_are_of_the_chosen_bins_and_levels(made, method):
     assert [each["label"] for each in fields["marital"]["levels"]] == marital["levels"]
     froms = [each["from"] for each in fields["income"]["bins"]]
     assert froms == [float(edge) for edge in income["edges"][:-1]]
+    assert fields["income"]["within_bin"].startswith("in pieces, by the noisy counts")
+    assert fields["age"]["within_bin"].startswith("uniform")
     drawn = pq.read_table(out / "synthetic" / "set-1.parquet")
     assert {*drawn["marital"].to_pylist()} <= {*marital["levels"], None}
     pay = [value for value in drawn["income"].to_pylist() if value is not None]
@@ -102,6 +104,9 @@ def test_sets_and_codebook_are_of_the_chosen_bins_and_levels(made, method):
     [
         lambda entries: entries[1]["codes"].__setitem__(0, entries[1]["codes"][0] + 1),
         lambda entries: entries[1]["edges"].__setitem__(1, "0.5"),
+        lambda entries: entries[1]["within"]["thousandths"].__setitem__(0, 10**6),
+        lambda entries: entries[1]["within"]["from"].pop(),
+        lambda entries: entries[1].pop("within"),
         lambda entries: entries[0]["levels"].__setitem__(0, "another"),
         lambda entries: entries.pop(),
         lambda entries: entries.append(entries[0]),

@@ -6,7 +6,7 @@ import pytest
 
 from dp_core.errors import BadInput
 from dp_core.grid import on_grid
-from dp_core.private_domain.resolving import resolved
+from dp_core.private_domain.resolving import Chosen, resolved
 from dp_core.schema_file import load_schema, parse_schema
 
 GROUPS = {"indoors": ["clerk", "nurse"], "outdoors": {"f": "Farmer", "m": "Miner"}}
@@ -132,4 +132,8 @@ def test_no_public_total_is_of_what_is_chosen_privately():
     assert on_grid(schema, 4096).weight.name == "w"
     chosen = {"age": (1, 2, 3, 4, 5), "pay": tuple(range(1, 12)), "born": (1, 2, 3, 4)}
     chosen |= {"job": (0, 2), "w": (1, 2, 3)}
-    assert resolved(schema, chosen).weight.bins == 4
+    made = {
+        name: Chosen(codes, () if name == "job" else ((0, 1), *((code, 1) for code in codes)))
+        for name, codes in chosen.items()
+    }
+    assert resolved(schema, made).weight.bins == 4

@@ -20,6 +20,7 @@ from dp_core.plan import make_plan
 from dp_core.privacy import Relation
 from dp_core.private_domain.questions import ask, planned_choices, questions
 from dp_core.private_domain.resolving import (
+    Chosen,
     choose,
     read_statement,
     recoding,
@@ -49,6 +50,18 @@ columns:
   sex: {type: category, levels: [m, f]}
 """
 ROWS = 4000
+
+
+def even(*cuts):
+    """Return cuts that were chosen, with nothing to tell parts of their bins apart."""
+    return Chosen(cuts, ((0, 1), *((cut, 1) for cut in cuts)))
+
+
+CHOSEN = {
+    "age": Chosen((20, 31, 60), ((0, 5), (20, 2), (25, 0), (31, 7), (60, 1))),
+    "pay": even(1, 2, 3, 4, 5, 6, 4000),
+    "job": Chosen((0, 3, 5)),
+}
 
 
 def data_of(schema, seed=1):
@@ -213,7 +226,7 @@ def test_all_answers_together_keep_the_epsilon_they_were_charged(twice):
 
 def test_what_was_chosen_is_stated_and_read_back():
     schema = parse_schema(_document())
-    chosen = {"age": (20, 31, 60), "pay": (1, 2, 3, 4, 5, 6, 4000), "job": (0, 3, 5)}
+    chosen = CHOSEN
     with_choice = resolved(schema, chosen)
     assert read_statement(statement(with_choice)) == chosen
     assert statement(with_choice)[0]["edges"] == ["0", "20", "31", "60", "100"]
@@ -231,17 +244,25 @@ def test_what_was_chosen_is_stated_and_read_back():
 @pytest.mark.parametrize(
     "changed",
     [
-        {"age": (20, 31)},
-        {"age": (31, 20, 60)},
-        {"age": (0, 31, 60)},
-        {"age": (20, 31, 100)},
-        {"job": (0, 3, 6)},
-        {"job": (0, 0, 5)},
-        {"sex": (0,)},
+        {"age": even(20, 31)},
+        {"age": even(31, 20, 60)},
+        {"age": even(0, 31, 60)},
+        {"age": even(20, 31, 100)},
+        {"job": Chosen((0, 3, 6))},
+        {"job": Chosen((0, 0, 5))},
+        {"job": even(0, 3, 5)},
+        {"sex": Chosen((0,))},
+        {"age": Chosen((20, 31, 60))},
+        {"age": Chosen((20, 31, 60), even(20, 60).pieces)},
+        {"age": Chosen((20, 31, 60), ((0, 1), (20, 1), (31, 0), (60, 1)))},
+        {"age": Chosen((20, 31, 60), ((0, 1), (20, 1), (31, 2), (50, -1), (60, 1)))},
+        {"age": Chosen((20, 31, 60), (*even(20, 31, 60).pieces, (100, 1)))},
+        {"age": Chosen((20, 31, 60), even(20, 31, 60).pieces[::-1])},
+        {"age": Chosen((20, 31, 60), ((1, 1), (20, 1), (31, 1), (60, 1)))},
     ],
 )
 def test_a_choice_that_cannot_have_been_made_is_refused(changed):
-    chosen = {"age": (20, 31, 60), "pay": (1, 2, 3, 4, 5, 6, 4000), "job": (0, 3, 5)} | changed
+    chosen = CHOSEN | changed
     with pytest.raises(ValueError, match=r"columns|cannot have been chosen"):
         resolved(parse_schema(_document()), chosen)
 
@@ -265,8 +286,8 @@ def test_equal_counts_keep_the_first_levels_of_the_schema():
         Totals(each.what, np.zeros(each.what.length, np.int64), "laplace", 1.0, "domain", 0, 1)
         for each in asked
     ]
-    assert choose(schema, answers)["job"] == (0, 1, 2)
-    assert choose(schema, answers)["age"] == (25, 50, 75)
+    assert choose(schema, answers)["job"] == Chosen((0, 1, 2))
+    assert choose(schema, answers)["age"] == even(25, 50, 75)
 
 
 def test_a_set_cannot_be_decoded_before_bins_and_levels_are_chosen():
@@ -304,7 +325,7 @@ def test_bins_hold_their_part_as_exactly_as_the_plan_says(tmp_path):
     for _ in range(20):
         curator = Curator(schema.stored.domain, counter, MemorySession(plan.currency, "add-remove"))
         choices = choose(schema, ask(curator, schema, plan.costs["domain"]))
-        bins = np.histogram(codes[1], [0, *choices["pay"], 4096])[0]
+        bins = np.histogram(codes[1], [0, *choices["pay"].codes, 4096])[0]
         outside += int((np.abs(bins - 30_000 / 8) > within).sum())
     assert outside < 60
     # And not so much more exactly that the plan would be a scare.
@@ -372,8 +393,7 @@ def test_a_formula_may_speak_of_a_number_whose_bins_are_private(tmp_path):
 
 def test_a_resolved_plan_costs_what_was_planned(tmp_path):
     plan = private_plan(tmp_path)
-    chosen = {"age": (20, 31, 60), "pay": (1, 2, 3, 4, 5, 6, 4000), "job": (0, 3, 5)}
-    assert resolved_plan(plan, chosen).hash == plan.hash
+    assert resolved_plan(plan, CHOSEN).hash == plan.hash
     assert make_plan(plan.spec).hash == plan.hash
 
 
