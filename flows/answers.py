@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import cast
@@ -38,6 +38,15 @@ STAGE_NAMES = (
 
 WITHOUT_BUNDLE = ("abandoned", "withdrawn", "failed-thresholds")
 """Outcomes of releases that spent, and published nothing."""
+
+
+def stages_of(costs: Collection[str]) -> tuple[str, ...]:
+    """Return the stages of a release in their order; `domain` is for private choices only.
+
+    Args:
+        costs: Paying stages of its plan.
+    """
+    return tuple(stage for stage in STAGE_NAMES if stage != "domain" or stage in costs)
 
 
 def amount(epsilon: Fraction, delta: Fraction) -> dict[str, object]:
@@ -297,7 +306,7 @@ def status_facts(home: Path, ledger: Ledger, release: str) -> dict[str, object]:
     folder = RunFolder(home, release, held.link)
     charges = ledger.charges(held)
     spent = sum((charge.cost for charge in charges), Fraction(0))
-    stages = [stage for stage in STAGE_NAMES if stage != "domain" or stage in held.costs]
+    stages = stages_of(held.costs)
     done = [stage for stage in stages if folder.done(stage) is not None]
     holder = _holder(ledger, release)
     tidy = folder.done("tidy") is not None

@@ -13,7 +13,7 @@ from flows.outcomes import Outcome
 from flows.runbook import row_of
 from tasks.stores.accounts import Account
 
-_PAID_IN = {"total": "basics", "one_way": "basics"}
+_PAID_IN = {"total": "basics", "one_way": "basics", "checks": "check"}
 """Stages of the flow in which stages of the plan are paid, where the names differ."""
 
 _WIDTH = 40

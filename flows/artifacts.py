@@ -43,7 +43,7 @@ class ReleaseArtifacts:
         """Show these stages.
 
         Args:
-            stages: Their names, in order.
+            stages: Their names, in order; those that a release has not are left out.
         """
         self._stages = stages
         self._made: dict[str, UUID] = {}
@@ -53,6 +53,7 @@ class ReleaseArtifacts:
         """Do a stage as a task of the flow, and show that it is done, or that it failed."""
         if self._run is None:
             self._run = run
+            self._stages = tuple(stage for stage in self._stages if run.has(stage))
             self._show(run, ended=None)
         try:
             task(run)

@@ -13,7 +13,6 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from dp_core.accounting.composition import Amount, Terms
-from flows.answers import STAGE_NAMES
 from flows.monitoring import Budget, Health, OpenRelease
 
 _ZERO = Fraction(0)
@@ -96,7 +95,7 @@ def _open(health: Health) -> Iterator[Metric]:
     lease = _family("lease", "Who works on a release now.", "release", "host", "process")
     for release in health.open:
         stages.add_metric([release.name, "done"], release.done)
-        stages.add_metric([release.name, "open"], len(STAGE_NAMES) - release.done)
+        stages.add_metric([release.name, "open"], release.stages - release.done)
         if release.holder is not None:
             host, process = release.holder
             lease.add_metric([release.name, host, str(process)], 1)

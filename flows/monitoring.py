@@ -13,7 +13,7 @@ from dp_core.accounting.composition import NOTHING, Amount
 from dp_core.errors import ReleaseError
 from dp_core.ledger.entries import Entry
 from dp_core.standing import Standing
-from flows.answers import STAGE_NAMES
+from flows.answers import stages_of
 from tasks.places import assert_not_lost, home, ledger_exists, open_ledger
 from tasks.stores.accounts import Account, Used
 from tasks.stores.artifacts import RunFolder
@@ -33,7 +33,8 @@ class OpenRelease:
         account: That pays.
         since: When it was reserved, or held, UTC.
         state: `at_work`, `held`, `unfinished` or `to_be_published`.
-        done: Number of its stages that are done, as this home knows.
+        stages: Number of its stages.
+        done: How many of them are done, as this home knows.
         holder: Machine and process that work on it, None if none does.
     """
 
@@ -41,6 +42,7 @@ class OpenRelease:
     account: str
     since: datetime
     state: str
+    stages: int
     done: int
     holder: tuple[str, int] | None
 
@@ -162,6 +164,7 @@ def _releases(
             continue
         holder = ledger.holder(name)
         waits = held.get(entry.position)
+        stages = stages_of(entry.body["costs"])
         if holder:
             state = "at_work"
         elif unpublished:
@@ -174,7 +177,8 @@ def _releases(
                 account=entry.receipt.account,
                 since=datetime.fromisoformat((waits or entry).recorded),
                 state=state,
-                done=sum(folder.done(stage) is not None for stage in STAGE_NAMES),
+                stages=len(stages),
+                done=sum(folder.done(stage) is not None for stage in stages),
                 holder=(holder.host, holder.process) if holder else None,
             )
         )

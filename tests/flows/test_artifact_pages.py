@@ -10,13 +10,13 @@ import pytest
 
 from dp_core.accounting.composition import Amount
 from dp_core.bundle.checks import TableFit
-from flows.answers import STAGE_NAMES
+from flows.answers import stages_of
 from flows.artifact_pages import account_page, accuracy_rows, bar, outcome_page, stage_rows
 from flows.outcomes import Outcome
 from tasks.fits import MOST, fit_facts
 from tasks.places import open_ledger
 from tests.ledgers import monthly, on, open_town, reserve, spend, zcdp
-from tests.specs import plan_of
+from tests.specs import FIXED, plan_of
 
 
 @pytest.fixture
@@ -24,22 +24,27 @@ def plan(tmp_path):
     return plan_of(tmp_path / "specs")
 
 
+@pytest.fixture
+def stages(plan):
+    return stages_of(plan.costs)
+
+
 def of(rows, name):
     return {row["stage"]: row[name] for row in rows if row[name]}
 
 
-def test_the_stages_say_what_is_done_what_is_at_work_and_what_each_may_spend(plan):
+def test_the_stages_say_what_is_done_what_is_at_work_and_what_each_may_spend(plan, stages):
     half = plan.costs["one_way"] / 2
     rows = stage_rows(
         plan,
-        STAGE_NAMES,
+        stages,
         done={"validate", "discretize", "count"},
         failed=None,
         spent={"one_way": half},
     )
     assert of(rows, "state") == {
-        **dict.fromkeys(STAGE_NAMES, "open"),
-        **dict.fromkeys(STAGE_NAMES[:3], "done"),
+        **dict.fromkeys(stages, "open"),
+        **dict.fromkeys(stages[:3], "done"),
         "basics": "at work",
     }
     # All that the plan pays stands somewhere, and only there.
@@ -52,8 +57,8 @@ def test_the_stages_say_what_is_done_what_is_at_work_and_what_each_may_spend(pla
     assert of(rows, "spent")["measure"] == "0"
 
 
-def test_a_stage_that_failed_is_the_one_that_is_named_and_none_is_at_work(plan):
-    rows = stage_rows(plan, STAGE_NAMES, done={"validate"}, failed="discretize", spent={})
+def test_a_stage_that_failed_is_the_one_that_is_named_and_none_is_at_work(plan, stages):
+    rows = stage_rows(plan, stages, done={"validate"}, failed="discretize", spent={})
     states = of(rows, "state")
     assert (states["validate"], states["discretize"]) == ("done", "failed")
     assert "at work" not in states.values()
@@ -62,6 +67,15 @@ def test_a_stage_that_failed_is_the_one_that_is_named_and_none_is_at_work(plan):
 def test_a_paying_stage_that_the_flow_does_not_name_has_a_row_of_its_own(plan):
     rows = stage_rows(plan, ("validate",), done=(), failed=None, spent={})
     assert sum(Fraction(share) for share in of(rows, "share").values()) == 1
+
+
+def test_charged_checks_are_paid_in_the_stage_that_checks(tmp_path):
+    plan = plan_of(tmp_path / "specs", FIXED + "checks: {share: 0.05, tables: [[a, b]]}\n")
+    stages = stages_of(plan.costs)
+    rows = stage_rows(plan, stages, done=stages, failed=None, spent={})
+    assert set(of(rows, "state").values()) == {"done"}
+    assert of(rows, "share")["check"] == "1/20"
+    assert list(of(rows, "state")) == [*stages]
 
 
 def test_the_account_shows_what_is_spent_reserved_and_left(home, tmp_path, monkeypatch, plan):

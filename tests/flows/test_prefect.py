@@ -136,6 +136,7 @@ def test_a_failed_stage_and_its_resumption_leave_public_values_only(place, monke
     first, second = (data for key, data in artifacts if key == "release-stages")
     assert '"stage": "select", "state": "failed"' in first.replace("\\", "")
     assert second.count("done") == 10
+    assert "at work" not in second
     assert [data for key, data in artifacts if key == "release-progress"][1] == 100
     assert "stage-failed" in artifacts[3][1]
     assert "spent 50 %, reserved 0 %" in [d for key, d in artifacts if key == "account-budget"][1]
