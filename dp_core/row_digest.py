@@ -19,7 +19,7 @@ rows are equal bytes, from whatever database, in whatever type that holds the sa
   floats as binary64; decimals of up to 15 digits as the nearest binary64, which no other decimal of
   up to 15 digits has; longer ones by their digits.
 - Null, and a NaN, which every reader takes for missing.
-- Truth values, days, times of day to the microsecond, and times with a zone, as an instant.
+- Truth values, days, and days with a time to the microsecond; with a zone these are instants.
 - Text by its keyed code. Texts are never compared with numbers.
 """
 

@@ -101,6 +101,15 @@ def test_a_level_that_no_row_has_is_stated_and_the_others_take_it_over(tmp_path)
     assert total(table, sex="male") == pytest.approx(1_200_000, rel=1e-9)
 
 
+def test_a_total_that_no_weight_stands_for_goes_to_the_others_in_proportion():
+    totals = np.array([10.0, 20.0, 30.0])
+
+    raked = rake(np.array([5.0, 1.0]), [np.array([0, 1])], [totals])
+
+    assert raked == pytest.approx([20, 40])
+    assert deviation(raked, [np.array([0, 1])], [totals]) == pytest.approx(1)
+
+
 def test_contradictions_that_nobody_saw_leave_a_deviation():
     # Two margins over the same two cells, crossed, that no weights can meet together.
     members = [np.array([0, 1]), np.array([0, 1])]

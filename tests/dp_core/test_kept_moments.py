@@ -13,7 +13,7 @@ from dp_core.domain import Domain
 from dp_core.kept_moments import Points, has_numbers, keep_moments, nearest, points_of
 from dp_core.marginals import Measurement, tables_of
 from dp_core.reconstruction.consistency import norm_sub
-from dp_core.record_moments import with_moments
+from dp_core.record_moments import _drawn, with_moments
 from dp_core.schema_file import parse_schema
 from dp_core.structural_zeros import Rule, StructuralZeros
 
@@ -211,3 +211,16 @@ def test_a_number_s_points_are_the_middles_of_its_bins() -> None:
     assert points["visits"].numbers == pytest.approx([0.0, 5.0])
     assert points["income"].numbers == pytest.approx([2.5, 7.5])
     assert points["sex"].numbers is None
+
+
+def test_a_record_is_drawn_as_often_as_its_weight_says_on_average() -> None:
+    four = Dataset(Domain(("a",), (4,)), np.arange(4, dtype=np.uint16)[None])
+    weights = np.array([0.25, 1.75, 0.5, 1.5])
+
+    counts = [
+        np.bincount(_drawn(four, weights, rng=np.random.default_rng(seed))[0], minlength=4)
+        for seed in range(400)
+    ]
+
+    assert np.mean(counts, axis=0) == pytest.approx(weights, abs=0.1)
+    assert (np.abs(counts - weights) < 1).all()

@@ -106,6 +106,10 @@ def test_rows_without_an_identifier_are_counted(array):
     assert found == (4 if array[4].is_valid else 5)
 
 
+def test_blanks_around_a_text_that_means_missing_do_not_matter():
+    assert hashes("id", pa.array(["?", " ? ", "a"]), [" ?"])[1] == 2
+
+
 def test_identifiers_that_are_no_texts_are_refused():
     with pytest.raises(BadInput, match="'id' tells persons apart and is stored as double"):
         hashes("id", pa.array([1.0]), [""])

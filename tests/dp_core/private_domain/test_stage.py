@@ -64,6 +64,17 @@ CHOSEN = {
 }
 
 
+def test_a_position_is_of_the_bin_whose_edges_hold_it(tmp_path):
+    schema = resolved(private_plan(tmp_path).spec.schema, CHOSEN)
+    for name in ("age", "pay"):
+        column = schema.column(name)
+        positions = np.array([float(edge) for edge in column.choice.among.edges[:-1]])
+        inner = [float(edge) for edge in column.edges[1:-1]]
+        bins = [sum(edge <= position for edge in inner) for position in positions]
+        found = recoding(schema).codes(name, np.arange(len(positions)))
+        assert found.tolist() == bins
+
+
 def data_of(schema, seed=1):
     rng = np.random.default_rng(seed)
     ages = np.where(rng.random(ROWS) < 0.1, 100, np.minimum(rng.gamma(4, 9, ROWS), 99))
