@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dp_core import record_moments
 from dp_core.dataset import Dataset
 from dp_core.domain import Domain
 from dp_core.kept_moments import Points, has_numbers, keep_moments, nearest, points_of
 from dp_core.marginals import Measurement, tables_of
 from dp_core.reconstruction.consistency import norm_sub
-from dp_core.record_moments import _drawn, with_moments
+from dp_core.record_moments import _drawn, _equations, with_moments
 from dp_core.schema_file import parse_schema
 from dp_core.structural_zeros import Rule, StructuralZeros
 
@@ -181,6 +182,21 @@ def test_records_get_the_tables_moments(people: Dataset) -> None:
     )
     rows_of = {tuple(row) for row in apart.codes.T.tolist()}
     assert {tuple(row) for row in found.codes.T.tolist()} <= rows_of
+
+
+def test_no_more_equations_are_solved_than_there_may_be(
+    people: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = tables_of(keep_moments(DOMAIN, noisy(people, PAIRS, 11), POINTS, zeros=ZEROS))
+    whole = len(_equations(tables, POINTS)[2])
+    # The columns' own tables, and something of the pairs, but not all of it.
+    monkeypatch.setattr(record_moments, "MOST_EQUATIONS", whole - 1)
+
+    cells, rows, sums = _equations(tables, POINTS)
+
+    assert 31 < len(sums) < whole
+    assert sum(len(row) for row in rows) == len(sums)
+    assert len(cells) == len(rows)
 
 
 def test_the_same_state_gives_the_same_records(people: Dataset) -> None:

@@ -145,3 +145,10 @@ def test_the_fit_is_what_noise_and_drawing_do_not_explain():
     }
     assert public_figures([], [], 0)[-1].value is None
     assert public_figures([0.1], [0.2], 1)[-1].value == 0.0
+
+
+def test_a_table_too_large_to_tell_anything_is_passed_over():
+    domain = Domain(("a", "b", "c"), (200, 200, 3))
+
+    assert set(chosen_tables(domain, 1)) == {("a", "c"), ("b", "c")}
+    assert set(chosen_tables(Domain(("a", "b"), (200, 200)), 1)) == {("a",), ("b",)}

@@ -613,3 +613,18 @@ def test_a_draft_refuses_what_is_no_variable_without_showing_it():
         with pytest.raises(BadInput) as caught:
             draft(table, database)
         assert MARKER not in caught.value.message
+
+
+def test_a_refusal_amid_another_error_does_not_bring_that_along(tmp_path, monkeypatch):
+    database = sqlite_database(tmp_path)
+    monkeypatch.setenv(VARIABLE, database.url)
+
+    def refuse(_connection):
+        try:
+            raise ValueError(CANARY)
+        except ValueError:
+            raise BadInput("It will not do.")  # noqa: B904
+
+    with pytest.raises(BadInput) as caught:
+        reading(parse_table(VARIABLE, "persons"), refuse)
+    assert caught.value.__context__ is None
