@@ -21,6 +21,7 @@ ROWS: Mapping[str, tuple[str, ...]] = {
     "result-of-stage-gone": ("has not left its result",),
     "set-gone": ("is missing from the run's folder",),
     "codes-damaged": ("The store of codes",),
+    "nothing-kept": ("threshold removed everything",),
     "links-gone": ("is no link any more",),
     "clock-off": ("The clock of this machine and that of the ledger's database differ",),
     "bundle-not-handed-over": ("The bundle does not verify",),
@@ -42,6 +43,7 @@ ROWS: Mapping[str, tuple[str, ...]] = {
         "is held for a person, and spec or schema changed since",
     ),
     "held-elsewhere": ("The internal files of release … are not in this home",),
+    "ended-by-thresholds": ("ended without a bundle, by the thresholds of its spec",),
     "not-held": ("is not held, so there is nothing to decide", "it is decided about once"),
     # Noisy results.
     "committed-result-gone": ("The committed noisy result",),
@@ -81,6 +83,14 @@ ROWS: Mapping[str, tuple[str, ...]] = {
     ),
     "no-account": ("There is no account",),
     "waits-for-approval": ("runs approved plans only",),
+    # What runs at night by itself.
+    "bundles-changed": ("bundles do not verify",),
+    "run-stopped": ("The run of … stopped (",),
+    "tried-too-often": ("times and need a person",),
+    "template-renamed": ("This run began release … and its template names it",),
+    "spec-in-the-way": ("is in the way: the spec of this date is written there",),
+    "several-time-zones": ("so one moment has several dates",),
+    "results-stored": ("Prefect is set to store results",),
     # The ledger cannot be used.
     "ledger-silent": ("The ledger at … did not answer",),
     "ledger-not-opened": ("cannot be opened or is not a ledger",),

@@ -212,7 +212,8 @@ def test_a_release_beyond_its_threshold_waits_for_a_person(project):
     assert {"checks", "decision"} <= failed(project)
 
 
-def test_a_release_that_fails_its_threshold_ends_unpublished(project, command):
+@pytest.mark.runbook("ended-by-thresholds")
+def test_a_release_that_fails_its_threshold_ends_unpublished(project, command, says):
     worst = "thresholds: [{figure: worst_tvd, fail: 0.0001}]"
     project.write_spec(f"checks: {{share: 0.2, tables: [[sex, age]], {worst}}}\n")
     with pytest.raises(Unpublished, match=r"worst_tvd is 0\.\d+, above"):
@@ -226,7 +227,7 @@ def test_a_release_that_fails_its_threshold_ends_unpublished(project, command):
     again = command("run", project.spec, "--out", project.out)
     # As its own run said, which may have been killed before it could.
     assert again.code == 7
-    assert "ended without a bundle" in again.err
+    says(again.err)
     assert command("look", "town", "--by", "Ana", "--reason", "why").code == 0
 
 

@@ -17,6 +17,8 @@ from flows.release import carry_out
 from flows.scheduled import scheduled_release
 from tests.flows.conftest import plainly
 
+row = pytest.mark.runbook
+
 MIDNIGHT = datetime(2026, 11, 30, 23, 30, tzinfo=UTC)
 """In Berlin it is December."""
 
@@ -66,7 +68,8 @@ def schedule(project, monkeypatch, quick):  # noqa: ARG001
     return Schedule(project, monkeypatch)
 
 
-def test_a_date_makes_its_release_once(schedule):
+@row("bundles-changed")
+def test_a_date_makes_its_release_once(schedule, says):
     assert schedule.fire() is None
     out = schedule.out_root / "town-2026-11"
     assert verify(out).passed
@@ -90,8 +93,10 @@ def test_a_date_makes_its_release_once(schedule):
     assert checked.head in nightly.verify_ledger.fn().message
     report = out / "report.html"
     report.write_text(report.read_text() + " ")
-    with pytest.raises(ReleaseError, match=r"1 of 1 bundles do not verify: town-2026-11 in .*out"):
+    found = r"1 of 1 bundles do not verify: town-2026-11 in .*out"
+    with pytest.raises(ReleaseError, match=found) as wrong:
         nightly.verify_ledger.fn()
+    says(wrong.value.message)
     out.rename(out.with_name("elsewhere"))
     assert nightly.check_all(schedule.project.home, []).elsewhere == ("town-2026-11",)
 
@@ -126,7 +131,8 @@ def test_the_date_is_that_of_the_schedules_time_zone(monkeypatch):
         assert scheduled._moment(given).strftime("%Y-%m-%dT%H:%M%z") == "2025-02-03T00:00+0100"
 
 
-def test_the_time_zone_is_the_deployments(monkeypatch):
+@row("several-time-zones")
+def test_the_time_zone_is_the_deployments(monkeypatch, says):
     def deployed(*zones):
         rows = [SimpleNamespace(schedule=SimpleNamespace(timezone=zone)) for zone in zones]
         client = SimpleNamespace(read_deployment=lambda _id: SimpleNamespace(schedules=rows))
@@ -136,17 +142,20 @@ def test_the_time_zone_is_the_deployments(monkeypatch):
 
     assert deployed("Europe/Berlin") == ZoneInfo("Europe/Berlin")
     assert deployed() == deployed(None) == ZoneInfo("UTC")
-    with pytest.raises(BadInput, match=r"several time zones \(Asia/Tokyo, UTC\)"):
+    with pytest.raises(BadInput, match=r"several time zones \(Asia/Tokyo, UTC\)") as error:
         deployed("Asia/Tokyo", "UTC")
+    says(error.value.message)
 
 
-def test_a_run_that_began_another_release_does_not_go_on(schedule):
+@row("template-renamed")
+def test_a_run_that_began_another_release_does_not_go_on(schedule, says):
     schedule.fails = "validate"
     with pytest.raises(StageFailed):
         schedule.fire()
     schedule.template.write_text(schedule.template.read_text().replace("town-{", "city-{"))
-    with pytest.raises(BadInput, match="began release 'town-2026-11', and its template names it"):
+    with pytest.raises(BadInput, match="began release 'town-2026-11'") as error:
         schedule.fire()
+    says(error.value.message)
     assert schedule.attempt.ended == BadInput.exit_code
 
 
@@ -156,25 +165,29 @@ def test_counts_are_not_sent_in_clear(schedule):
     assert schedule.project.untouched()
 
 
-def test_a_worker_that_would_store_results_is_refused(schedule):
+@row("results-stored")
+def test_a_worker_that_would_store_results_is_refused(schedule, says):
     from prefect.settings import PREFECT_RESULTS_PERSIST_BY_DEFAULT, temporary_settings
 
     with (
         temporary_settings({PREFECT_RESULTS_PERSIST_BY_DEFAULT: True}),
-        pytest.raises(BadInput, match="Prefect is set to store results"),
+        pytest.raises(BadInput) as error,
     ):
         schedule.fire()
+    says(error.value.message)
     assert schedule.attempt is None
     assert schedule.project.untouched()
 
 
-def test_what_goes_wrong_outside_leaves_one_sentence_and_no_cause(schedule, monkeypatch):
+@row("run-stopped")
+def test_what_goes_wrong_outside_leaves_one_sentence_and_no_cause(schedule, monkeypatch, says):
     def broken(_path):
         raise RuntimeError("a value")
 
     monkeypatch.setattr(scheduled, "read_template", broken)
     with pytest.raises(StageFailed) as error:
         schedule.fire()
+    says(error.value.message)
     assert error.value.__cause__ is error.value.__context__ is None
     assert "a value" not in str(error.value)
     detail = schedule.project.home / "scheduled" / f"{schedule.run.id}.txt"

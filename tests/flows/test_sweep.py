@@ -166,6 +166,12 @@ def test_a_failure_goes_on_after_a_while_if_it_may_pass(field, code, number, age
     assert ("town-1 failed 3 times and need a person" in swept.sentence) is (number == 3)
 
 
+@pytest.mark.runbook("tried-too-often")
+def test_a_release_that_failed_too_often_is_left_to_a_person(field, says):
+    field.begun("FAILED", ended=4, number=3, failures=3, age=100_000, release="town-1")
+    says(field.sweep().sentence)
+
+
 @pytest.mark.usefixtures("dead")
 @pytest.mark.parametrize("kind", ["CANCELLED", "CANCELLING", "SCHEDULED", "PAUSED", "COMPLETED"])
 def test_what_a_person_or_prefect_decided_stays(field, kind):

@@ -114,9 +114,11 @@ def test_a_spec_that_a_release_was_begun_by_stays_as_it_was(path):
     assert "epsilon: 2" in write_spec(read_template(path), NOVEMBER, keep=False).read_text()
 
 
-def test_a_file_of_somebody_is_not_overwritten(path):
+@pytest.mark.runbook("spec-in-the-way")
+def test_a_file_of_somebody_is_not_overwritten(path, says):
     theirs = path.parent / "town-2026-11.release.yaml"
     theirs.write_text("mine")
-    with pytest.raises(BadInput, match="is in the way: the spec of this date is written there"):
+    with pytest.raises(BadInput) as error:
         write_spec(read_template(path), NOVEMBER, keep=False)
+    says(error.value.message)
     assert theirs.read_text() == "mine"

@@ -59,10 +59,12 @@ def test_columns_may_stand_in_another_order():
     np.testing.assert_array_equal(model.cells, expected.cells)
 
 
-def test_nothing_kept_is_said_and_nothing_is_made_up():
+@pytest.mark.runbook("nothing-kept")
+def test_nothing_kept_is_said_and_nothing_is_made_up(says):
     empty = sparse(("a", "b", "c"), [], [], threshold=41)
-    with pytest.raises(StageFailed, match=r"removed everything: .* of 41 or more. Abandon"):
+    with pytest.raises(StageFailed, match=r"removed everything: .* of 41 or more. Abandon") as lost:
         Sparse().fit(DOMAIN, [empty, total(500)], rows=None, zeros=NONE, rng=rng())
+    says(lost.value.message)
     for given in ([total(500)], [sparse(("a",), [[0]], [9])]):
         with pytest.raises(BadInput, match="needs one thresholded table of all columns"):
             Sparse().fit(DOMAIN, given, rows=None, zeros=NONE, rng=rng())
