@@ -207,6 +207,8 @@ def test_a_release_beyond_its_threshold_waits_for_a_person(project):
     decision = statement(project)["decision"]
     assert (decision["mode"], decision["cause"]) == ("at-once", "thresholds")
     assert [one["verdict"] for one in decision["thresholds"]] == ["hold", "publish"]
+    told = (project.out / "report.html").read_text()
+    assert "because one of its own published figures was beyond a threshold" in told
     # A lie about a public figure that could have decided is found as well.
     reseal(project, lambda d: d["checks"]["public"][-1].update(value=0.5))
     assert {"checks", "decision"} <= failed(project)
