@@ -41,6 +41,12 @@ def own_values(source: Source, schema: Schema, columns: Sequence[str]) -> pa.Tab
         Spends nothing and protects nothing: for the internal folder, never for the bundle.
     """
     encoders = [Encoder(column) for column in schema.columns]
+    # Which rows of a person are used follows from the codes that are stored, of which bins and
+    # levels were chosen only later.
+    finer = [
+        None if kept is column else Encoder(kept)
+        for column, kept in zip(schema.columns, schema.stored.columns, strict=True)
+    ]
     read, pieces = schema.domain.columns, []
     unit, persons, order = schema.unit, list[Persons](), list[NDArray[np.uint64]]()
     for batch in source.batches():
@@ -69,7 +75,11 @@ def own_values(source: Source, schema: Schema, columns: Sequence[str]) -> pa.Tab
         if unit.column is not None:
             found = batch.records.column(unit.column)
             persons.append(hashes(unit.column, found, unit.missing_values)[0])
-            order.append(orders(persons[-1], codes))
+            stored = [
+                own if fine is None else fine.encode(batch.records.column(name)).codes
+                for name, own, fine in zip(read, codes, finer, strict=True)
+            ]
+            order.append(orders(persons[-1], stored))
     if not pieces:
         empty = Dataset(schema.domain, np.zeros((len(schema.columns), 0), np.uint16))
         return decode(schema, empty, rng=np.random.default_rng(0)).select(list(columns))

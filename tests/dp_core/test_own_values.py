@@ -7,8 +7,10 @@ import pytest
 from dp_core.codec import decode, encode
 from dp_core.dataset import Dataset
 from dp_core.own_values import own_values
-from dp_core.schema_file import load_schema
+from dp_core.private_domain.resolving import resolved
+from dp_core.schema_file import load_schema, parse_schema
 from dp_core.source import open_source
+from tasks.coding import write_codes
 
 SCHEMA = """\
 version: 1
@@ -99,3 +101,32 @@ def test_own_values_encode_to_the_codes_of_the_release(read):
             "income": [0, 2, 1, 2],
             "born": [40, 71, 62, 0],
         }[name]
+
+
+def test_a_persons_rows_are_those_that_a_release_uses_though_bins_were_chosen_later(tmp_path):
+    rng = np.random.default_rng(5)
+    ages, jobs = rng.integers(0, 100, 600), rng.choice(list("abcd"), 600)
+    rows = "".join(
+        f"{i // 6},{age},{job}\n" for i, (age, job) in enumerate(zip(ages, jobs, strict=True))
+    )
+    (tmp_path / "data.csv").write_text(f"who,age,job\n{rows}")
+    schema = parse_schema(
+        {
+            "version": "1",
+            "title": "t",
+            "unit": {"column": "who", "max_rows": "2"},
+            "columns": {
+                "age": {"type": "integer", "min": "0", "max": "99", "bins": {"private": "2"}},
+                "job": {
+                    "type": "category",
+                    "levels": {"private": "1"},
+                    "groups": {"x": ["a", "b"], "y": ["c", "d"]},
+                },
+            },
+        }
+    )
+    source = open_source("data.csv", tmp_path, schema.reads, schema.ignore)
+    store = write_codes(source, schema.stored, tmp_path / "codes")
+    used = np.concatenate([store.read(chunk)[0] for chunk in range(store.chunks)])
+    found = own_values(source, resolved(schema, {"age": (50,), "job": (1,)}), ["age"])
+    assert found.column("age").to_pylist() == used.tolist()
