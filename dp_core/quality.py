@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from dp_core.domain import Clique, Domain
 from dp_core.figures import Public, largest, mean
 from dp_core.metrics.marginal_error import Tally
+from dp_core.schema import Schema
 
 MOST_TABLES = 20
 """Tables that are checked: the noise of each grows with their number."""
@@ -92,11 +93,27 @@ def chosen_tables(domain: Domain, seed: int) -> tuple[Clique, ...]:
         domain.columns, key=lambda name: hashlib.sha256(f"{seed}/{name}".encode()).digest()
     )
     if len(order) < 2:
-        return ((order[0],),)
+        return tuple((name,) for name in order)
     pairs = list(itertools.pairwise([*order, *(order[:1] if len(order) > 2 else [])]))
     small = [tuple(sorted(pair, key=domain.columns.index)) for pair in pairs]
     small = [pair for pair in small if domain.size(pair) <= MOST_CELLS]
     return tuple(small[:MOST_TABLES]) or tuple((name,) for name in order[:MOST_TABLES])
+
+
+def countable(schema: Schema) -> Domain:
+    """Return the columns whose codes anyone reads off the published sets, as they were drawn.
+
+    Not survey weights that are raked to public totals: what is published of them was multiplied
+    after it was drawn, and has other codes, or none. What is checked is made of the others, since
+    whoever verifies makes it again from the files.
+
+    Args:
+        schema: Of the release; numbers may stand on a grid.
+    """
+    domain, weight = (schema.coarse or schema).domain, schema.weight
+    if weight is None or not schema.calibration:
+        return domain
+    return domain.project(tuple(name for name in domain.columns if name != weight.name))
 
 
 def reference_counts(

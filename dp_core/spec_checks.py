@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from dp_core.domain import Clique, Domain
+from dp_core.domain import Clique
 from dp_core.errors import nearest
 from dp_core.quality import (
     FIGURES,
@@ -13,26 +13,28 @@ from dp_core.quality import (
     Figure,
     Threshold,
     chosen_tables,
+    countable,
 )
+from dp_core.schema import Schema
 from dp_core.yaml_text import Node, shown
 
 EXAMPLE_TABLES = "[[age, sex], [sex, income]]"
 EXAMPLE_THRESHOLD = "{figure: worst_tvd, hold: 0.05, fail: 0.2}"
 
 
-def read_tables(section: Node, domain: Domain, share: Fraction, seed: int) -> tuple[Clique, ...]:
+def read_tables(section: Node, schema: Schema, share: Fraction, seed: int) -> tuple[Clique, ...]:
     """Return the tables that are checked; none without a share.
 
     Args:
         section: The spec's `checks`.
-        domain: In the schema's own codes.
+        schema: Of the release; numbers may stand on a grid.
         share: Of the budget, for the checks.
         seed: Of the spec, for the tables of a spec that names none.
 
     Raises:
         BadInput: for any mistake, naming the place.
     """
-    node = section.entries().get("tables")
+    domain, node = countable(schema), section.entries().get("tables")
     if node is None:
         return chosen_tables(domain, seed) if share else ()
     if not share:
@@ -50,6 +52,11 @@ def read_tables(section: Node, domain: Domain, share: Fraction, seed: int) -> tu
     for item in items:
         names = item.texts(example="[age, sex]")
         for name in names:
+            if schema.calibration and schema.weight is not None and name == schema.weight.name:
+                raise item.error(
+                    f"{shown(name)} is raked to public totals after it was drawn, so nobody could"
+                    " count it again from the published sets; check tables of other columns."
+                )
             if name not in domain:
                 raise item.error(
                     f"{shown(name)} is no column that is synthesised by itself."

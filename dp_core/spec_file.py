@@ -144,9 +144,7 @@ def load_spec(path: Path) -> ReleaseSpec:
     if selector.own_delta:
         _check_thresholds(keys["privacy"], sections["measure"], privacy, noise, selector_name)
     seed = 1 if seed_node is None else seed_node.integer(minimum=0, maximum=2**63 - 1)
-    checked = read_tables(
-        sections["checks"], (schema.coarse or schema).domain, shares["checks"], seed
-    )
+    checked = read_tables(sections["checks"], schema, shares["checks"], seed)
     spec = ReleaseSpec(
         release=release,
         data=data,

@@ -23,7 +23,7 @@ from dp_core.figures import charged_json
 from dp_core.ledger.receipts import result_hash
 from dp_core.marginals import Measurement
 from dp_core.metrics.noise_size import Noise
-from dp_core.quality import public_figures, reference_counts
+from dp_core.quality import countable, public_figures, reference_counts
 from dp_core.scores.table_checks import checks_asked
 
 _SAME = 2e-6
@@ -51,7 +51,11 @@ def checks_paid(folder: Path, document: Mapping[str, Any], claims: Claims) -> st
         wrong += _charged(stated["charged"], asked, paid, claims, records)
     elif paid or stated["charged"]:
         wrong.append("Charged checks are stated or paid for, and the plan has none.")
-    if any(threshold["figure"] == "fit" for threshold in planned.get("thresholds", ())):
+    named = [set(item) == {"figure", "value"} and item["figure"] for item in stated["public"]]
+    # privacy: of the data itself no figure is published but the charged ones, under whatever name.
+    if named and named != [figure.name for figure in public_figures([], [], 0)]:
+        wrong.append("The public checks are not those that every statement has.")
+    elif any(threshold["figure"] == "fit" for threshold in planned.get("thresholds", ())):
         wrong += _public(folder, stated["public"], claims, records)
     if wrong:
         return tuple(wrong)
@@ -98,12 +102,13 @@ def _charged(
 
 def _public(folder: Path, stated: Any, claims: Claims, records: int) -> list[str]:
     """Return what is wrong with the public figures, where one of them decided something."""
-    domain = (claims.schema.coarse or claims.schema).domain
+    domain = countable(claims.schema)
     tables = [
         item
         for item in read_marginals(folder / MARGINALS, claims.schema)
         if isinstance(item, Measurement)
         and item.clique
+        and {*item.clique} <= {*domain.columns}
         and item.domain == domain.project(item.clique)
     ]
     tallies = tallies_of_files(

@@ -15,10 +15,21 @@ from dp_core.accounting.events import LaplaceEvent
 from dp_core.bundle.checks import Utility
 from dp_core.dataset import Dataset
 from dp_core.domain import Domain
+from dp_core.errors import BadInput
 from dp_core.figures import Charged, Public, charged_json
 from dp_core.ledger.session import Grant, Step
 from dp_core.metrics.marginal_error import MarginalError, Tally
-from dp_core.quality import Threshold, chosen_tables, judged, public_figures, reference_counts
+from dp_core.quality import (
+    Threshold,
+    chosen_tables,
+    countable,
+    judged,
+    public_figures,
+    reference_counts,
+)
+from dp_core.schema_file import parse_schema
+from dp_core.spec_checks import read_tables
+from dp_core.yaml_text import parse
 
 ASKS = {"name": "table-checks", "tables": [["a", "b"]], "references": "0" * 64}
 STEP = Step("checks", "distances", Fraction(1), LaplaceEvent(Fraction(5), 1), (1,), ASKS)
@@ -98,6 +109,27 @@ def test_reference_counts_are_the_pooled_sets_for_as_many_records(sets, records)
     for code, count in enumerate(found.tolist()):
         exact = Fraction(records * sum(codes.count(code) for codes in sets), rows)
         assert abs(count - exact) <= Fraction(1, 2)
+
+
+@pytest.mark.parametrize("raked", [False, True])
+def test_weights_that_are_raked_are_in_no_table_that_is_checked(raked):
+    columns = {
+        "sex": {"type": "category", "levels": ["f", "m"]},
+        "weight": {"type": "number", "min": "0", "max": "9", "bins": "3", "role": "weight"},
+    }
+    document = {"version": "1", "title": "t", "columns": columns}
+    totals = {"calibrate": [{"sex": {"f": "10", "m": "20"}}]} if raked else {}
+    schema = parse_schema({**document, **totals})
+    assert countable(schema).columns == (("sex",) if raked else ("sex", "weight"))
+    section = parse("share: 0.1\ntables: [[sex, weight]]", source="spec")
+    assert read_tables(parse("share: 0.1", source="spec"), schema, Fraction(1, 10), 1) == (
+        (("sex",),) if raked else (("sex", "weight"),)
+    )
+    if not raked:
+        assert read_tables(section, schema, Fraction(1, 10), 1) == (("sex", "weight"),)
+        return
+    with pytest.raises(BadInput, match="'weight' is raked to public totals"):
+        read_tables(section, schema, Fraction(1, 10), 1)
 
 
 # -- what thresholds decide

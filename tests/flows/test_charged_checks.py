@@ -138,6 +138,9 @@ def test_a_figure_that_was_not_paid_for_is_found(released):
         lambda d: d["checks"]["charged"].pop(),
         lambda d: d["checks"].update(charged=[]),
         lambda d: d["checks"].update(internal=[]),
+        lambda d: d["checks"]["public"].append({"figure": "tvd_to_the_data", "value": 0.01}),
+        lambda d: d["checks"]["public"][0].update(figure="tvd_to_the_data"),
+        lambda d: d["checks"]["public"][1].update(exact=0.0123),
         lambda d: d["sets"]["records"].update(value=d["sets"]["records"]["value"] + 40),
     ):
         (released.out / "release.json").write_bytes(original)

@@ -58,7 +58,10 @@ calibrate:
 """
 TOTALS = "total,sector\n70000.5,Farming\n30000,Trade\n"
 SPEC = "select: {cliques: [[trade, age], [age, weight], [born, moved]]}\nsynthesize: {sets: 3}\n"
-FORMULAS = 'checks: {formulas: ["age ~ sector", "works == \'busy\' ~ trade"]}\n'
+CHECKS = (
+    "checks: {share: 0.1, thresholds: [{figure: fit, fail: 1}], "
+    'formulas: ["age ~ sector", "works == \'busy\' ~ trade"]}\n'
+)
 
 
 def rows(count=500):
@@ -98,7 +101,7 @@ def released(tmp_path_factory):
     (place / "town.schema.yaml").write_text(SCHEMA)
     pq.write_table(pa.Table.from_pylist(rows()), place / "town.parquet")
     project.write_spec(
-        SPEC + FORMULAS, data="town.parquet", method="fixed", privacy="{epsilon: 4, delta: 1e-6}"
+        SPEC + CHECKS, data="town.parquet", method="fixed", privacy="{epsilon: 4, delta: 1e-6}"
     )
     project.open_account(**_large())
     project.release()
@@ -172,6 +175,16 @@ def test_nothing_was_measured_of_what_follows(released):
     named = {name for names in tables["columns"].to_pylist() for name in names}
 
     assert named == {"trade", "age", "born", "moved", "weight"}
+    assert verify(released.out).passed
+
+
+def test_what_is_checked_can_be_counted_again_though_weights_were_raked(released):
+    document = json.loads((released.out / "release.json").read_bytes())
+    tables = [one["table"] for one in document["checks"]["charged"]]
+    # Four columns in a circle, without the weights: raked they have other codes, or none.
+    assert sorted({name for table in tables for name in table}) == ["age", "born", "moved", "trade"]
+    public = {one["figure"]: one["value"] for one in document["checks"]["public"]}
+    assert public["tables"] == 6
     assert verify(released.out).passed
 
 
