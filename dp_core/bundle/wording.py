@@ -87,7 +87,30 @@ def differences(document: Mapping[str, Any], claims: Claims) -> str | tuple[str,
     for (section, name), made in _made_again(document, claims):
         if canonical_json(document[section][name]) != canonical_json(made):
             wrong.append(f"{STATEMENT} states '{section}.{name}' otherwise than plan and receipts.")
+    wrong += [
+        f"The plan in {STATEMENT} states {name!r} otherwise than was reserved."
+        for name, planned, reserved in _planned(claims)
+        if canonical_json(planned) != canonical_json(reserved)
+    ]
     return tuple(wrong) or "Words, decimals and copies are those of the plan and the receipts."
+
+
+def _planned(claims: Claims) -> Iterator[tuple[str, object, object]]:
+    """Yield what the plan says of guarantee and costs, and what the reservation does.
+
+    People read the plan too; another epsilon or unit there would be another guarantee.
+    """
+    reserved, plan = claims.reserve.body, claims.plan
+    protects = ("epsilon", "delta", "neighbours", "unit", "max_rows")
+    yield (
+        "privacy",
+        plan["spec"]["privacy"],
+        {name: reserved[name] for name in protects if name in reserved},
+    )
+    yield "costs", plan["costs"], reserved["costs"]
+    yield "currency", plan["currency"], reserved["currency"]
+    yield "release", plan["spec"]["release"], claims.name
+    yield "account", plan["spec"]["account"], claims.account
 
 
 def _made_again(

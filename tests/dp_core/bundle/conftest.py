@@ -129,12 +129,21 @@ def make_published(
         "plan_version": 1,
         "spec": {
             "release": RELEASE,
+            "account": ACCOUNT,
+            "privacy": {
+                "epsilon": str(privacy.epsilon),
+                "delta": str(privacy.delta),
+                "neighbours": privacy.neighbours,
+                "unit": privacy.unit,
+                **({} if max_rows is None else {"max_rows": max_rows}),
+            },
             "method": "fixed",
             "schema": {"title": schema.title, "sha256": digest(schema.document)},
             "synthesize": {"sets": sets, "rows": planned_rows, "mode": mode, "seed": 7},
             "select": {"method": select},
             "reconstruct": {"method": "gum"},
         },
+        "currency": currency.to_json(),
         "costs": {stage: str(cost) for stage, cost in costs.items()},
     }
     chain = Chain([])

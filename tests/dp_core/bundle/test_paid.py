@@ -29,7 +29,7 @@ def test_a_sensitivity_too_small_for_the_neighbours_shows(broken):
     reseal(broken, document)
     found = failed(verify(broken))
 
-    assert set(found) == {"charges"}
+    assert set(found) == {"charges", "wording"}
     assert "smaller effect of one row" in found["charges"]
 
 
