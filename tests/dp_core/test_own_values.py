@@ -7,7 +7,7 @@ import pytest
 from dp_core.codec import decode, encode
 from dp_core.dataset import Dataset
 from dp_core.own_values import own_values
-from dp_core.private_domain.resolving import resolved
+from dp_core.private_domain.resolving import Chosen, resolved
 from dp_core.schema_file import load_schema, parse_schema
 from dp_core.source import open_source
 from tasks.coding import write_codes
@@ -128,5 +128,6 @@ def test_a_persons_rows_are_those_that_a_release_uses_though_bins_were_chosen_la
     source = open_source("data.csv", tmp_path, schema.reads, schema.ignore)
     store = write_codes(source, schema.stored, tmp_path / "codes")
     used = np.concatenate([store.read(chunk)[0] for chunk in range(store.chunks)])
-    found = own_values(source, resolved(schema, {"age": (50,), "job": (1,)}), ["age"])
+    choices = {"age": Chosen((50,), ((0, 1), (50, 1))), "job": Chosen((1,))}
+    found = own_values(source, resolved(schema, choices), ["age"])
     assert found.column("age").to_pylist() == used.tolist()
