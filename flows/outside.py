@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 import traceback
 from collections.abc import Callable
 
 from dp_core.errors import ReleaseError, StageFailed
-from tasks.places import home
+from tasks.places import home, open_ledger
 from tasks.stores.artifacts import RunFolder
+
+LEAST_ROOM = 2**20
+"""Bytes below which a home is full: Prefect's own server cannot write its next page then."""
 
 
 def stopped_outside(release: str, error: Exception) -> StageFailed:
@@ -17,11 +22,35 @@ def stopped_outside(release: str, error: Exception) -> StageFailed:
         release: The release it stopped; the detail goes to its internal folder.
         error: Being handled.
     """
-    file = RunFolder(home(), release).keep_detail(traceback.format_exc())
+    text = traceback.format_exc()
+    next_step = _next_step(release)
+    # Prefect's own server has its database in the home, and does not say why it did not start.
+    if _is_full():
+        return StageFailed(
+            f"The disk is full: {home()} has no room left ({type(error).__name__}). Free space"
+            f" there; nothing is lost: {next_step}"
+        )
+    file = RunFolder(home(), release).keep_detail(text)
     return StageFailed(
         f"The release stopped outside its stages ({type(error).__name__}); the detail is in {file}."
-        f" Nothing is lost: `dp-release resume {release}` goes on."
+        f" Nothing is lost: {next_step}"
     )
+
+
+def _is_full() -> bool:
+    """Return whether the home has no room; a home that cannot be asked is not called full."""
+    try:
+        return shutil.disk_usage(home()).free < LEAST_ROOM
+    except OSError:
+        return False
+
+
+def _next_step(release: str) -> str:
+    """Return what goes on with the release; what was never reserved cannot be resumed."""
+    with contextlib.suppress(Exception):
+        if open_ledger(home()).reservation(release) is None:
+            return "nothing was begun, so the same `dp-release run` makes it."
+    return f"`dp-release resume {release}` goes on."
 
 
 def without_data(release: str, work: Callable[[], object]) -> ReleaseError | None:

@@ -4,6 +4,9 @@ import pytest
 
 from dp_core.errors import BadInput, StageFailed
 from flows.outside import without_data
+from flows.runbook import row_of
+from tasks.places import open_ledger
+from tests.ledgers import open_town
 
 CANARY = "zqxcanary"
 
@@ -45,3 +48,25 @@ def test_an_interruption_goes_through(home):
     with pytest.raises(KeyboardInterrupt):
         without_data("town", interrupted)
     assert not (home / "runs").exists()
+
+
+@pytest.mark.usefixtures("home")
+def test_a_full_home_is_named_as_such(monkeypatch):
+    monkeypatch.setattr("flows.outside.LEAST_ROOM", 2**80)
+
+    def broken():
+        raise RuntimeError("the server did not start")
+
+    failure = without_data("town", broken)
+    assert row_of(failure.message) == "disk-full"
+
+
+def test_only_what_was_reserved_is_to_be_resumed(home):
+    open_town(open_ledger(home))
+
+    def broken():
+        raise RuntimeError("the server did not start")
+
+    failure = without_data("town", broken)
+    assert "the same `dp-release run`" in failure.message
+    assert "resume" not in failure.message
