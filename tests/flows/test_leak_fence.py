@@ -56,6 +56,11 @@ DRAWS = ("measure", "reconstruct", "synthesize", "check", "publish", "interrupte
 """Jobs that come as far as to a noisy number of rows."""
 CODES = {"interrupted": 130}
 WORDS = ("--verbose",)
+GATE = """\
+checks: {share: 0.2, tables: [[sex, age]], thresholds: [{figure: worst_tvd, hold: 1}]}
+publish: after-approval
+"""
+BY = ("--by", "Ana Officer", "--reason", "read it")
 
 
 def write_data(project: Project) -> None:
@@ -138,12 +143,15 @@ def place(tmp_path_factory):
     jobs = []
     for name in ("violation", *FAILING, "verbose"):
         data = "wrong.csv" if name == "violation" else "town.csv"
-        spec = project.write_spec(release=f"town-{name}", account="fence", data=data)
+        gate = GATE if name == "verbose" else ""
+        spec = project.write_spec(gate, release=f"town-{name}", account="fence", data=data)
         spec = spec.rename(place / "work" / f"{name}.yaml")
         words = ["run", str(spec), "--out", str(place / "bundles" / name), *WORDS]
         jobs.append({"words": words, "fails": name if name in FAILING else None})
     # The one that was stopped between the charge and the draw goes on.
     jobs.append({"words": ["resume", "town-basics", *WORDS], "fails": None})
+    # The one that is held is looked at and published.
+    jobs += [{"words": [do, "town-verbose", *BY], "fails": None} for do in ("look", "publish")]
     (place / "bundles").mkdir()
     orders = place.with_name("orders.json")
     ended = place.with_name("ended.json")
@@ -160,8 +168,7 @@ def place(tmp_path_factory):
             timeout=600,
         )
     assert process.returncode == 0, (place / "err.txt").read_text()[-3000:]
-    names = [job["words"][1] if job["words"][0] == "resume" else job["fails"] for job in jobs]
-    names[0], names[-2] = "violation", "verbose"
+    names = ["violation", *FAILING, "verbose", "town-basics", "look", "publish-held"]
     return place, dict(zip(names, json.loads(ended.read_text()), strict=True))
 
 
@@ -170,7 +177,8 @@ def test_every_failure_was_where_it_was_meant_to_be(place):
     place, ended = place
     ended = dict(ended)
     assert ended.pop("violation") == {"code": 2, "fired": False}
-    for name in ("verbose", "town-basics"):
+    assert ended.pop("verbose") == {"code": 6, "fired": False}
+    for name in ("town-basics", "look", "publish-held"):
         assert ended.pop(name) == {"code": 0, "fired": False}
     assert ended == {name: {"code": CODES.get(name, 4), "fired": True} for name in FAILING}
     for name in ("verbose", "basics"):
@@ -184,7 +192,7 @@ def test_every_failure_was_where_it_was_meant_to_be(place):
     assert "Task run 'publish' - Finished in state" in (place / "err.txt").read_text()
     lines = (place / "release.log").read_text().splitlines()
     ours = [json.loads(line)["event"] for line in lines]
-    assert {"refused", "failed", "published", "charge-committed"} <= set(ours)
+    assert {"refused", "failed", "held", "published", "charge-committed"} <= set(ours)
 
 
 @pytest.mark.slow
