@@ -177,8 +177,9 @@ def make_release(run: Run, perform: Perform = Task.__call__) -> None:
             if run.has(stage.name):
                 perform(stage, run)
         pass_gate(run)
-    else:
+    elif run.folder.done("publish") is None:
         # privacy: what a person may have looked at is published as it is, and never made again.
+        # Once it is published its sets are deleted here, and an interruption leaves some of them.
         require_as_held(run)
     perform(publish, run)
     tidy(run)

@@ -13,6 +13,7 @@ from flows import deciding, outcomes
 from flows import release as flows_release
 from flows.abandonment import abandon
 from tasks.leftovers import clear_all_leftovers
+from tasks.stores.artifacts import RunFolder
 from tests.flows.conftest import make_project, plainly
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -194,7 +195,7 @@ class Interrupted(BaseException):
     """Stands for SIGKILL."""
 
 
-@pytest.mark.parametrize("at", ["before", "bundle", "tidy"])
+@pytest.mark.parametrize("at", ["before", "bundle", "tidy", "amid"])
 def test_an_interruption_around_the_decision_loses_nothing(held, monkeypatch, at):
     def stop(*_arguments, **_more):
         raise Interrupted
@@ -204,8 +205,11 @@ def test_an_interruption_around_the_decision_loses_nothing(held, monkeypatch, at
             patch.setattr("tasks.stores.hold._settle", stop)
         elif at == "bundle":
             patch.setattr("dp_core.bundle.writer.write_bundle", stop)
-        else:
+        elif at == "tidy":
             patch.setattr(flows_release, "tidy", stop)
+        else:
+            # The sets are deleted, and the mark that says so is not there yet.
+            patch.setattr(RunFolder, "remove_confidential", stop)
         with pytest.raises(Interrupted):
             deciding.publish(held.home, held.ledger(), "town", out=None, **BY)
     # Decision and settlement are one entry or none.
