@@ -32,6 +32,7 @@ from dp_core.regression.fitting import (
 from dp_core.regression.formula import Formula, read_formula
 from dp_core.regression.frames import Frame, read_frames
 from dp_core.schema import MISSING_LABEL
+from dp_core.spec import Mode
 
 LARGE_NOISE = 0.10
 """Distance (TVD) that noise alone puts on a table from which on it is called large."""
@@ -250,7 +251,8 @@ def warnings_of(bundle: Bundle, formula: Formula, combined: Combined | None) -> 
             " such a level are biased, and covered in 78 to 94 of 100 cases rather than 95; merge"
             " it with another."
         )
-    thin = dict(thin_groups(bundle.measured, bundle.claims.schema, groups))
+    mode: Mode = "noise-aware" if bundle.rule == "noise-aware" else "shared"
+    thin = dict(thin_groups(bundle.measured, bundle.claims.schema, groups, mode=mode))
     if thin:
         named = [f"{' × '.join(group)} ({share:.0%})" for group, share in thin.items()]
         found.append(

@@ -15,6 +15,7 @@ from dp_core.inference.carried import not_carried
 from dp_core.inference.faint import Faint, faint
 from dp_core.marginals import Measurement, Released, SparseTable, Totals
 from dp_core.schema import Schema
+from dp_core.spec import Mode
 from dp_core.sums.binned_counts import BinnedCounts
 from dp_core.sums.moments import CellCounts
 
@@ -51,18 +52,19 @@ class Relations:
     thin_more: int
 
 
-def relations(released: Sequence[Released], schema: Schema) -> Relations:
+def relations(released: Sequence[Released], schema: Schema, *, mode: Mode = "shared") -> Relations:
     """Return what the tables of a release hold.
 
     Args:
         released: Everything that was measured.
         schema: As published; its numbers may stand on a grid.
+        mode: How the sets were made.
     """
     tables, _ = measured_cliques(released)
     groups = list(combinations(schema.domain.columns, 2))
     missing = not_carried(groups, tables)
     weak = faint_levels(released, schema, schema.domain.columns)
-    weakest = sorted(thin_groups(released, schema, groups), key=lambda pair: -pair[1])
+    weakest = sorted(thin_groups(released, schema, groups, mode=mode), key=lambda pair: -pair[1])
     thin = tuple(f"{' × '.join(group)} ({share:.0%})" for group, share in weakest)
     return Relations(
         pairs=len(groups),
@@ -115,18 +117,24 @@ def faint_levels(
 
 
 def thin_groups(
-    released: Sequence[Released], schema: Schema, groups: Sequence[tuple[str, ...]]
+    released: Sequence[Released],
+    schema: Schema,
+    groups: Sequence[tuple[str, ...]],
+    *,
+    mode: Mode = "shared",
 ) -> tuple[tuple[tuple[str, ...], float], ...]:
     """Return groups of columns whose joint counts hardly stand out of their noise.
 
     A synthetic file has no negative counts: what is noisy around nothing is moved up, and the rest
     down, most of all in the tails, which a slope hangs on. So where `THIN` of the possible cells
-    and more are below three standard errors, relations are drawn towards none.
+    and more are below three standard errors, relations are drawn towards none. Noise-aware sets
+    keep what regressions see of a pair with a number in it (`dp_core.kept_moments`).
 
     Args:
         released: Everything that was measured; of sets with their own tables, those of the first.
         schema: As published.
         groups: Of columns; those that no table of counts holds are left out.
+        mode: How the sets were made.
 
     Returns:
         Each group with the part of its possible cells that is so.
@@ -143,6 +151,9 @@ def thin_groups(
         and all(frozenset(pair) in pairs for pair in combinations(group, 2))
         and (len(group) == 2 or any(set(group) <= clique for clique in measured))
     ]
+    if mode == "noise-aware":
+        numbers = {column.name for column in schema.columns if not column.levels}
+        held = [group for group in held if len(group) > 2 or not numbers & set(group)]
     domain = schema.domain
     cells = {group: _possible(group, domain, schema) for group in held}
     wanted = [group for group in held if cells[group]]

@@ -138,7 +138,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         rule=rule,
         combine=WORDING[rule],
         off=OFF.get(origin_of(published.plan)),
-        relations=relations(published.released, published.schema),
+        relations=relations(published.released, published.schema, mode=published.mode),
         size_factor=size_factor(published),
         spending=_spending(published),
         made_from=listed(made_from(published)),

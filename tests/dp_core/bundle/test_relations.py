@@ -6,6 +6,7 @@ import pytest
 from dp_core.bundle.relations import faint_levels, measured_cliques, relations, thin_groups
 from dp_core.domain import Domain
 from dp_core.marginals import Measurement, Totals
+from dp_core.schema_file import parse_schema
 from dp_core.structural_zeros import Rule, StructuralZeros
 from dp_core.sums.binned_counts import BinnedCounts
 from dp_core.sums.moments import CellCounts
@@ -66,6 +67,25 @@ def test_pairs_whose_tails_drown_in_noise_are_named(low, named):
     pair = table(("a", "c"), [500, 300, low, 400, 350, low])
     found = relations([pair], SCHEMA)
     assert found.thin == (("a × c (33%)",) if named else ())
+
+
+def test_noise_aware_sets_keep_what_a_number_s_thin_tails_would_bend():
+    schema = parse_schema(
+        {
+            "version": "1",
+            "title": "t",
+            "columns": [
+                {"a": {"type": "category", "levels": ["x", "y"]}},
+                {"b": {"type": "category", "levels": ["x", "y"]}},
+                {"c": {"type": "integer", "min": "0", "max": "2"}},
+            ],
+        }
+    )
+    groups = [("a", "b"), ("a", "c")]
+    thin = [table(("a", "c"), [500, 300, 2, 400, 350, 2]), table(("a", "b"), [500, 2, 2, 400])]
+    assert [group for group, _ in thin_groups(thin, schema, groups)] == groups
+    kept = thin_groups(thin, schema, groups, mode="noise-aware")
+    assert [group for group, _ in kept] == [("a", "b")]
 
 
 def test_counts_by_cell_of_a_parametric_method_are_looked_at_as_tables():
