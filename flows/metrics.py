@@ -54,7 +54,8 @@ def families(health: Health) -> Iterator[Metric]:
     """Yield every family of metrics; those of the ledger only where it can be read."""
     yield _one("ledger_up", "Whether the ledger can be used (1) or not (0).", not health.fault)
     if health.free is not None:
-        yield _one("home_free_bytes", "Bytes free on the disk of the home.", health.free)
+        words = "Bytes free on the disk of the home, rounded down to two digits."
+        yield _one("home_free_bytes", words, health.free)
     if health.verified is not None:
         at = health.verified.at.timestamp()
         yield _one("ledger_verified_timestamp_seconds", "When the ledger was last verified.", at)

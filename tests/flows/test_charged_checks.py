@@ -148,6 +148,28 @@ def test_a_figure_that_was_not_paid_for_is_found(released):
         assert "checks" in failed(released)
 
 
+@pytest.mark.parametrize("checks", ["", CHECKS])
+def test_a_changed_public_figure_is_found_whether_or_not_it_decided(project, checks):
+    project.write_spec(checks)
+    project.release()
+    assert failed(project) == set()
+    original = (project.out / "release.json").read_bytes()
+    names = [one["figure"] for one in statement(project)["checks"]["public"]]
+    assert names[-1] == "fit"
+    for place, name in enumerate(names):
+        (project.out / "release.json").write_bytes(original)
+        reseal(
+            project,
+            lambda d, place=place: d["checks"]["public"][place].update(
+                value=d["checks"]["public"][place]["value"] + 0.001
+            ),
+        )
+        (wrong,) = [one for one in verify(project.out).failures if one.name == "checks"]
+        assert wrong.sentence == (
+            f"The public check {name!r} is not what noisy tables and sets give."
+        )
+
+
 def test_other_sets_than_those_that_were_checked_are_found(released):
     path = released.out / "synthetic" / "set-1.parquet"
     table = pq.read_table(path)
