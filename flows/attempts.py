@@ -19,7 +19,7 @@ from pathlib import Path
 from dp_core.canonical import canonical_json
 from dp_core.errors import ReleaseError
 from tasks.places import home_id
-from tasks.stores.artifacts import write_atomically
+from tasks.stores.artifacts import keep_text, write_atomically
 from tasks.stores.leases import Holder, is_gone, this_process
 
 FOLDER = "scheduled"
@@ -139,12 +139,10 @@ class Attempts:
                     replace(begun.attempt, ended=code, waits=begun.waits, failures=failed)
                 )
 
-    def keep_detail(self, flow_run: str, detail: str) -> Path:
-        """Keep the detail of a failure for staff; return where."""
+    def keep_detail(self, flow_run: str, detail: str) -> Path | None:
+        """Keep the detail of a failure for staff; return where, None if it could not be kept."""
         path = self.folder / f"{os.path.basename(flow_run)}.txt"
-        with contextlib.suppress(ReleaseError, OSError):
-            write_atomically(path, detail.encode())
-        return path
+        return path if keep_text(path, detail) else None
 
     def _path(self, flow_run: str) -> Path:
         return self.folder / f"{os.path.basename(flow_run)}.json"

@@ -21,6 +21,7 @@ PATIENCE_S = 5.0
 """How long a command waits for a server that does not answer."""
 
 LEDGER = "dp-release.ledger"
+BUNDLES = "dp-release.bundles"
 
 
 def tell_release(
@@ -58,9 +59,23 @@ def tell_ledger(what: str, sentence: str) -> None:
         what: `verified` or `verification-failed`.
         sentence: What people are told.
     """
-    resource = {"prefect.resource.id": LEDGER, "prefect.resource.name": "ledger"}
+    _tell_of(LEDGER, what, sentence)
+
+
+def tell_bundles(what: str, sentence: str) -> None:
+    """Tell what a check of all published bundles found.
+
+    Args:
+        what: `verification-failed`.
+        sentence: What people are told.
+    """
+    _tell_of(BUNDLES, what, sentence)
+
+
+def _tell_of(whole: str, what: str, sentence: str) -> None:
+    resource = {"prefect.resource.id": whole, "prefect.resource.name": whole.rpartition(".")[2]}
     payload: dict[str, object] = {"sentence": sentence, "runbook": row_of(sentence)}
-    _tell(f"{LEDGER}.{what}", resource, None, payload)
+    _tell(f"{whole}.{what}", resource, None, payload)
 
 
 def _resource(kind: str, name: str) -> dict[str, str]:

@@ -10,13 +10,15 @@ from prefect import flow
 from prefect.states import Completed, State
 
 from dp_core.bundle.verification import verify
-from dp_core.errors import BadInput, ReleaseError
+from dp_core.errors import BadInput, LedgerCorrupt, ReleaseError
 from dp_core.ledger.signing import read_public
 from flows.attempts import Begun
 from flows.checking import check_ledger
+from flows.events import tell_bundles, tell_ledger
 from flows.unattended import unattended
 from tasks.places import assert_not_lost, home, ledger_exists, open_ledger
 from tasks.stores.artifacts import RunFolder
+from tasks.stores.ledger import Ledger
 
 FLOW = "verify-ledger"
 
@@ -73,10 +75,7 @@ def check_all(at: Path, keys: list[Path]) -> Checked:
         LedgerCorrupt: naming the first entry that does not fit.
         ReleaseError: naming the bundles that do not verify.
     """
-    assert_not_lost(at)
-    if not ledger_exists(at):
-        raise BadInput(f"There is no ledger in {at} yet, so nothing to check.")
-    ledger = open_ledger(at)
+    ledger = _opened(at)
     found = check_ledger(ledger, at, keys, quiet=True)
     trusted = [read_public(key) for key in keys]
     verified, elsewhere, wrong = [], [], []
@@ -93,16 +92,35 @@ def check_all(at: Path, keys: list[Path]) -> Checked:
         else:
             verified.append(release)
     if wrong:
-        raise ReleaseError(
+        sentence = (
             f"{len(wrong)} of {len(wrong) + len(verified)} bundles do not verify:"
             f" {'; '.join(wrong)}. Tell whoever publishes them; `dp-release verify DIR` shows each."
         )
+        tell_bundles("verification-failed", sentence)
+        raise ReleaseError(sentence)
     return Checked(
         entries=int(str(found["entries"])),
         head=str(found["head"]),
         verified=tuple(verified),
         elsewhere=tuple(elsewhere),
     )
+
+
+def _opened(at: Path) -> Ledger:
+    """Return the ledger of a home; one that is lost or older than it was is told as a changed one.
+
+    Raises:
+        BadInput: if there is none yet.
+        LedgerCorrupt: if there was one, or a later one.
+    """
+    try:
+        assert_not_lost(at)
+        if not ledger_exists(at):
+            raise BadInput(f"There is no ledger in {at} yet, so nothing to check.")
+        return open_ledger(at)
+    except LedgerCorrupt as error:
+        tell_ledger("verification-failed", error.message)
+        raise
 
 
 def _bundle(at: Path, release: str) -> Path | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from dp_core.errors import ReleaseError, StageFailed
 from tasks.places import home, open_ledger
-from tasks.stores.artifacts import RunFolder
+from tasks.stores.artifacts import RunFolder, where_kept
 
 LEAST_ROOM = 2**20
 """Bytes below which a home is full: Prefect's own server cannot write its next page then."""
@@ -32,8 +32,8 @@ def stopped_outside(release: str, error: Exception) -> StageFailed:
         )
     file = RunFolder(home(), release).keep_detail(text)
     return StageFailed(
-        f"The release stopped outside its stages ({type(error).__name__}); the detail is in {file}."
-        f" Nothing is lost: {next_step}"
+        f"The release stopped outside its stages ({type(error).__name__}); the detail"
+        f" {where_kept(file)}. Nothing is lost: {next_step}"
     )
 
 

@@ -16,7 +16,7 @@ ROWS: Mapping[str, tuple[str, ...]] = {
     "disk-full": ("The disk is full",),
     "not-written": ("could not be written (… check the folder, then resume",),
     "interrupted": ("Interrupted. Nothing is lost",),
-    "stage-failed": ("Stage … failed (… may be confidential, is in",),
+    "stage-failed": ("Stage … failed (… may be confidential,",),
     "outside-stages": ("stopped outside its stages",),
     "result-of-stage-gone": ("has not left its result",),
     "set-gone": ("is missing from the run's folder",),

@@ -14,9 +14,10 @@ from prefect.runtime import flow_run as this_run
 from prefect.states import Completed, State
 from pydantic import Field
 
-from dp_core.errors import BadInput
+from dp_core.errors import BadInput, ReleaseError
+from dp_core.spec_file import load_spec
 from flows.attempts import Begun
-from flows.outcomes import TITLES
+from flows.outcomes import TITLES, heard, outcome_of, tell
 from flows.release import release as make_release
 from flows.template import Template, keep_copy, read_template, write_spec
 from flows.unattended import unattended
@@ -70,7 +71,17 @@ def scheduled_release(
         dask: Address of a running Dask scheduler, such as tls://dask.example:8786. Empty: threads
             of the worker. Without TLS only on the worker's own machine.
     """
-    return unattended(FLOW, lambda begun: _make(begun, template, out_root, release_date, dask))
+    with heard() as outcomes:
+        try:
+            return unattended(
+                FLOW, lambda begun: _make(begun, template, out_root, release_date, dask)
+            )
+        except ReleaseError as error:
+            if not outcomes:
+                # It stopped before there was a release that could tell of it.
+                name = Path(template).name
+                tell(outcome_of(name, error), release=name, account=None)
+            raise
 
 
 def _make(
@@ -111,14 +122,31 @@ def prepare(template: Template, moment: datetime.datetime, out_root: Path) -> tu
     """Write the spec of a moment; return where it is, and where its bundle goes.
 
     Raises:
-        BadInput: if it cannot be written.
+        BadInput: if it cannot be written, or the template makes no spec.
     """
     release = template.release(moment)
     held = open_ledger(home()).reservation(release)
     begun = held is not None and held.outcome != "returned"
     spec = write_spec(template, moment, keep=begun)
+    _check(template, moment, spec)
     keep_copy(spec, out_root.absolute())
     return spec, out_root.absolute() / release
+
+
+def _check(template: Template, moment: datetime.datetime, spec: Path) -> None:
+    """Refuse a mistake in a template by the template's name and line, which a person can mend.
+
+    Raises:
+        BadInput: with the place in the template; the spec written from it has the same lines.
+    """
+    try:
+        load_spec(spec)
+    except BadInput as error:
+        rest = error.message.removeprefix(spec.name)
+        # One that was written earlier may hold a mistake that the template holds no more.
+        if rest == error.message or spec.read_text(encoding="utf-8") != template.spec(moment):
+            raise
+        raise BadInput(f"{template.path.name}{rest}") from None
 
 
 def _moment(date: object) -> datetime.datetime:

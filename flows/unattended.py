@@ -19,6 +19,7 @@ from dp_core.errors import BadInput, ReleaseError, StageFailed
 from flows.attempts import Attempts, Begun
 from flows.settings import prepare
 from tasks.places import home
+from tasks.stores.artifacts import where_kept
 
 Work = Callable[[Begun], "State[Any] | None"]
 
@@ -42,10 +43,10 @@ def unattended(flow: str, work: Work) -> State[Any] | None:
     except ReleaseError as error:
         failure = type(error)(error.message)
     except Exception as error:
+        kept = Attempts(home()).keep_detail(run, traceback.format_exc())
         failure = StageFailed(
-            f"The run of {flow} stopped ({type(error).__name__}); the detail is in"
-            f" {Attempts(home()).keep_detail(run, traceback.format_exc())}. Nothing is lost: run it"
-            " again when the cause is mended."
+            f"The run of {flow} stopped ({type(error).__name__}); the detail {where_kept(kept)}."
+            " Nothing is lost: run it again when the cause is mended."
         )
     # privacy: raised where nothing is being handled; Prefect keeps what leaves a flow, with causes.
     raise failure

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from prefect import Task, task
 from prefect.cache_policies import NO_CACHE
 
 from dp_core.errors import ReleaseError, StageFailed
 from tasks.run import Run
-from tasks.stores.artifacts import disk_errors
+from tasks.stores.artifacts import disk_errors, where_kept
 
 Work = Callable[[Run], Mapping[str, object] | None]
 
@@ -65,15 +66,17 @@ def _attempt(name: str, work: Work, run: Run) -> ReleaseError | None:
         _keep_detail(name, run, error.internal or "")
         return type(error)(error.message)
     except Exception as error:
-        _keep_detail(name, run, traceback.format_exc())
+        kept = _keep_detail(name, run, traceback.format_exc())
         return StageFailed(
             f"Stage {name!r} of release {run.spec.release!r} failed ({type(error).__name__});"
-            " the detail, which may be confidential, is in"
-            f" {run.folder.internal_name / 'failure.txt'}."
+            f" the detail, which may be confidential, {where_kept(kept)}."
             f" When the cause is mended, `dp-release resume {run.spec.release}` goes on from there."
         )
     return None
 
 
-def _keep_detail(name: str, run: Run, detail: str) -> None:
-    run.folder.keep_detail(f"Stage {name!r} of release {run.spec.release!r}.\n\n{detail}")
+def _keep_detail(name: str, run: Run, detail: str) -> Path | None:
+    """Keep the detail for staff; return where, by the name that leads to the latest reservation."""
+    text = f"Stage {name!r} of release {run.spec.release!r}.\n\n{detail}"
+    kept = run.folder.keep_detail(text)
+    return kept and run.folder.internal_name / kept.name

@@ -128,16 +128,14 @@ class RunFolder:
         """Let a stage be done again, since what it made is gone."""
         self._marker(stage).unlink(missing_ok=True)
 
-    def keep_detail(self, detail: str) -> Path:
+    def keep_detail(self, detail: str) -> Path | None:
         """Keep what may be confidential about a failure, for staff; return where.
 
-        A full disk must not hide the failure it caused.
+        A full disk must not hide the failure it caused: None if it could not be kept.
         """
         before_any = self.path / "reservations" / "none" / "internal"
         path = (self.internal if self.internal.is_dir() else before_any) / "failure.txt"
-        with contextlib.suppress(OSError, StageFailed):
-            write_atomically(path, f"{INTERNAL_NOTICE}\n{detail}\n".encode())
-        return path
+        return path if keep_text(path, f"{INTERNAL_NOTICE}\n{detail}\n") else None
 
     @property
     def internal_name(self) -> Path:
@@ -198,6 +196,24 @@ def write_atomically(path: Path, content: bytes) -> None:
             os.fsync(file.fileno())
         temporary.replace(path)
         sync_folder(path.parent)
+
+
+def keep_text(path: Path, text: str) -> bool:
+    """Write down what is only for staff to read, and return whether it could be written."""
+    try:
+        write_atomically(path, text.encode("utf-8", "backslashreplace"))
+    except (OSError, StageFailed):
+        return False
+    return True
+
+
+def where_kept(path: Path | None) -> str:
+    """Return the end of a sentence about a detail: where it is, or that it could not be kept.
+
+    >>> where_kept(Path("failure.txt"))
+    'is in failure.txt'
+    """
+    return f"is in {path}" if path else "could not be kept, as its folder cannot be written"
 
 
 def _link(path: Path, target: str) -> None:

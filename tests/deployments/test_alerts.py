@@ -29,6 +29,7 @@ AUTOMATIONS = DEPLOYMENTS / "automations.yaml"
 TOLD = {f"dp-release.release.{name}" for name in (*get_args(OutcomeName), "resumed")} | {
     "dp-release.ledger.verified",
     "dp-release.ledger.verification-failed",
+    "dp-release.bundles.verification-failed",
     "prefect.flow-run.Late",
     "prefect.flow-run.Crashed",
 }
@@ -36,7 +37,7 @@ TOLD = {f"dp-release.release.{name}" for name in (*get_args(OutcomeName), "resum
 
 def test_every_alert_waits_for_something_that_is_told():
     found = read_automations(AUTOMATIONS)
-    assert len(found) == 9
+    assert len(found) == 10
     for one in found:
         trigger = one["trigger"]
         assert {*trigger["expect"], *trigger.get("after", [])} <= TOLD, one["name"]
@@ -199,7 +200,7 @@ def test_an_event_reaches_whoever_listens_once_and_so_does_its_absence(
             check=False,
         )
         assert applied.returncode == 0, applied.stdout + applied.stderr
-        assert len(json.loads(applied.stdout)[verb]) == 9
+        assert len(json.loads(applied.stdout)[verb]) == 10
     assert address not in applied.stdout
 
     monkeypatch.setenv("PREFECT_API_URL", environment["PREFECT_API_URL"])

@@ -41,6 +41,20 @@ def test_a_failure_is_made_anew_and_its_detail_is_for_staff(home, own):
         assert "stopped outside its stages (ValueError)" in failure.message
 
 
+def test_a_detail_that_cannot_be_kept_is_not_named(home, monkeypatch):
+    def broken():
+        raise ValueError(CANARY)
+
+    def full(*_):
+        raise OSError(28, "full")
+
+    monkeypatch.setattr("tasks.stores.artifacts.os.fsync", full)
+    failure = without_data("town", broken)
+    assert row_of(failure.message) == "outside-stages"
+    assert "the detail could not be kept" in failure.message
+    assert str(home) not in failure.message
+
+
 def test_an_interruption_goes_through(home):
     def interrupted():
         raise KeyboardInterrupt

@@ -158,6 +158,12 @@ def test_a_stage_that_fails(project, command, monkeypatch, says):
     message = run(project, command)
     says(message)
     assert "a value" not in message
+    assert f"is in {project.internal / 'failure.txt'}." in message
+    monkeypatch.setattr("tasks.stores.artifacts.keep_text", lambda _path, _text: False)
+    message = run(project, command)
+    says(message)
+    assert "could not be kept" in message
+    assert "failure.txt" not in message
 
 
 @row("outside-stages")

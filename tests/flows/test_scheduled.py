@@ -13,6 +13,7 @@ from dp_core.bundle.verification import verify
 from dp_core.errors import BadInput, LedgerCorrupt, ReleaseError, StageFailed
 from flows import nightly, scheduled, unattended
 from flows.attempts import Attempts
+from flows.outcomes import outcome_of, tell
 from flows.release import carry_out
 from flows.scheduled import scheduled_release
 from tests.flows.conftest import plainly
@@ -68,8 +69,20 @@ def schedule(project, monkeypatch, quick):  # noqa: ARG001
     return Schedule(project, monkeypatch)
 
 
+@pytest.fixture
+def told(monkeypatch):
+    """What events told, as name, what it is about, and sentence."""
+    events = []
+
+    def tell(event, resource, _account, payload):
+        events.append((event, resource["prefect.resource.name"], payload["sentence"]))
+
+    monkeypatch.setattr("flows.events._tell", tell)
+    return events
+
+
 @row("bundles-changed")
-def test_a_date_makes_its_release_once(schedule, says):
+def test_a_date_makes_its_release_once(schedule, told, says):
     assert schedule.fire() is None
     out = schedule.out_root / "town-2026-11"
     assert verify(out).passed
@@ -97,6 +110,8 @@ def test_a_date_makes_its_release_once(schedule, says):
     with pytest.raises(ReleaseError, match=found) as wrong:
         nightly.verify_ledger.fn()
     says(wrong.value.message)
+    alert = ("dp-release.bundles.verification-failed", "bundles", wrong.value.message)
+    assert told[-1] == alert
     out.rename(out.with_name("elsewhere"))
     assert nightly.check_all(schedule.project.home, []).elsewhere == ("town-2026-11",)
 
@@ -159,6 +174,43 @@ def test_a_run_that_began_another_release_does_not_go_on(schedule, says):
     assert schedule.attempt.ended == BadInput.exit_code
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("", None, "town.template.yaml"),
+        ("-{date:%Y-%m}", "", "town.template.yaml, line 2, release: 'town' is the same at every"),
+        # The person edits the template, not the spec of a date that is written from it.
+        ("epsilon: 1", "epsilon: -1", "town.template.yaml, line 6, privacy.epsilon: "),
+    ],
+)
+def test_a_template_with_a_mistake_is_named_and_told(schedule, told, old, new, sentence):
+    if new is None:
+        schedule.template.unlink()
+    else:
+        schedule.template.write_text(schedule.template.read_text().replace(old, new))
+    with pytest.raises(BadInput) as error:
+        schedule.fire()
+    assert sentence in error.value.message
+    assert "town-2026-11.release.yaml" not in error.value.message
+    # What the automations listen to.
+    assert told == [("dp-release.release.refused", "town.template.yaml", error.value.message)]
+    assert schedule.project.untouched()
+
+
+def test_what_the_release_told_is_not_told_again(schedule, told, monkeypatch):
+    def make(spec, out, dask):  # noqa: ARG001
+        failure = StageFailed("The disk is full: a result could not be written.")
+        tell(outcome_of("town-2026-11", failure), release="town-2026-11", account="town")
+        raise failure
+
+    monkeypatch.setattr(scheduled, "make_release", SimpleNamespace(fn=make))
+    with pytest.raises(StageFailed):
+        schedule.fire()
+    assert [(event, about) for event, about, _ in told] == [
+        ("dp-release.release.failed", "town-2026-11")
+    ]
+
+
 def test_counts_are_not_sent_in_clear(schedule):
     with pytest.raises(BadInput, match="would be sent exact counts in clear"):
         schedule.fire(dask="tcp://10.0.0.7:8786")
@@ -191,8 +243,25 @@ def test_what_goes_wrong_outside_leaves_one_sentence_and_no_cause(schedule, monk
     assert error.value.__cause__ is error.value.__context__ is None
     assert "a value" not in str(error.value)
     detail = schedule.project.home / "scheduled" / f"{schedule.run.id}.txt"
+    assert f"the detail is in {detail}" in error.value.message
     assert "a value" in detail.read_text()
     assert detail.stat().st_mode & 0o777 == 0o600
+
+    monkeypatch.setattr("flows.attempts.keep_text", lambda _path, _text: False)
+    with pytest.raises(StageFailed) as error:
+        schedule.fire()
+    says(error.value.message)
+    assert "the detail could not be kept" in error.value.message
+    assert str(detail) not in error.value.message
+
+
+def test_a_ledger_that_is_lost_or_older_is_told_by_the_nightly_check(project, told):
+    (project.home / "runs").mkdir()
+    (project.home / "ledger.db").unlink()
+    with pytest.raises(LedgerCorrupt) as error:
+        nightly.check_all(project.home, [])
+    alert = ("dp-release.ledger.verification-failed", "ledger", error.value.message)
+    assert told == [alert]
 
 
 def test_a_broken_chain_fails_the_nightly_check(project, monkeypatch):
