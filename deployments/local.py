@@ -30,6 +30,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 from tls import make_certificates
 
+from flows.settings import DEFAULTS, QUIET
+
 HERE = Path(__file__).parent
 POOL = "dp-release"
 PORT, DASK_PORT = 4200, 8786
@@ -122,6 +124,9 @@ class Installation:
         """Return the environment of every part, and of whoever talks to them."""
         ca = str(self.tls / "ca.pem")
         usual = {
+            # The same as of a release by command, but for what a part may say in its own log.
+            **DEFAULTS,
+            "PREFECT_LOGGING_LEVEL": "WARNING",
             "PREFECT_HOME": str(self.folder / "prefect"),
             "PREFECT_API_DATABASE_CONNECTION_URL": (
                 f"sqlite+aiosqlite:///{self.folder / 'prefect' / 'prefect.db'}"
@@ -131,20 +136,15 @@ class Installation:
                 "prefect.server.concurrency.lease_storage.filesystem"
             ),
             "PREFECT_CLIENT_RETRY_EXTRA_CODES": "500",
-            "PREFECT_LOGGING_LEVEL": "WARNING",
-            "PREFECT_CLI_PROMPT": "false",
             # Parts in memory are counts: they may not be written anywhere.
             "DASK_DISTRIBUTED__WORKER__MEMORY__TARGET": "false",
             "DASK_DISTRIBUTED__WORKER__MEMORY__SPILL": "false",
         }
         fixed = {
+            **QUIET,
             "PREFECT_API_URL": self.url,
             "PREFECT_API_SSL_CERT_FILE": ca,
             "PREFECT_UI_API_URL": self.url,
-            "DO_NOT_TRACK": "1",
-            "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-            "PREFECT_RESULTS_PERSIST_BY_DEFAULT": "false",
-            "PREFECT_TASKS_DEFAULT_PERSIST_RESULT": "false",
             "DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION": "true",
             "DASK_DISTRIBUTED__COMM__TLS__CA_FILE": ca,
             "DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT": str(self.tls / "client.pem"),

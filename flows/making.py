@@ -32,7 +32,7 @@ def make(
     from flows.orphans import end_orphans, mark
     from flows.outcomes import heard
     from flows.outside import stopped_outside
-    from flows.settings import prepare
+    from flows.settings import prepare, require_room
 
     log.direct(log_file, log_format)
     started = time.monotonic()
@@ -42,6 +42,7 @@ def make(
     held = open_ledger(home()).reservation(made)
     if release is None and held is not None and held.outcome is None and held.plan == plan.hash:
         click.echo(f"Going on with release {made!r}, which is not finished.", err=True)
+    require_room(home())
     prepare(home(), verbose=verbose)
     end_orphans()
     mark()

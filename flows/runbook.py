@@ -90,7 +90,11 @@ ROWS: Mapping[str, tuple[str, ...]] = {
     "template-renamed": ("This run began release … and its template names it",),
     "spec-in-the-way": ("is in the way: the spec of this date is written there",),
     "several-time-zones": ("so one moment has several dates",),
-    "results-stored": ("Prefect is set to store results",),
+    "results-stored": (
+        "Prefect is set to store results",
+        "Prefect is set to keep logs of runs",
+        "Prefect is set to send usage data",
+    ),
     # The ledger cannot be used.
     "ledger-silent": ("The ledger at … did not answer",),
     "ledger-not-opened": ("cannot be opened or is not a ledger",),

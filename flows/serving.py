@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +40,9 @@ def serve(template: Path, cron: str, zone: str, out_root: Path, dask: str | None
             " PREFECT_API_URL=http://127.0.0.1:4200/api."
         )
     deployments = served(template, cron=cron, zone=zone, out_root=out_root, dask=dask)
-    from prefect import serve as serve_all
-
     click.echo(f"Serving {', '.join(each.full_name for each in deployments)}; stop with Ctrl-C.")
-    # What falls due while it is stopped is made when it is started again.
-    serve_all(*deployments, pause_on_shutdown=False, print_starting_message=False, limit=4)
+    run_until_stopped(deployments)
+    click.echo("Stopped. What was under way goes on when it is started again.")
 
 
 def served(template: Path, *, cron: str, zone: str, out_root: Path, dask: str | None) -> list[Any]:
@@ -88,6 +88,37 @@ def served(template: Path, *, cron: str, zone: str, out_root: Path, dask: str | 
             tags=["dp-release", "verification"],
         ),
     ]
+
+
+def run_until_stopped(deployments: Sequence[Any]) -> None:
+    """Take the runs of some deployments, until SIGTERM or Ctrl-C; then end what is under way.
+
+    A release that was under way is no loss: it is given back when this is started again, and so is
+    what fell due meanwhile.
+    """
+    import asyncio
+
+    from prefect.runner import Runner
+
+    class UntilStopped(Runner):
+        end: Callable[[], object]
+
+        def handle_sigterm(self, *_args: Any, **_options: Any) -> None:
+            # Prefect's own leaves the loop by `sys.exit` and waits for none of its parts, each of
+            # which then says so at length. Cancelled, they end in order.
+            self.end()
+
+    async def run() -> None:
+        work = asyncio.current_task()
+        assert work is not None
+        runner.end = partial(asyncio.get_running_loop().call_soon_threadsafe, work.cancel)
+        await runner.start()
+
+    runner = UntilStopped(pause_on_shutdown=False, limit=4)
+    for each in deployments:
+        runner.add_deployment(each)
+    with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
+        asyncio.run(run())
 
 
 def check_schedule(cron: str, zone: str) -> None:

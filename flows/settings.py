@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
+import shutil
+import tempfile
 from pathlib import Path
+
+from dp_core.errors import BadInput
 
 QUIET = {
     # No usage data leaves this machine.
@@ -42,3 +47,39 @@ def prepare(home: Path, *, verbose: bool = False) -> None:
     os.environ.setdefault("PREFECT_HOME", str(home / "prefect"))
     if verbose:
         os.environ["PREFECT_LOGGING_LEVEL"] = "INFO"
+
+
+ROOM = 8 * 2**20
+"""Bytes that Prefect's own server may write while it starts: its tables, and SQLite's journal."""
+
+
+def require_room(home: Path) -> None:
+    """Refuse to start Prefect where it cannot write: it would say so with its whole log.
+
+    With PREFECT_API_URL no server is started here.
+
+    Raises:
+        BadInput: naming the folder.
+    """
+    folder = Path(os.environ.get("PREFECT_HOME") or home / "prefect").expanduser()
+    if os.environ.get("PREFECT_API_URL"):
+        return
+    next_step = "resume, or run the same again; nothing is lost."
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(4096))
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            free = 0
+        else:
+            raise BadInput(
+                f"{folder} could not be written ({os.strerror(error.errno or errno.EIO)}), where"
+                f" Prefect's own server keeps its database; check the folder, then {next_step}"
+            ) from None
+    if free < ROOM:
+        raise BadInput(
+            f"The disk is full: {folder} has {free // 2**20} MB left, and Prefect's own server"
+            f" needs {ROOM // 2**20} MB there. Free some space, then {next_step}"
+        )

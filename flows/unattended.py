@@ -6,6 +6,7 @@ worker starts finds Prefect imported, so it can only look whether its operator m
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ from prefect.states import State
 
 from dp_core.errors import BadInput, ReleaseError, StageFailed
 from flows.attempts import Attempts, Begun
-from flows.settings import prepare
+from flows.settings import DEFAULTS, QUIET, prepare
 from tasks.places import home
 from tasks.stores.artifacts import where_kept
 
@@ -53,24 +54,38 @@ def unattended(flow: str, work: Work) -> State[Any] | None:
 
 
 def require_quiet(home: Path) -> None:
-    """Refuse to go on where Prefect would store results; make the other settings.
+    """Refuse to go on where Prefect would store results, or tell others of runs; make the rest.
 
     Raises:
         BadInput: naming the setting.
 
     Privacy:
-        What a task returns or raises would be stored where many may read it.
+        What a task returns or raises, or a library or a defect says in a log, would be kept where
+        many may read it. Prefect reads its settings when it is imported, so that here they can
+        only be looked at.
     """
     from prefect.settings import get_current_settings
 
     settings = get_current_settings()
-    for name, on in (
-        ("PREFECT_RESULTS_PERSIST_BY_DEFAULT", settings.results.persist_by_default),
-        ("PREFECT_TASKS_DEFAULT_PERSIST_RESULT", settings.tasks.default_persist_result),
+    tells = os.environ.get("DO_NOT_TRACK", "").lower() not in ("1", "true", "yes")
+    for what, name, wrong in (
+        (
+            "store results",
+            "PREFECT_RESULTS_PERSIST_BY_DEFAULT",
+            settings.results.persist_by_default,
+        ),
+        (
+            "store results",
+            "PREFECT_TASKS_DEFAULT_PERSIST_RESULT",
+            settings.tasks.default_persist_result,
+        ),
+        ("keep logs of runs", "PREFECT_LOGGING_TO_API_ENABLED", settings.logging.to_api.enabled),
+        ("send usage data", "DO_NOT_TRACK", tells),
     ):
-        if on:
+        if wrong:
+            value = {**QUIET, **DEFAULTS}[name]
             raise BadInput(
-                f"Prefect is set to store results ({name}); set it to false for the worker and its"
-                " runs, then run this again."
+                f"Prefect is set to {what} ({name}); set it to {value} for the worker and its runs,"
+                " then run this again."
             )
     prepare(home)

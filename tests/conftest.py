@@ -25,6 +25,7 @@ os.environ.update(
     PREFECT_SERVER_ANALYTICS_ENABLED="false",
     GX_ANALYTICS_ENABLED="false",
     PREFECT_RESULTS_PERSIST_BY_DEFAULT="false",
+    PREFECT_LOGGING_TO_API_ENABLED="false",
 )
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50)
 settings.load_profile("ci")

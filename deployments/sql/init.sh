@@ -2,8 +2,9 @@
 # Run by the database's image when its volume is new: makes roles and databases.
 set -eu
 secret() { cat "/run/secrets/$1"; }
-psql --username postgres --no-psqlrc \
-    -v ledger_owner_password="$(secret ledger_owner_password)" \
-    -v ledger_password="$(secret ledger_password)" \
-    -v prefect_password="$(secret prefect_password)" \
-    -f /etc/dp-release/roles.sql
+# In the environment, which others cannot read as they can a command line.
+LEDGER_OWNER_PASSWORD=$(secret ledger_owner_password)
+LEDGER_PASSWORD=$(secret ledger_password)
+PREFECT_PASSWORD=$(secret prefect_password)
+export LEDGER_OWNER_PASSWORD LEDGER_PASSWORD PREFECT_PASSWORD
+psql --username postgres --no-psqlrc -f /etc/dp-release/roles.sql

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import re
 import ssl
 import subprocess
@@ -13,6 +14,8 @@ from pathlib import Path
 import pytest
 import yaml
 from cryptography import x509
+
+from tests.deployments.site import local
 
 FOLDER = Path(__file__).parents[2] / "deployments"
 ROOT = FOLDER.parent
@@ -125,6 +128,23 @@ def test_deployments_import_and_say_what_they_are():
     assert found["nightly"]["concurrency_limit"]["collision_strategy"] == "CANCEL_NEW"
 
 
+def test_every_file_makes_the_settings_that_the_flows_ask_for(tmp_path, monkeypatch):
+    """One truth, of which some files must hold a copy."""
+    from flows.settings import DEFAULTS, QUIET
+
+    for name in (*QUIET, *DEFAULTS):
+        monkeypatch.delenv(name, raising=False)
+    asked = {name: value for name, value in QUIET.items() if name.startswith(("PREFECT", "DO_NOT"))}
+    to_api = {"PREFECT_LOGGING_TO_API_ENABLED": DEFAULTS["PREFECT_LOGGING_TO_API_ENABLED"]}
+    for each in PREFECT["deployments"]:
+        assert (asked | to_api).items() <= each["work_pool"]["job_variables"]["env"].items()
+    assert (QUIET | to_api).items() <= local().Installation(tmp_path).environment().items()
+    image = dict(re.findall(r"^(?:ENV| ) +([A-Z_]+)=(\S+)", DOCKERFILE, re.MULTILINE))
+    assert asked.items() <= image.items()
+    for name in ("worker", "deploy"):
+        assert to_api.items() <= COMPOSE["services"][name]["environment"].items()
+
+
 def test_the_form_explains_every_parameter():
     for each in PREFECT["deployments"]:
         module, _, name = each["entrypoint"].rpartition(".")
@@ -191,15 +211,14 @@ def test_the_roles_have_no_more_rights_than_they_need(postgres_server):
     at = make_url(postgres_server.url())
     host = at.query["host"]
     psql = ["psql", "-X", "-q", "-h", host, "-p", "5432", "-U", "postgres"]
+    roles = [*psql, "-f", str(FOLDER / "sql" / "roles.sql")]
+    environment = os.environ | {"LEDGER_OWNER_PASSWORD": "o'wner", "LEDGER_PASSWORD": "l"}
     try:
-        subprocess.run(
-            [
-                *psql,
-                *("-v", "ledger_owner_password=o", "-v", "ledger_password=l"),
-                *("-v", "prefect_password=p", "-f", str(FOLDER / "sql" / "roles.sql")),
-            ],
-            check=True,
-        )
+        # Without one of them nothing is made, so that it can be run again.
+        done = subprocess.run(roles, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 3
+        assert "PREFECT_PASSWORD is not set." in done.stderr
+        subprocess.run(roles, env=environment | {"PREFECT_PASSWORD": "p"}, check=True)
         url = f"postgresql+psycopg://{{}}@/ledger?host={host}&port=5432"
         owner = Ledger(url.format("dp_release_owner"), None)
         assert owner.releases() == ()

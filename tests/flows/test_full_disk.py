@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from dp_core.accounting.composition import NOTHING
 from dp_core.bundle.verification import verify
 from dp_core.errors import StageFailed
+from flows.settings import require_room
 from tests.flows.conftest import make_project
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -48,6 +49,7 @@ def test_a_full_disk_stops_a_release_and_room_lets_it_go_on(
     disk, tmp_path, command, monkeypatch, free
 ):
     monkeypatch.setenv("DP_RELEASE_HOME", str(disk / "home"))
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))  # which asks for more room
     project = make_project(tmp_path / "work", disk / "home")
     status = os.statvfs(disk)
     ballast = disk / "ballast"
@@ -62,6 +64,29 @@ def test_a_full_disk_stops_a_release_and_room_lets_it_go_on(
     answer = command("run", project.spec, "--out", disk / "bundle")
     assert (answer.code, "Traceback" in answer.err) == (0, False)
     assert_whole(project, disk / "bundle")
+
+
+@pytest.mark.parametrize(
+    ("room", "place", "row"), [(2**80, "prefect", "disk-full"), (1, "town.csv/x", "not-written")]
+)
+def test_prefect_is_not_started_where_it_cannot_write(
+    project, command, monkeypatch, room, place, row
+):
+    """It would show its whole log, and say nothing that helps."""
+    folder = project.folder / place
+    monkeypatch.setenv("PREFECT_HOME", str(folder))
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    monkeypatch.setattr("flows.settings.ROOM", room)
+    monkeypatch.setattr("flows.settings.prepare", lambda *_, **__: pytest.fail("was started"))
+    answer = command("run", project.spec, "--out", project.out)
+    assert answer.code == 2
+    (sentence,) = answer.err.splitlines()
+    assert str(folder) in sentence
+    assert sentence.endswith(f"(runbook: {row})")
+    assert project.untouched()
+    # Where another's server is used, none is started here.
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:4200/api")
+    require_room(project.home)
 
 
 def full(*_, **__):

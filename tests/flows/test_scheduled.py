@@ -217,13 +217,23 @@ def test_counts_are_not_sent_in_clear(schedule):
     assert schedule.project.untouched()
 
 
-@row("results-stored")
-def test_a_worker_that_would_store_results_is_refused(schedule, says):
-    from prefect.settings import PREFECT_RESULTS_PERSIST_BY_DEFAULT, temporary_settings
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        pytest.param("PREFECT_RESULTS_PERSIST_BY_DEFAULT", True, marks=row("results-stored", 0)),
+        pytest.param("PREFECT_TASKS_DEFAULT_PERSIST_RESULT", True, marks=row("results-stored", 0)),
+        pytest.param("PREFECT_LOGGING_TO_API_ENABLED", True, marks=row("results-stored", 1)),
+        pytest.param("DO_NOT_TRACK", "", marks=row("results-stored", 2)),
+    ],
+)
+def test_a_worker_that_would_tell_of_a_run_is_refused(schedule, monkeypatch, says, name, value):
+    from prefect import settings
 
+    monkeypatch.setenv("DO_NOT_TRACK", "1" if value else "")
+    setting = getattr(settings, name, None)
     with (
-        temporary_settings({PREFECT_RESULTS_PERSIST_BY_DEFAULT: True}),
-        pytest.raises(BadInput) as error,
+        settings.temporary_settings({} if setting is None else {setting: value}),
+        pytest.raises(BadInput, match=name) as error,
     ):
         schedule.fire()
     says(error.value.message)

@@ -1,11 +1,14 @@
 """`dp-release serve`: a small site in one process."""
 
+import asyncio
+import os
+import signal
 from pathlib import Path
 
 import pytest
 
 from dp_core.errors import BadInput
-from flows.serving import check_schedule, served
+from flows.serving import check_schedule, run_until_stopped, served
 
 
 @pytest.mark.parametrize(
@@ -27,6 +30,41 @@ def test_without_a_server_it_says_what_to_start(project, command, monkeypatch):
     answer = command(*words)
     assert answer.code == 2
     assert "PREFECT_API_URL is not set: start `prefect server start`" in answer.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_ends_in_order_when_it_is_told_to(monkeypatch, number):
+    ended = []
+
+    class Runner:
+        """As Prefect's: it takes the signal, and its parts end with the task that started them."""
+
+        def __init__(self, **options):
+            assert options == {"pause_on_shutdown": False, "limit": 4}
+
+        def add_deployment(self, deployment):
+            ended.append(deployment)
+
+        async def start(self):
+            signal.signal(signal.SIGTERM, self.handle_sigterm)
+            part = asyncio.create_task(asyncio.sleep(60))
+            os.kill(os.getpid(), number)
+            try:
+                await part
+            finally:
+                part.cancel()
+                ended.append("parts")
+
+        def handle_sigterm(self, *_words):
+            raise SystemExit
+
+    monkeypatch.setattr("prefect.runner.Runner", Runner)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        run_until_stopped(["release"])
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert ended == ["release", "parts"]
 
 
 def test_it_serves_the_template_and_its_upkeep(project):
