@@ -9,6 +9,7 @@ import re
 import ssl
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,21 @@ def test_the_image_copies_what_there_is_and_is_no_roots():
     assert {"dp_core", "tasks", "flows", "requirements.lock"} <= set(sources)
     assert re.search(r"^USER 10001:10001$", DOCKERFILE, re.MULTILINE)
     assert "--no-deps --requirement /build/requirements.lock" in DOCKERFILE
+
+
+def test_the_image_is_built_with_what_the_lock_brings():
+    """Without isolation pip takes the tools that are there, and fetches none."""
+    from packaging.requirements import Requirement
+
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    lock = dict(
+        line.split("==") for line in (ROOT / "requirements.lock").read_text().splitlines() if line
+    )
+    for each in map(Requirement, wanted):
+        assert each.specifier.contains(lock[each.name]), each
+    installs = [line for line in DOCKERFILE.splitlines() if "pip install" in line]
+    assert ["--requirement" in line for line in installs] == [True, False]
+    assert "--no-deps --no-build-isolation /build" in installs[1]
 
 
 def test_what_compose_mounts_from_the_folder_is_there():
