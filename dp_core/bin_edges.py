@@ -15,7 +15,8 @@ from itertools import pairwise
 from math import ceil
 from typing import Literal
 
-from dp_core.yaml_text import Node, shown
+from dp_core.node import Node
+from dp_core.typed_text import shown
 
 MAX_CODES = 65_535
 VALUES_WITHOUT_BINS = 100

@@ -14,8 +14,9 @@ from pathlib import Path
 from dp_core.bin_edges import MAX_CODES
 from dp_core.code_list import Code, CodeList, Grouping, group_texts, unique_labels, unplaced
 from dp_core.errors import BadInput, nearest
+from dp_core.node import Node
 from dp_core.schema import MISSING_LABEL, Level
-from dp_core.yaml_text import Node, printable, shown
+from dp_core.typed_text import printable, shown
 
 MOST_BYTES = 64 * 2**20
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)

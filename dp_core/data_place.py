@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from dp_core.errors import BadInput
-from dp_core.yaml_text import Node, shown
+from dp_core.node import Node
+from dp_core.typed_text import shown
 
 MAX_NAME = 128
 EXAMPLE = "{database: SURVEY_DB, table: survey.persons}"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from dp_core.errors import BadInput
-from dp_core.yaml_text import parse_fraction, printable
+from dp_core.typed_text import parse_fraction, printable
 
 if TYPE_CHECKING:
     import pyarrow as pa

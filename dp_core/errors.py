@@ -71,6 +71,19 @@ class Unpublished(ReleaseError):
     exit_code = 7
 
 
+def similar(word: str, known: Iterable[str]) -> str:
+    """Return ` Did you mean 'x'?` for the known word nearest to `word`, nothing where none is near.
+
+    Capital and small letters count as the same.
+
+    >>> similar("epsilom", ["epsilon", "delta"]), similar("zzz", ["b", "a"])
+    (" Did you mean 'epsilon'?", '')
+    """
+    folded = {each.casefold(): each for each in sorted(known)}
+    close = difflib.get_close_matches(word.casefold(), folded, n=1)
+    return f" Did you mean {folded[close[0]]!r}?" if close else ""
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return ` Did you mean 'x'?` for the known word nearest to `word`, or the list of them.
 
@@ -84,8 +97,6 @@ def nearest(word: str, known: Iterable[str]) -> str:
     ' Known: a, b.'
     """
     words = sorted(known)
-    folded = {each.casefold(): each for each in words}
-    close = difflib.get_close_matches(word.casefold(), folded, n=1)
-    if close:
-        return f" Did you mean {folded[close[0]]!r}?"
+    if close := similar(word, words):
+        return close
     return f" Known: {', '.join(words)}." if words else ""

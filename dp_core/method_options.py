@@ -16,7 +16,8 @@ from typing import Any, Literal, Union
 
 from dp_core.domain import Domain
 from dp_core.errors import BadInput, nearest
-from dp_core.yaml_text import Node, shown
+from dp_core.node import Node
+from dp_core.typed_text import shown
 
 CLIQUES = tuple[tuple[str, ...], ...]
 

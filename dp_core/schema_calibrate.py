@@ -22,8 +22,9 @@ from dp_core.bin_edges import exact_text
 from dp_core.code_list_file import read_table
 from dp_core.errors import nearest
 from dp_core.following import origin
+from dp_core.node import Node
 from dp_core.schema import MISSING_LABEL, Column, Margin, Schema
-from dp_core.yaml_text import Node, shown
+from dp_core.typed_text import shown
 
 TOLERANCE = 1e-9
 """Relative difference up to which two margins say the same."""

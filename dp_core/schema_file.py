@@ -31,6 +31,7 @@ from dp_core.code_list_file import (
     read_grouping,
 )
 from dp_core.errors import BadInput
+from dp_core.node import Node, from_plain, one_of
 from dp_core.privacy import MOST_ROWS
 from dp_core.private_domain.reading import document as private_document
 from dp_core.private_domain.reading import (
@@ -62,7 +63,8 @@ from dp_core.schema_follows import (
 )
 from dp_core.schema_rules import read_rules
 from dp_core.structural_zeros import StructuralZeros
-from dp_core.yaml_text import Document, Node, from_plain, load, one_of, shown
+from dp_core.typed_text import shown
+from dp_core.yaml_text import Document, load
 
 VERSION = 1
 KINDS: tuple[Kind, ...] = ("category", "ordinal", "integer", "number", "date")

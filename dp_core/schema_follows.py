@@ -11,8 +11,9 @@ from dp_core.bin_edges import read_value, value_text
 from dp_core.code_list_file import read_pairs
 from dp_core.errors import nearest
 from dp_core.following import scale_of
+from dp_core.node import Node
 from dp_core.schema import MISSING_LABEL, Column, Follower
-from dp_core.yaml_text import Node, shown
+from dp_core.typed_text import shown
 
 KEYS = ("follows", "map", "edges")
 """Keys of a following column beside those of its type."""

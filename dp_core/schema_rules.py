@@ -21,9 +21,10 @@ from fractions import Fraction
 from dp_core.bin_edges import Scale, read_value, value_text
 from dp_core.errors import nearest
 from dp_core.following import origin, scale_of
+from dp_core.node import Node
 from dp_core.schema import MISSING_LABEL, Column, Schema
 from dp_core.structural_zeros import Rule, StructuralZeros
-from dp_core.yaml_text import Node, shown
+from dp_core.typed_text import shown
 
 _COMPARISON = re.compile(r"(<=|>=|<|>)\s*(.+)", re.DOTALL)
 _INTERVAL = re.compile(r"(.+?)\s*\.\.\s*(.+)", re.DOTALL)

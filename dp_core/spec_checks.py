@@ -6,6 +6,7 @@ from fractions import Fraction
 
 from dp_core.domain import Clique
 from dp_core.errors import nearest
+from dp_core.node import Node
 from dp_core.quality import (
     FIGURES,
     MOST_TABLES,
@@ -16,7 +17,7 @@ from dp_core.quality import (
     countable,
 )
 from dp_core.schema import Schema
-from dp_core.yaml_text import Node, shown
+from dp_core.typed_text import shown
 
 EXAMPLE_TABLES = "[[age, sex], [sex, income]]"
 EXAMPLE_THRESHOLD = "{figure: worst_tvd, hold: 0.05, fail: 0.2}"

@@ -16,6 +16,7 @@ from dp_core.data_place import EXAMPLE, DatabaseTable, DataPlace, read_table
 from dp_core.errors import BadInput, nearest
 from dp_core.method_options import plain_options
 from dp_core.names import check_name
+from dp_core.node import Node, one_of
 from dp_core.noise_aware import SETS
 from dp_core.parametric.stages import Modelling
 from dp_core.presets import PRESETS, Preset
@@ -34,7 +35,8 @@ from dp_core.spec_methods import (
     read_stages,
     without_shrinking,
 )
-from dp_core.yaml_text import Node, load, one_of, shown
+from dp_core.typed_text import shown
+from dp_core.yaml_text import load
 
 VERSION = 1
 DEFAULT_METHOD = "privsyn"

@@ -12,6 +12,7 @@ from dp_core.following import origin
 from dp_core.grid import POSITIONS, on_grid, variables
 from dp_core.marginals import ReleasedKind
 from dp_core.method_options import read_options
+from dp_core.node import Node
 from dp_core.noise_aware import unshrunk
 from dp_core.parametric.stages import Modelling, measuring
 from dp_core.presets import Preset
@@ -19,7 +20,6 @@ from dp_core.reconstruction.base import Reconstructor
 from dp_core.schema import Schema
 from dp_core.selection.base import Selector
 from dp_core.spec import Mode
-from dp_core.yaml_text import Node
 
 _EXAMPLE = "{sets: 5, rows: same, mode: shared, seed: 7}"
 MODES: tuple[Mode, ...] = ("shared", "split", "noise-aware")

@@ -27,7 +27,7 @@ def exact_number(
     Raises:
         BadInput: if it is none, or outside what the option takes.
     """
-    from dp_core.yaml_text import parse_fraction
+    from dp_core.typed_text import parse_fraction
 
     try:
         value = parse_fraction(text)

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from dp_core.errors import BadInput
 from dp_core.names import check_name
-from dp_core.yaml_text import Node, load
+from dp_core.node import Node
+from dp_core.yaml_text import load
 from tasks.stores.artifacts import write_atomically
 
 KEY = "release"

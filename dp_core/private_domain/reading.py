@@ -13,8 +13,9 @@ from typing import TypeAlias
 
 from dp_core.bin_edges import Scale, check_distinct, empty_bin, read_limits, value_text
 from dp_core.code_list import Code, unique_labels
+from dp_core.node import Node
 from dp_core.schema import Choice, Column, Level, groups_of
-from dp_core.yaml_text import Node, shown
+from dp_core.typed_text import shown
 
 Groups: TypeAlias = Mapping[str, tuple[int, ...]]
 """By the name of a group the places of its levels."""

@@ -1,0 +1,85 @@
+"""Numbers and dates as a person types them, and texts as a message shows them."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from fractions import Fraction
+
+MAX_NUMBER_LENGTH = 100
+MAX_EXPONENT = 300
+
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE]([+-]?[0-9]+))?", re.ASCII)
+_RATIO = re.compile(r"([+-]?[0-9]+)\s*/\s*([0-9]+)", re.ASCII)
+_ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
+
+
+def parse_fraction(text: str) -> Fraction:
+    """Return the exact value of a decimal or a ratio.
+
+    Raises:
+        ValueError: with a sentence that says how to write it.
+
+    >>> parse_fraction("1.0e-9"), parse_fraction("1/3")
+    (Fraction(1, 1000000000), Fraction(1, 3))
+    """
+    stripped = text.strip()
+    if len(stripped) > MAX_NUMBER_LENGTH:
+        raise ValueError(f"{shown(stripped)} is longer than {MAX_NUMBER_LENGTH} characters.")
+    if match := _RATIO.fullmatch(stripped):
+        if int(match[2]) == 0:
+            raise ValueError(f"{shown(stripped)} divides by zero.")
+        return Fraction(int(match[1]), int(match[2]))
+    match = _DECIMAL.fullmatch(stripped)
+    if not match:
+        raise ValueError(f"{shown(stripped)} is not a number{_number_hint(stripped)}.")
+    if match[1] and abs(int(match[1])) > MAX_EXPONENT:
+        raise ValueError(
+            f"{shown(stripped)} is beyond any use: exponents go from -{MAX_EXPONENT}"
+            f" to {MAX_EXPONENT}."
+        )
+    return Fraction(stripped)
+
+
+def parse_date(text: str) -> datetime.date:
+    """Return the day of an ISO date.
+
+    Raises:
+        ValueError: with a sentence that says how to write it.
+
+    >>> parse_date("1900-01-01")
+    datetime.date(1900, 1, 1)
+    """
+    stripped = text.strip()
+    if not _ISO_DATE.fullmatch(stripped):
+        raise ValueError(
+            f"{shown(stripped)} is not a date; write year-month-day, such as 2026-12-31."
+        )
+    try:
+        return datetime.date.fromisoformat(stripped)
+    except ValueError:
+        raise ValueError(f"There is no day {shown(stripped)} in the calendar.") from None
+
+
+def printable(text: str) -> str:
+    """Return the text with control characters escaped, so that a message stays one line."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
+def shown(text: str) -> str:
+    """Return the text quoted for a message, cut where it is long."""
+    return repr(text if len(text) <= 60 else text[:57] + "...")
+
+
+def _number_hint(text: str) -> str:
+    if re.fullmatch(r"[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]*)?", text):
+        return "; write it without thousands separators"
+    if re.fullmatch(r"[+-]?[0-9]+,[0-9]+([eE].*)?", text):
+        return f"; write a decimal point, as in {text.replace(',', '.')}"
+    if re.fullmatch(r"[+-]?[0-9.]+\s*%", text):
+        return "; write a fraction such as 0.1 instead of a percentage"
+    if re.search(r"nan|inf", text, re.IGNORECASE):
+        return "; it must be finite"
+    if re.match(r"[\u2010-\u2015\u2212]", text):
+        return "; its minus sign is not the one of the keyboard"
+    return "; write one such as 0.5, 1e-9 or 1/3"
