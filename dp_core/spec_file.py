@@ -23,7 +23,8 @@ from dp_core.presets import PRESETS, Preset
 from dp_core.privacy import PAYING_STAGES, Neighbours, Noise, Privacy, Stage
 from dp_core.private_domain.questions import SHARE
 from dp_core.schema import Schema, Unit
-from dp_core.schema_file import check_version, parse_schema, schema_hash
+from dp_core.schema_document import schema_hash
+from dp_core.schema_file import check_version, parse_schema
 from dp_core.spec import PUBLISH, ReleaseSpec
 from dp_core.spec_checks import read_tables, read_thresholds
 from dp_core.spec_methods import (

@@ -27,7 +27,7 @@ from dp_core.data_place import require_files
 from dp_core.errors import BadInput, nearest
 from dp_core.metrics.classification import MOST_CLASSES
 from dp_core.schema import Schema
-from dp_core.schema_file import schema_hash
+from dp_core.schema_document import schema_hash
 from dp_core.source import Source, keyed_digest, open_source
 from flows.comparison_request import Request
 from tasks.compare_input import require_unknown

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import pytest
 
-from dp_core import errors, registry, schema_file, spec_file
+from dp_core import errors, registry, schema_columns, schema_file, spec_file
 from dp_core.plan import make_plan
 from dp_core.presets import PRESETS
 from dp_core.schema_file import load_schema
@@ -142,9 +142,9 @@ def test_every_key_of_a_schema_is_in_its_table() -> None:
     text = SCHEMA
     keys = {
         *schema_file._KEYS,
-        *schema_file._COMMON,
-        *schema_file._LEVELLED,
-        *schema_file._BINNED,
+        *schema_columns._COMMON,
+        *schema_columns._LEVELLED,
+        *schema_columns._BINNED,
         "decimals",
     }
 

@@ -24,7 +24,7 @@ from dp_core.errors import BadInput
 from dp_core.node import Node
 from dp_core.plan import Plan, make_plan
 from dp_core.presets import PRESETS
-from dp_core.schema_file import schema_hash
+from dp_core.schema_document import schema_hash
 from dp_core.spec import ReleaseSpec
 from dp_core.spec_file import DEFAULT_METHOD, load_spec
 from dp_core.yaml_text import load

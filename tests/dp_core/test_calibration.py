@@ -14,7 +14,8 @@ from dp_core.canonical import canonical_json
 from dp_core.codec import decode
 from dp_core.dataset import Dataset
 from dp_core.errors import BadInput
-from dp_core.schema_file import load_schema, parse_schema, schema_hash
+from dp_core.schema_document import schema_hash
+from dp_core.schema_file import load_schema, parse_schema
 
 COLUMNS = """\
   sex:    {type: category, levels: {1: male, 2: female}}

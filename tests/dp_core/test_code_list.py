@@ -13,7 +13,8 @@ from dp_core.codec import decode, encode
 from dp_core.dataset import Dataset
 from dp_core.errors import BadInput
 from dp_core.schema import Level, groups_of
-from dp_core.schema_file import load_schema, parse_schema, schema_hash
+from dp_core.schema_document import schema_hash
+from dp_core.schema_file import load_schema, parse_schema
 
 TRADES = """\
 code,label,parent,note

@@ -21,7 +21,8 @@ from dp_core.grid import on_grid
 from dp_core.marginals import Measurement
 from dp_core.metrics.marginal_error import Tally
 from dp_core.own_values import own_values
-from dp_core.schema_file import load_schema, parse_schema, schema_hash
+from dp_core.schema_document import schema_hash
+from dp_core.schema_file import load_schema, parse_schema
 from dp_core.source import open_source
 from tasks.coding import write_codes
 from tasks.expectations import validate

@@ -14,7 +14,8 @@ from dp_core.method_options import convert
 from dp_core.presets import PRESETS
 from dp_core.privacy import PAYING_STAGES, Stage
 from dp_core.reconstruction.base import TABLES
-from dp_core.schema_file import load_schema, schema_hash
+from dp_core.schema_document import schema_hash
+from dp_core.schema_file import load_schema
 from dp_core.selection.base import AdaptiveSelector, PlannedSelector, Selection
 from dp_core.spec_file import load_spec, resolve_shares
 from dp_core.yaml_text import parse

@@ -1,0 +1,48 @@
+"""A schema that has everything, and short ones, as texts that are read or refused."""
+
+from pathlib import Path
+
+import pytest
+
+from dp_core.errors import BadInput
+from dp_core.schema import Schema
+from dp_core.schema_file import parse_schema
+from dp_core.yaml_text import Document, parse
+
+RAND = """\
+version: 1
+title: RAND Health Insurance Experiment
+description: Visits in the first year
+unit: row
+rows_about: 20000
+missing_values: ["", "?"]
+columns:
+  visits: {type: integer, min: 0, max: 80, edges: [0, 1, 2, 3, 5, 8, 13, 81]}
+  income: {type: number, min: 0, max: 500000, bins: 24, decimals: 2}
+  sex:    {type: category, levels: {1: male, 2: female}}
+  health: {type: ordinal, levels: [poor, fair, good, excellent], missing: level}
+  born:   {type: date, min: 1900-01-01, max: 2026-12-31, bins: year}
+ignore: [interview_id]
+out_of_range: reject
+impossible:
+  - {visits: "<3", health: [fair, missing], born: {not: "1999-01-01..2003-12-31"}}
+"""
+
+
+def column(text: str, *, extra: str = "") -> str:
+    """Return a schema of one column, age."""
+    return f"version: 1\ntitle: t\n{extra}columns:\n  age: {text}\n"
+
+
+def read(text: str) -> Schema:
+    """Return the schema of a text."""
+    return parse_schema(Document(Path("s.yaml"), parse(text, source="s.yaml")))
+
+
+def refusal(text: str) -> str:
+    """Return what is said of a text that is no schema."""
+    with pytest.raises(BadInput) as caught:
+        read(text)
+    assert caught.value.message.startswith("s.yaml")
+    assert len(caught.value.message) < 400
+    return caught.value.message
