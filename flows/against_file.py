@@ -18,7 +18,7 @@ from flows.commands import ledger_that_is
 from tasks.compare_inference import write_comparison
 from tasks.places import home_key
 from tasks.stores.artifacts import RunFolder, make_folder
-from tasks.stores.hold import is_sealed
+from tasks.stores.seals import is_sealed
 
 if TYPE_CHECKING:
     from dp_core.schema import Schema

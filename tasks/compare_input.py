@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dp_core.errors import BadInput, StageFailed
 from dp_core.source import Source, keyed_digest
 from tasks.places import assert_not_lost, home, home_key, ledger_exists, open_ledger
-from tasks.stores.hold import is_sealed
+from tasks.stores.seals import is_sealed
 
 
 def require_unknown(source: Source) -> None:

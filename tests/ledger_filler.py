@@ -15,9 +15,9 @@ from dp_core.ledger.receipts import PUBLISHED, START, make_receipt
 from dp_core.ledger.rules import changes
 from dp_core.ledger.session import Step
 from dp_core.plan import Plan
-from tasks.stores.hold import _seal
 from tasks.stores.ledger import Ledger
 from tasks.stores.rows import _columns, now
+from tasks.stores.seals import seal
 from tasks.stores.tables import ENTRIES, TOTALS
 from tests.ledger_worker import named
 
@@ -105,7 +105,7 @@ class Filler:
         common["reservation"] = None
         common["reservation"] = self.add("reserve", about=plan.hash, body=body, **common)
         self.end_transaction()
-        sealed = _seal(KEY, self._position, spec.release, spec.account, INPUT)
+        sealed = seal(KEY, self._position, spec.release, spec.account, INPUT)
         self.add("input", about=INPUT, body={"home": "home", "seal": sealed}, **common)
         self.end_transaction()
         steps = steps_of(plan)

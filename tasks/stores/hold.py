@@ -6,30 +6,29 @@ is decided inside one write transaction, together with the check that this holde
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from fractions import Fraction
-from typing import Any
 
-from dp_core.canonical import canonical_json
-from dp_core.errors import BadInput, BudgetRefused, ReleaseError, StageFailed
+from dp_core.errors import BadInput, ReleaseError, StageFailed
 from dp_core.ledger.books import use
 from dp_core.ledger.entries import Entry, charge_key
-from dp_core.ledger.gates import ENDS, Cause, Decision, Gate, gate_of, settled_with
-from dp_core.ledger.places import whereabouts
-from dp_core.ledger.receipts import EntryKind
+from dp_core.ledger.gates import ENDS, Cause, Decision, Gate, gate_of
 from dp_core.ledger.session import Step, check_steps
 from dp_core.plan import Plan
 from tasks.stores import leases
 from tasks.stores.database import Database
-from tasks.stores.refusals import check_reservation
+from tasks.stores.reservation_entries import (
+    add,
+    add_settlement,
+    check_stages,
+    require_open,
+    reserve,
+)
 from tasks.stores.reservations import (
     Charge,
     Reservation,
-    continued,
     identity_of,
     is_charged,
     planned,
@@ -37,6 +36,7 @@ from tasks.stores.reservations import (
     read_reservation,
 )
 from tasks.stores.rows import Rows
+from tasks.stores.seals import is_sealed, seal
 
 MOST_ATTEMPTS = 5
 """Draws of one result that may fail for outside reasons before a person has to look."""
@@ -120,17 +120,12 @@ class Hold:
                     f" {earlier.receipt.release!r}); name that account in the spec: another"
                     " account would give the same people a fresh budget."
                 )
+            promised = (reservation.position, reservation.release, reservation.account)
             body = {
                 "home": self.lease.holder.home,
-                "seal": seal(key, reservation, input_hash),
+                "seal": seal(key, *promised, input_hash),
             }
-            _add(
-                rows,
-                reservation,
-                "input",
-                about=input_hash,
-                body=body,
-            )
+            add(rows, reservation, "input", about=input_hash, body=body)
 
     def _require_same(self, mine: Entry, input_hash: str) -> None:
         if not hmac.compare_digest(str(mine.about), input_hash):
@@ -178,9 +173,9 @@ class Hold:
                         " than are asked for now; abandon the release."
                     )
                 return old
-            _check_stages(rows, reservation, steps)
+            check_stages(rows, reservation, steps)
             for step in steps:
-                _add(
+                add(
                     rows,
                     reservation,
                     "charge",
@@ -223,7 +218,7 @@ class Hold:
                     " result reaching the disk; find the cause, then abandon the release: it is"
                     " not drawn again without a person."
                 )
-            _add(
+            add(
                 rows,
                 reservation,
                 "attempt",
@@ -240,13 +235,7 @@ class Hold:
         """Bind a stored result, by its hash, to the charges that paid for it."""
         with self._writing() as rows:
             require_open(rows, reservation)
-            _add(
-                rows,
-                reservation,
-                "commit",
-                about=batch,
-                body={"batch": batch, "result": result},
-            )
+            add(rows, reservation, "commit", about=batch, body={"batch": batch, "result": result})
 
     def settle(
         self, reservation: Reservation, outcome: str, *, stored: bool = False
@@ -278,7 +267,7 @@ class Hold:
         # privacy: what another home stored, uncommitted, cannot be seen from this one.
         elsewhere = mine is not None and mine.body["home"] != self.lease.holder.home
         seen = stored or used.results > 0 or (elsewhere and used.tally.charges > 0)
-        _settle(rows, reservation, outcome, seen=seen)
+        add_settlement(rows, reservation, outcome, seen=seen)
 
     # -- what a person decides before it is published
 
@@ -300,7 +289,7 @@ class Hold:
         with self._writing() as rows:
             require_open(rows, reservation)
             if gate_of(rows, reservation.position).held is None:
-                _add(rows, reservation, "hold", body={"cause": cause, "sets": list(sets)})
+                add(rows, reservation, "hold", body={"cause": cause, "sets": list(sets)})
             return gate_of(rows, reservation.position)
 
     def look(self, *, by: str, reason: str) -> Gate:
@@ -318,7 +307,7 @@ class Hold:
                     f"Release {self.release!r} is not made yet, and a look could decide how it is"
                     f" made; `dp-release resume {self.release}` goes on with it."
                 )
-            _add(rows, seen, "look", body={"by": by, "reason": reason})
+            add(rows, seen, "look", body={"by": by, "reason": reason})
             return gate_of(rows, seen.position)
 
     def decide(
@@ -339,7 +328,7 @@ class Hold:
                     f" `dp-release status {self.release}` shows where it stands."
                 )
             body = {"decision": decision, "by": by, "reason": reason}
-            _add(rows, reservation, "decide", body=body)
+            add(rows, reservation, "decide", body=body)
             self._end(rows, reservation, ENDS[decision], stored=True)
             settled = read_reservation(rows, reservation.release)
         assert settled is not None
@@ -376,114 +365,3 @@ def held(database: Database, release: str, home: str) -> Iterator[Hold]:
         keeper.join()
         with suppress(ReleaseError), database.writing() as rows:
             leases.give_up(rows, lease)
-
-
-def reserve(rows: Rows, plan: Plan) -> Reservation:
-    """Promise a plan's whole cost; see `Hold.reserve`."""
-    spec, privacy = plan.spec, plan.spec.privacy
-    held = continued(rows, plan)
-    if held is not None:
-        return held
-    earlier = read_reservation(rows, spec.release)
-    if earlier is not None and earlier.outcome is None:
-        # It was for another plan and spent nothing; left open it could never be settled.
-        _settle(rows, earlier, "returned", seen=False)
-    check_reservation(rows, plan)
-    rows.append(
-        "reserve",
-        account=spec.account,
-        release=spec.release,
-        about=plan.hash,
-        body={
-            "epsilon": str(privacy.epsilon),
-            "delta": str(privacy.delta),
-            "neighbours": privacy.neighbours,
-            "unit": privacy.unit,
-            **({"max_rows": privacy.max_rows} if privacy.unit != "row" else {}),
-            "plan": plan.hash,
-            "sets": spec.sets,
-            "mode": spec.mode,
-            **({"revises": spec.revises} if spec.revises else {}),
-            **({"publish": spec.publish} if spec.publish != "at-once" else {}),
-            "currency": plan.currency.to_json(),
-            "costs": {stage: str(cost) for stage, cost in plan.costs.items()},
-        },
-    )
-    reservation = read_reservation(rows, spec.release)
-    assert reservation is not None
-    return reservation
-
-
-def require_open(rows: Rows, reservation: Reservation) -> None:
-    """Raise StageFailed unless the release still holds this reservation."""
-    now = read_reservation(rows, reservation.release)
-    if now is None or now.position != reservation.position or now.outcome is not None:
-        raise StageFailed(
-            f"Release {reservation.release!r} no longer holds its reservation;"
-            f" `dp-release status {reservation.release}` shows what became of it."
-        )
-
-
-def seal(key: bytes, reservation: Reservation, input_hash: str) -> str:
-    """Return what shows that an input was recorded by a holder of the key, unchanged since."""
-    return _seal(key, reservation.position, reservation.release, reservation.account, input_hash)
-
-
-def is_sealed(entry: Entry, key: bytes) -> bool:
-    """Return whether an entry of kind `input` is as it was sealed under a key."""
-    receipt, sealed = entry.receipt, str(entry.body.get("seal"))
-    expected = _seal(key, entry.reservation, receipt.release, receipt.account, str(entry.about))
-    return hmac.compare_digest(expected, sealed)
-
-
-def _seal(key: bytes, reservation: int | None, release: str, account: str, input_hash: str) -> str:
-    message = canonical_json([reservation, release, account, input_hash])
-    return hmac.new(key, message, hashlib.sha256).hexdigest()
-
-
-def _check_stages(rows: Rows, reservation: Reservation, steps: Sequence[Step]) -> None:
-    used = use(rows, reservation.position)
-    for stage in dict.fromkeys(step.stage for step in steps):
-        asked = sum((step.cost for step in steps if step.stage == stage), Fraction(0))
-        limit = reservation.costs.get(stage, Fraction(0))
-        if asked + used.of(stage) > limit:
-            raise BudgetRefused(
-                f"Stage {stage!r} of release {reservation.release!r} asks for"
-                f" {float(asked):.6g} but has {float(limit - used.of(stage)):.6g} left of the"
-                f" {float(limit):.6g} its plan reserved."
-            )
-    own = sum((step.event.own_delta() for step in steps), used.tally.own_delta)
-    if own > reservation.currency.own_delta:
-        raise BudgetRefused(
-            f"Release {reservation.release!r} asks for thresholds that fail with a probability of"
-            f" {float(own):.6g}, and its plan reserved {float(reservation.currency.own_delta):.6g}."
-        )
-
-
-def _add(
-    rows: Rows,
-    reservation: Reservation,
-    kind: EntryKind,
-    *,
-    body: Mapping[str, object],
-    about: str | None = None,
-    key: str | None = None,
-) -> None:
-    """Add an entry that belongs to a reservation."""
-    rows.append(
-        kind,
-        account=reservation.account,
-        release=reservation.release,
-        reservation=reservation.position,
-        about=about,
-        key=key,
-        body=body,
-    )
-
-
-def _settle(rows: Rows, reservation: Reservation, outcome: str, *, seen: bool) -> None:
-    tally = use(rows, reservation.position).tally
-    body: dict[str, Any] = {"outcome": outcome, "spent": str(tally.cost), "seen": seen}
-    body |= whereabouts(rows, reservation.account)
-    body |= settled_with(gate_of(rows, reservation.position))
-    _add(rows, reservation, "settle", body=body)

@@ -24,10 +24,12 @@ from tasks.stores import leases
 from tasks.stores.accounts import Account, Used, read_account, read_uses
 from tasks.stores.database import Damaged
 from tasks.stores.decisions import Decisions
-from tasks.stores.hold import Hold, held, is_sealed, reserve
+from tasks.stores.hold import Hold, held
 from tasks.stores.refusals import account_names, no_account
+from tasks.stores.reservation_entries import reserve
 from tasks.stores.reservations import Charge, Reservation, read_charges, read_reservation
 from tasks.stores.rows import Rows, known_signer, standing_keys
+from tasks.stores.seals import is_sealed
 from tasks.stores.standings import read_standings, read_tallies
 
 _PAGE = 1000

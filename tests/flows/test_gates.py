@@ -104,7 +104,7 @@ def test_a_look_is_on_record_before_anybody_is_told_where_to_look(held, command,
     def fails(*_arguments, **_more):
         raise StageFailed("The ledger does not answer.")
 
-    monkeypatch.setattr(hold, "_add", fails)
+    monkeypatch.setattr(hold, "add", fails)
     said = command("look", "town", *WHO)
     assert said.code == 4
     assert str(held.internal) not in said.out + said.err
@@ -202,7 +202,7 @@ def test_an_interruption_around_the_decision_loses_nothing(held, monkeypatch, at
 
     with monkeypatch.context() as patch:
         if at == "before":
-            patch.setattr("tasks.stores.hold._settle", stop)
+            patch.setattr("tasks.stores.hold.add_settlement", stop)
         elif at == "bundle":
             patch.setattr("dp_core.bundle.writer.write_bundle", stop)
         elif at == "tidy":

@@ -125,15 +125,15 @@ def test_the_audit_refuses_what_the_writer_would_never_add(
         held = measure(hold, plan)
         if kind != "hold":
             hold.hold_back(held, "after-approval", SETS)
-    from tasks.stores import hold as hold_module
+    from tasks.stores import reservation_entries
     from tasks.stores import rows as rows_module
 
-    add, settle = hold_module._add, hold_module._settle
+    add, settle = reservation_entries.add, reservation_entries.add_settlement
     with monkeypatch.context() as patch:
         patch.setattr(rows_module, "broken_rule", lambda *_: None)
         with ledger.hold("first", HOME) as hold, hold._writing() as rows:
             if kind == "settle":
-                patch.setattr(hold_module, "settled_with", lambda _: {})
+                patch.setattr(reservation_entries, "settled_with", lambda _: {})
                 settle(rows, held, body["outcome"], seen=True)
             elif kind == "charge":
                 charge = rows.latest(kinds=("charge",), reservation=held.position)

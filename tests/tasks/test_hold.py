@@ -425,7 +425,7 @@ def test_an_event_with_a_delta_of_its_own_is_refused_before_it_is_charged(
             failing.setattr(hold_module, "check_steps", lambda *_: None)
             with pytest.raises(BudgetRefused, match="thresholds that fail with"):
                 hold.charge(held, "one_way-0", steps)
-            failing.setattr(hold_module, "_check_stages", lambda *_: None)
+            failing.setattr(hold_module, "check_stages", lambda *_: None)
             with pytest.raises(LedgerCorrupt, match="its promise does not cover"):
                 hold.charge(held, "one_way-0", steps)
         assert hold.charges(held) == ()

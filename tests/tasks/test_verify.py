@@ -452,7 +452,7 @@ def test_a_rewritten_input_is_found_by_who_has_the_key(used):
 
 @pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
 def test_a_seal_covers_the_input_the_release_and_the_account(used):
-    from tasks.stores.hold import is_sealed
+    from tasks.stores.seals import is_sealed
 
     entry = used.entries(kinds=("input",))[0]
     assert is_sealed(entry, KEY)
