@@ -10,23 +10,20 @@ import dataclasses
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from dp_core.data_place import EXAMPLE, DatabaseTable, DataPlace, read_table
+from dp_core.data_place import EXAMPLE, DataPlace, read_table
 from dp_core.errors import BadInput, nearest
-from dp_core.method_options import plain_options
 from dp_core.names import check_name
 from dp_core.node import Node, one_of
 from dp_core.noise_aware import SETS
-from dp_core.parametric.stages import Modelling
 from dp_core.presets import PRESETS, Preset
-from dp_core.privacy import PAYING_STAGES, Neighbours, Noise, Privacy, Stage
-from dp_core.private_domain.questions import SHARE
+from dp_core.privacy import Neighbours, Noise, Privacy
 from dp_core.schema import Schema, Unit
-from dp_core.schema_document import schema_hash
 from dp_core.schema_file import check_version, parse_schema
 from dp_core.spec import PUBLISH, ReleaseSpec
 from dp_core.spec_checks import read_tables, read_thresholds
+from dp_core.spec_document import VERSION, spec_document
 from dp_core.spec_methods import (
     MODES,
     PARAMETRIC_MODES,
@@ -36,10 +33,10 @@ from dp_core.spec_methods import (
     read_stages,
     without_shrinking,
 )
+from dp_core.spec_shares import read_shares
 from dp_core.typed_text import shown
 from dp_core.yaml_text import load
 
-VERSION = 1
 DEFAULT_METHOD = "privsyn"
 MAX_EPSILON = 1000
 MAX_SETS = 1000
@@ -133,7 +130,7 @@ def load_spec(path: Path) -> ReleaseSpec:
         )
         place = sections["select"]
     private = bool(schema.private)
-    shares = _read_shares(root, sections, preset, privacy, selector, selector_name, private=private)
+    shares = read_shares(root, sections, preset, privacy, selector, selector_name, private=private)
     measured = [stage for stage in ("total", "one_way") if shares[stage]]
     in_place(place, selector.check_basics, privacy.relation.of_rows, measured)
     mode_place = synthesis.get("mode", sections["synthesize"])
@@ -171,49 +168,8 @@ def load_spec(path: Path) -> ReleaseSpec:
         publish=one_of(keys.get("publish"), PUBLISH),
         document={},
     )
-    document = _document(spec, selector_name, reconstructor_name)
+    document = spec_document(spec, selector_name, reconstructor_name)
     return dataclasses.replace(spec, document=document)
-
-
-def resolve_shares(
-    stated: Mapping[Stage, Fraction], preset: Mapping[Stage, Fraction]
-) -> Mapping[Stage, Fraction]:
-    """Return the share of every paying stage; they sum to exactly 1.
-
-    A stated share is kept. What is left goes to the other stages in proportion to their shares in
-    the preset.
-
-    Args:
-        stated: Nonnegative shares that a person wrote.
-        preset: Nonnegative shares of the method; a stage not named has none, and `domain` is then
-            left out.
-
-    Raises:
-        ValueError: if the stated shares sum to more than 1, or to less and nobody takes the rest.
-
-    >>> shares = resolve_shares({"measure": Fraction(1, 2)}, {"select": Fraction(1, 10)})
-    >>> shares["select"], shares["total"]
-    (Fraction(1, 2), Fraction(0, 1))
-    """
-    total = sum(stated.values(), Fraction(0))
-    listing = ", ".join(f"{stage} {share}" for stage, share in stated.items())
-    if total > 1:
-        raise ValueError(f"the shares sum to {total}, more than 1 ({listing}); lower one of them.")
-    weights = {stage: preset.get(stage, Fraction(0)) for stage in PAYING_STAGES}
-    weights = {stage: weight for stage, weight in weights.items() if stage not in stated}
-    left, weight_sum = 1 - total, sum(weights.values(), Fraction(0))
-    if left and not weight_sum:
-        raise ValueError(
-            f"the shares sum to {total}, less than 1 ({listing}), and no other stage of this"
-            f" method takes the rest; raise one of them by {left}."
-        )
-    return {
-        stage: stated[stage]
-        if stage in stated
-        else (left * weights[stage] / weight_sum if left else Fraction(0))
-        for stage in PAYING_STAGES
-        if stage != "domain" or stage in stated or stage in preset
-    }
 
 
 def _top(root: Node) -> Mapping[str, Node]:
@@ -303,66 +259,6 @@ def _read_method(node: Node | None) -> str:
     return name
 
 
-def _read_shares(
-    root: Node,
-    sections: Mapping[str, Node],
-    preset: Preset,
-    privacy: Privacy,
-    selector: Any,
-    selector_name: str,
-    *,
-    private: bool,
-) -> Mapping[Stage, Fraction]:
-    nodes: dict[Stage, Node] = {}
-    for stage in PAYING_STAGES:
-        entries = sections[stage].entries()
-        if "share" in entries:
-            nodes[stage] = entries["share"]
-    stated = {stage: node.fraction(minimum=0, maximum=1) for stage, node in nodes.items()}
-    if stated.get("total") and privacy.relation.rows_public:
-        raise nodes["total"].error(
-            "must be 0 under replace-one, where the number of rows is public; remove it."
-        )
-    if stated.get("select") and not selector.adaptive:
-        raise nodes["select"].error(
-            f"must be 0, because {selector_name} chooses without looking at the data; remove it."
-        )
-    # What cannot be used is not taken from the preset either.
-    unused = {"total"} if privacy.relation.rows_public else set()
-    unused |= set() if selector.adaptive else {"select"}
-    usable = {stage: share for stage, share in preset.shares.items() if stage not in unused}
-    if private:
-        left = (1 - SHARE) / sum(usable.values(), Fraction(0))
-        usable = {stage: share * left for stage, share in usable.items()}
-        usable["domain"] = SHARE
-    elif stated.get("domain"):
-        raise nodes["domain"].error(
-            "pays for bins and levels that are chosen privately, and the schema has none; remove"
-            " it, or write bins: {private: 12} there."
-        )
-    else:
-        stated.pop("domain", None)
-    try:
-        shares = resolve_shares(stated, usable)
-    except ValueError as error:
-        raise BadInput(f"{root.source}: {error}") from None
-    if selector.adaptive and not shares["select"]:
-        raise sections["select"].error(
-            f"{selector_name} chooses by looking at the data and needs a share of the budget;"
-            " add one, such as share: 0.1."
-        )
-    if private and not shares["domain"]:
-        raise nodes["domain" if "domain" in nodes else next(iter(nodes))].error(
-            "leaves nothing for the stage domain, which chooses bins and levels that the schema"
-            f" has as private; give domain a share, such as {SHARE}."
-        )
-    if not shares["measure"] and "records" not in selector.gives:
-        raise sections["measure"].error(
-            f"nothing is left to measure with ({_listing(shares)}); give measure a share."
-        )
-    return shares
-
-
 def _read_noise(section: Node, preset: Preset, privacy: Privacy) -> Noise | Literal["auto"]:
     node = section.entries().get("noise")
     noise = one_of(node, _NOISE) if node is not None else preset.noise or "auto"
@@ -421,64 +317,3 @@ def _read_rows(node: Node) -> int | None:
     if isinstance(node.content, str) and not node.content.strip().lstrip("+-").isdigit():
         raise node.error(f"{shown(node.content)} is neither `same` nor a number of rows.")
     return node.integer(minimum=1, maximum=MAX_ROWS)
-
-
-def _listing(shares: Mapping[Stage, Fraction]) -> str:
-    return ", ".join(f"{stage} {share}" for stage, share in shares.items() if share)
-
-
-def _document(spec: ReleaseSpec, selector: str, reconstructor: str) -> dict[str, object]:
-    """Return the resolved spec in its own keys; every number exact, no path of this machine."""
-
-    def share(stage: Stage) -> dict[str, object]:
-        return {"share": str(spec.shares[stage])}
-
-    # Public: what staff would ask the confidential file was fixed before anybody looked.
-    formulas = {"formulas": list(spec.formulas)} if spec.formulas else {}
-    checks: dict[str, object] = {}
-    if spec.checks:
-        checks["tables"] = [list(table) for table in spec.checks]
-    if spec.thresholds:
-        checks["thresholds"] = [threshold.to_json() for threshold in spec.thresholds]
-    before: dict[str, object] = {}
-    after: dict[str, object] = {}
-    parametric: dict[str, object] = {}
-    if isinstance(spec.reconstructor, Modelling):
-        method, positions = spec.reconstructor.method, spec.reconstructor.positions
-        parametric = {"method": selector, "positions": positions, **plain_options(method)}
-    else:
-        options = plain_options(spec.selector)
-        before = {"select": {"method": selector, **share("select"), **options}}
-        after = {"reconstruct": {"method": reconstructor, **plain_options(spec.reconstructor)}}
-
-    return {
-        "version": VERSION,
-        "release": spec.release,
-        "data": spec.data.document() if isinstance(spec.data, DatabaseTable) else spec.data,
-        "schema": {"title": spec.schema.title, "sha256": schema_hash(spec.schema)},
-        "account": spec.account,
-        **({"revises": spec.revises} if spec.revises else {}),
-        "privacy": {
-            "epsilon": str(spec.privacy.epsilon),
-            "delta": str(spec.privacy.delta),
-            "neighbours": spec.privacy.neighbours,
-            "unit": spec.privacy.unit,
-            **({"max_rows": spec.privacy.max_rows} if spec.privacy.unit != "row" else {}),
-        },
-        "method": spec.method,
-        **({"domain": share("domain")} if "domain" in spec.shares else {}),
-        "total": share("total"),
-        "one_way": share("one_way"),
-        **before,
-        "measure": {**share("measure"), "noise": spec.noise},
-        **after,
-        "synthesize": {
-            **parametric,
-            "sets": spec.sets,
-            "rows": "same" if spec.rows is None else spec.rows,
-            "mode": spec.mode,
-            "seed": spec.seed,
-        },
-        "checks": {**share("checks"), **checks, **formulas},
-        **({"publish": spec.publish} if spec.publish != PUBLISH[0] else {}),
-    }

@@ -22,8 +22,8 @@ from dp_core.reconstruction.base import Reconstructor
 from dp_core.schema import Column, Level, Schema
 from dp_core.selection.base import Selector
 from dp_core.spec import Mode, ReleaseSpec
-from dp_core.spec_file import resolve_shares
 from dp_core.spec_methods import check_mode, check_pair
+from dp_core.spec_shares import resolve_shares
 from dp_core.structural_zeros import StructuralZeros
 
 

@@ -38,7 +38,7 @@ from dp_core.reconstruction.base import Model, Reconstructor
 from dp_core.schema import Column, Level, Schema
 from dp_core.selection.base import Selector
 from dp_core.spec import ReleaseSpec
-from dp_core.spec_file import resolve_shares
+from dp_core.spec_shares import resolve_shares
 from dp_core.structural_zeros import StructuralZeros
 
 
