@@ -101,7 +101,7 @@ def plan(spec: Path, as_json: bool) -> Mapping[str, object]:
     """Show what a release costs and how exact it is; opens no data."""
     from dp_core.plan import make_plan
     from dp_core.spec_file import load_spec
-    from flows.answers import plan_facts
+    from flows.plan_answers import plan_facts
 
     made = make_plan(load_spec(spec))
     answer = plan_facts(made, ledger_if_any())

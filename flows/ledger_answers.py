@@ -13,7 +13,7 @@ from dp_core.errors import BadInput
 from dp_core.ledger.charters import OF_ACCOUNT
 from dp_core.plan import Plan
 from dp_core.standing import Standing, room
-from flows.answers import above_facts, amount, amount_facts, left_facts
+from flows.amounts import above_facts, amount, amount_facts, left_facts
 from tasks.stores.accounts import Account
 from tasks.stores.ledger import Ledger
 

@@ -4,14 +4,12 @@ from fractions import Fraction
 from typing import ClassVar, Literal
 
 import pytest
-from hypothesis import strategies as st
 
 from dp_core import registry
 from dp_core.canonical import digest
 from dp_core.errors import BadInput
 from dp_core.method_options import convert
 from dp_core.presets import PRESETS
-from dp_core.privacy import PAYING_STAGES
 from dp_core.reconstruction.base import TABLES
 from dp_core.schema_document import schema_hash
 from dp_core.schema_file import load_schema
@@ -331,13 +329,6 @@ def test_the_folder_does_not_change_the_hash(write, tmp_path):
     (tmp_path / "schemas" / "release.yaml").write_text(SPEC)
 
     assert digest(load_spec(tmp_path / "schemas" / "release.yaml").document) == before
-
-
-# ---------------------------------------------------------------- shares
-
-stage_shares = st.dictionaries(
-    st.sampled_from(PAYING_STAGES), st.fractions(0, 1, max_denominator=1000)
-)
 
 
 # ---------------------------------------------------------------- mistakes

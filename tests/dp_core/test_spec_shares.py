@@ -2,10 +2,15 @@ from fractions import Fraction
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from dp_core.presets import PRESETS
 from dp_core.privacy import PAYING_STAGES, Stage
 from dp_core.spec_shares import resolve_shares
+
+stage_shares = st.dictionaries(
+    st.sampled_from(PAYING_STAGES), st.fractions(0, 1, max_denominator=1000)
+)
 
 
 @given(stated=stage_shares, preset=stage_shares)
