@@ -21,7 +21,7 @@ def publish(run: Run) -> None:
     """Close the reservation and write the bundle; it is handed over only if it verifies."""
     from dp_core.accounting.statement import second, tightest
     from dp_core.bundle.claims import read_charge
-    from dp_core.bundle.statement import Published
+    from dp_core.bundle.published import Published
     from dp_core.bundle.writer import write_bundle
 
     spec = run.spec

@@ -13,7 +13,8 @@ from fractions import Fraction
 from typing import Any
 
 from dp_core.bundle.marginals_file import SCHEMA
-from dp_core.bundle.statement import Published, timestamp
+from dp_core.bundle.plain_values import timestamp
+from dp_core.bundle.published import Published
 from dp_core.calibration import in_words
 from dp_core.following import followed_in_words
 from dp_core.publication import Publication

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from dp_core.bundle.pictures import estimate_column
-from dp_core.bundle.statement import Published
+from dp_core.bundle.published import Published
 from dp_core.inference.combine import Rule
 from dp_core.inference.rules import rule_of
 from dp_core.marginals import Measurement, tables_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dp_core.bundle.statement import Published
+from dp_core.bundle.published import Published
 from dp_core.ledger.session import DRAWN_CELLS, DRAWN_RECORDS
 from dp_core.marginals import Answers, Measurement, SparseTable, Totals
 

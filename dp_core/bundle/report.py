@@ -15,19 +15,18 @@ from dp_core.bundle.checks import TableFit, check_fit
 from dp_core.bundle.citation import CITATION
 from dp_core.bundle.example_code import example_code, size_factor
 from dp_core.bundle.pictures import Picture, picture
+from dp_core.bundle.plain_values import plain, timestamp
 from dp_core.bundle.provenance import headline, listed, made_from
+from dp_core.bundle.published import Published
 from dp_core.bundle.registry import REGISTRY
 from dp_core.bundle.relations import relations
 from dp_core.bundle.statement import (
     NOT_COVERED,
-    Published,
     in_words,
     origin_of,
     over_all,
-    plain,
     software_versions,
     statement,
-    timestamp,
 )
 from dp_core.canonical import digest
 from dp_core.following import origin

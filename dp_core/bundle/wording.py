@@ -13,10 +13,10 @@ from dp_core.accounting.statement import Guarantee
 from dp_core.bundle.accounting import accounting_json
 from dp_core.bundle.citation import suggested
 from dp_core.bundle.claims import Claims
+from dp_core.bundle.plain_values import exact
 from dp_core.bundle.statement import (
     NOT_COVERED,
     STATEMENT,
-    exact,
     guarantee_json,
     in_words,
     origin_of,

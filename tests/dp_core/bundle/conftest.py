@@ -16,7 +16,7 @@ import pytest
 from dp_core.accounting.currency import Currency, Kind, largest_limit
 from dp_core.accounting.events import GaussianEvent, LaplaceEvent
 from dp_core.bundle.checks import tally_sets
-from dp_core.bundle.statement import Published
+from dp_core.bundle.published import Published
 from dp_core.bundle.synthetic_file import write_synthetic
 from dp_core.bundle.writer import write_bundle
 from dp_core.canonical import digest

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dp_core.bundle.statement import Published, file_record, render, statement_message
+from dp_core.bundle.published import Published
+from dp_core.bundle.statement import file_record, render, statement_message
 from dp_core.bundle.verification import verify
 from dp_core.canonical import digest
 from dp_core.ledger.entries import signed_message

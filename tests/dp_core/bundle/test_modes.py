@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from dp_core.bundle.paid import otherwise_made
-from dp_core.bundle.statement import origin_of, plain, statement
+from dp_core.bundle.plain_values import plain
+from dp_core.bundle.statement import origin_of, statement
 from dp_core.bundle.verification import verify
 from dp_core.canonical import digest
 from dp_core.dataset import Dataset

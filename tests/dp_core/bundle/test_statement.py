@@ -12,16 +12,8 @@ import pytest
 from dp_core.accounting.currency import Currency
 from dp_core.accounting.statement import Guarantee, implied
 from dp_core.bundle import accounting
-from dp_core.bundle.statement import (
-    NOT_COVERED,
-    exact,
-    file_record,
-    in_words,
-    over_all,
-    plain,
-    render,
-    statement,
-)
+from dp_core.bundle.plain_values import exact
+from dp_core.bundle.statement import NOT_COVERED, file_record, in_words, over_all, render, statement
 from dp_core.canonical import digest
 from dp_core.ledger.places import Total
 from dp_core.ledger.session import DRAWN_CELLS, DRAWN_RECORDS, SPARSE_TABLE
@@ -173,13 +165,6 @@ def test_shared_sets_are_said_to_miss_the_common_noise(make):
     assert split["inference"]["rule"] == "split"
     assert "too small" not in split["inference"]["covers"]
     assert "too small" in statement(build(mode="split", sets=1)[0], {})["inference"]["covers"]
-
-
-def test_plain_values_are_exact_text():
-    assert plain({1: (Fraction(1, 3), datetime.date(2026, 1, 2), None, True, 0.5)}) == {
-        "1": ["1/3", "2026-01-02", None, True, 0.5]
-    }
-    assert plain(float("inf")) == "inf"
 
 
 def test_a_moment_without_time_zone_is_refused(release, replace):

@@ -10,7 +10,7 @@ import pytest
 
 from dp_core.accounting.statement import PLD, Guarantee, implied, second, tightest
 from dp_core.bundle.claims import read_charge
-from dp_core.bundle.statement import Published
+from dp_core.bundle.published import Published
 from dp_core.bundle.verification import Check, verify
 from dp_core.plan import fixed_beforehand
 from dp_core.privacy import Relation
