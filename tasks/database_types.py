@@ -26,9 +26,9 @@ import sqlalchemy as sa
 from sqlalchemy.types import TypeEngine
 
 Kind: TypeAlias = Literal[
-    "integer", "float", "decimal", "digits", "text", "padded", "uuid", "boolean", "date", "time"
+    "integer", "float", "decimal", "digits", "text", "padded", "uuid", "boolean", "date", "moment"
 ]
-"""`digits` are decimals as text; `padded` is text with blanks at its end; `time` is day and time"""
+"""`digits` are decimals as text; `padded` is text with blanks at its end; `moment` is day and time"""
 
 _MOST_DIGITS = 38
 
@@ -79,7 +79,7 @@ def stored(column: TypeEngine[Any], dialect: str) -> Stored | None:
             return _numeric(column, loose)
         case sa.DateTime():
             zone = "UTC" if column.timezone else None
-            return Stored("time", pa.timestamp("us", zone), loose)
+            return Stored("moment", pa.timestamp("us", zone), loose)
         case sa.Date():
             return Stored("date", pa.date32(), loose)
         case sa.Uuid():
@@ -171,5 +171,5 @@ _LOOSE: dict[Kind, Callable[[Any], Any]] = _STRICT | {
     "text": _text,
     "boolean": _truth,
     "date": _day,
-    "time": _moment,
+    "moment": _moment,
 }
