@@ -28,7 +28,7 @@ from sqlalchemy.types import TypeEngine
 Kind: TypeAlias = Literal[
     "integer", "float", "decimal", "digits", "text", "padded", "uuid", "boolean", "date", "moment"
 ]
-"""`digits` are decimals as text; `padded` is text with blanks at its end; `moment` is day and time"""
+"""`digits` are decimals as text; `padded`: text with blanks at its end; `moment`: day and time."""
 
 _MOST_DIGITS = 38
 

@@ -1,7 +1,7 @@
 """What is compared: every spec at every method and epsilon, each as a spec of its own.
 
 A spec names a method. Methods and epsilons from the command line multiply it: the file, schema,
-privacy, number of rows and seed stay; the stages' own keys stay where they belong to the method.
+privacy, checks, number of rows and seed stay; a stage's keys stay where they belong to the method.
 What was really run is written down as a spec, which `dp-release plan` and `run` take as well.
 """
 
@@ -30,7 +30,9 @@ from dp_core.spec_file import DEFAULT_METHOD, load_spec
 from dp_core.yaml_text import load
 
 _SYNTHESIS = ("sets", "rows", "mode", "seed")
-_STAGES = ("total", "one_way", "select", "measure", "reconstruct", "checks")
+_STAGES = ("total", "one_way", "select", "measure", "reconstruct")
+"""Stages whose keys belong to a method. `domain` and `checks` are the release's: every method pays
+for them, or those that do not would look the better for it."""
 _PLACE = re.compile(r"^[^:]*?\.ya?ml(?:, line \d+)?(?:, ([\w.]+))?: ")
 
 

@@ -44,6 +44,12 @@ def test_every_alert_waits_for_something_that_is_told():
         assert (trigger["posture"] == "Proactive") == (trigger["within"] > 0), one["name"]
 
 
+def test_every_end_of_a_run_is_in_some_alert():
+    triggers = [one["trigger"] for one in read_automations(AUTOMATIONS)]
+    heard = {event for one in triggers for event in (*one["expect"], *one.get("after", []))}
+    assert {f"dp-release.release.{name}" for name in get_args(OutcomeName)} <= heard
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -11,8 +12,8 @@ import pytest
 from dp_core.accounting.composition import Amount
 from dp_core.bundle.checks import TableFit
 from flows.answers import stages_of
-from flows.artifact_pages import account_page, accuracy_rows, bar, outcome_page, stage_rows
-from flows.outcomes import Outcome
+from flows.artifact_pages import _STATES, account_page, accuracy_rows, bar, outcome_page, stage_rows
+from flows.outcomes import Outcome, OutcomeName
 from tasks.fits import MOST, fit_facts
 from tasks.places import open_ledger
 from tests.ledgers import monthly, on, open_town, reserve, spend, zcdp
@@ -174,3 +175,7 @@ def test_the_outcome_says_what_happened_and_what_comes_next(name, sentence, hold
     assert sentence in page
     assert holds in page
     assert ("dp-release verify" in page) == (name == "published")
+
+
+def test_every_end_of_a_run_is_told_to_a_manager():
+    assert {*_STATES} == {*get_args(OutcomeName)}

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, SchemaViolation, StageFailed
+from dp_core.errors import (
+    AwaitsApproval,
+    BadInput,
+    BudgetRefused,
+    Held,
+    LedgerCorrupt,
+    SchemaViolation,
+    StageFailed,
+    Unpublished,
+)
 from flows import release as flows_release
 from flows.outcomes import Outcome, outcome_of
 
@@ -13,6 +22,9 @@ from flows.outcomes import Outcome, outcome_of
     ("failure", "name", "code"),
     [
         (None, "published", 0),
+        (Held("A."), "held", Held.exit_code),
+        (AwaitsApproval("A."), "waiting", AwaitsApproval.exit_code),
+        (Unpublished("A."), "withdrawn", Unpublished.exit_code),
         (BadInput("A."), "refused", 2),
         (SchemaViolation("A."), "refused", 2),
         (BudgetRefused("A."), "refused", 3),

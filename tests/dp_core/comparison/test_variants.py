@@ -70,6 +70,14 @@ def test_keys_of_a_stage_stay_with_the_method_they_were_written_for(tmp_path, wo
     assert "select" not in yaml.safe_load(found[1].path.read_text())
 
 
+def test_every_method_pays_for_the_checks_of_the_release(tmp_path, work):
+    spec = given(tmp_path / "a", work, "checks: {share: 0.25, tables: [[a, b]]}\n")
+    found = variants([spec], ["privsyn", "independent"], [], work)
+    made = [*found, *reference([spec], found[:1], work)]
+    assert [one.method for one in made] == ["privsyn", "independent", "independent"]
+    assert {load_spec(one.path).shares["checks"] for one in made} == {Fraction(1, 4)}
+
+
 def test_a_method_that_does_not_take_the_file_is_a_row_with_its_sentence(tmp_path, work):
     spec = given(tmp_path / "a", work, schema=WIDE)
     found = variants([spec], ["fdh", "fixed", "privsyn"], [], work)
@@ -95,6 +103,7 @@ def test_so_is_the_specs_own_method(tmp_path, work):
         {"text": "select: {rul: greedy}\n"},
         {"text": "synthesize: {sets: 0}\n"},
         {"text": "nonsense: 1\n"},
+        {"text": "checks: {share: 2}\n"},
         {"method": "fixed", "text": "select: {cliques: [[a, zz]]}\n"},
         {"schema": "version: 1\n"},
     ],
