@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from dp_core.accounting.statement import Guarantee
 from dp_core.bundle.checks import TableFit, check_fit
+from dp_core.bundle.chosen import chosen
 from dp_core.bundle.citation import CITATION
 from dp_core.bundle.example_code import example_code, size_factor
 from dp_core.bundle.pictures import Picture, picture
@@ -28,6 +29,7 @@ from dp_core.bundle.statement import (
     software_versions,
     statement,
 )
+from dp_core.bundle.weights import weights_statement
 from dp_core.canonical import digest
 from dp_core.following import origin
 from dp_core.inference.rules import OFF, WORDING, rule_of
@@ -133,6 +135,8 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         charged=stated["checks"]["charged"],
         summary=summary_sentence(fits),
         pictures=pictures,
+        chosen=chosen(published),
+        weights=weights_statement(published.schema, published.off),
         code=example_code(published),
         rule=rule,
         combine=WORDING[rule],

@@ -19,6 +19,7 @@ from dp_core.bundle.pictures import estimate_column, picture
 from dp_core.bundle.report import bets, report, table_lines, within_words
 from dp_core.domain import Domain
 from dp_core.marginals import Measurement
+from dp_core.schema import Choice, Margin
 
 VOID = {"meta", "col", "line", "rect", "br", "hr"}
 
@@ -276,3 +277,50 @@ def test_charged_checks_and_thresholds_are_told(release, replace):
     assert "3.1 %" in page.text
     assert "2.1 to 4.1 %" in page.text
     assert "All other figures of this page" in page.text
+
+
+def said(published, data) -> str:
+    tallies = tally_sets(published.schema.domain, published.released, [[one] for one in data])
+    return Page(report(published, tallies)).text
+
+
+def test_weights_are_told_with_what_they_add_up_to(release, replace):
+    published, data = release
+    sex, age, height, born = published.schema.columns
+    weighted = replace(published.schema, columns=(sex, age, replace(height, role="weight"), born))
+    totals = replace(weighted, calibration=(Margin((), (((), Fraction(2_500)),)),))
+    free = said(replace(published, schema=weighted), data)
+    met = said(replace(published, schema=totals, off=(0.0, 0.0)), data)
+    missed = said(replace(published, schema=totals, off=(0.0, 0.0123)), data)
+
+    assert "Survey weights" not in said(published, data)
+    assert "were not made to add up to anything" in free
+    for page in (met, missed):
+        assert "until they add up to the total of all weights, 2500." in page
+        assert "not made to add up" not in page
+    assert "Every set meets them." in met
+    assert "a total is missed, by 1.3 % at most" in missed
+
+
+def test_bins_and_levels_from_the_file_are_told_with_their_cost(release, replace):
+    published, data = release
+    sex, age, *others = published.schema.columns
+    bins = Choice(among=age, codes=tuple(range(1, age.bins)), pieces=((0, 1000),))
+    levels = Choice(among=sex, groups=("all",), group_of=(0, 0, 0), codes=(0, 1))
+    columns = (replace(sex, choice=levels), replace(age, choice=bins), *others)
+    first, *rest = (receipt for receipt in published.receipts if receipt.kind == "charge")
+    paid = replace(first, body={**first.body, "stage": "domain", "cost": "1/1000"})
+    made = replace(
+        published,
+        schema=replace(published.schema, columns=columns),
+        receipts=(paid, *rest),
+        currency=replace(published.currency, limit=Fraction(1, 40)),
+    )
+    page = said(made, data)
+
+    assert "Bins chosen from the file: age." in page
+    assert "Values within a bin follow the same counts." in page
+    assert "It keeps the 2 levels of 3 with the largest noisy counts" in page
+    assert "Choosing them cost 4 % of the budget" in page
+    assert "drawn evenly, but for bins that were chosen from the file:" in page
+    assert "chosen from the file" not in said(published, data)

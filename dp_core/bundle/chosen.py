@@ -1,0 +1,56 @@
+"""What the report says of bins and levels that were chosen from the confidential file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dp_core.bundle.published import Published
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Bins and levels that the paying stage `domain` chose.
+
+    Attributes:
+        bins: Columns whose bins it chose.
+        levels: For each column whose levels it chose: its name, how many are kept, and of how many.
+        percent: Of the reserved total that it was charged.
+        spread: Whether values within those bins follow the same noisy counts.
+    """
+
+    bins: tuple[str, ...]
+    levels: tuple[tuple[str, int, int], ...]
+    percent: float
+    spread: bool
+
+
+def chosen(published: Published) -> Chosen | None:
+    """Return what was chosen privately, None where all bins and levels were public beforehand."""
+    columns = published.schema.private
+    if not columns:
+        return None
+    bins, levels = [], []
+    for column in columns:
+        choice = column.choice
+        assert choice is not None
+        if column.levels:
+            kept = column.bins - len(choice.groups)
+            levels.append((column.name, kept, choice.among.bins))
+        else:
+            bins.append(column.name)
+    cost = sum(
+        (
+            Fraction(str(receipt.body["cost"]))
+            for receipt in published.receipts
+            if receipt.kind == "charge" and receipt.body["stage"] == "domain"
+        ),
+        Fraction(0),
+    )
+    return Chosen(
+        bins=tuple(bins),
+        levels=tuple(levels),
+        percent=100 * float(cost / published.currency.limit),
+        # A parametric method draws numbers by its own model.
+        spread="select" in published.plan["spec"],  # type: ignore[operator]
+    )
