@@ -57,6 +57,17 @@ ROWS: Mapping[str, tuple[str, ...]] = {
     "data-being-written": ("changed while the release was reading it",),
     "data-of-another-account": ("This data file belongs to account",),
     "data-not-found": ("No data file matches",),
+    "data-empty": (
+        "The data file … is empty",
+        "has a header but not one row",
+        "has columns but not one row",
+    ),
+    "data-damaged": (
+        "is damaged or cut off; copy it again",
+        "may not be read by this user",
+        "has a row with more or fewer fields than its header",
+        "is not UTF-8 text",
+    ),
     "data-do-not-fit": ("Nothing was spent; exact counts are in",),
     "columns-differ": ("The data file … lacks", "which the schema does not describe"),
     "database-variable": (
@@ -66,6 +77,10 @@ ROWS: Mapping[str, tuple[str, ...]] = {
     "database-silent": ("check the URL in it, the database and the network",),
     "database-lost": ("failed or went away while table",),
     "database-right": ("may not read table",),
+    "database-values": (
+        "holds a value that is not of its declared type",
+        "holds a value that cannot be read",
+    ),
     "table-not-found": ("has no table or view",),
     "plan-changed": ("is under way with another plan",),
     "spec-of-another-release": ("The spec … is that of release",),
@@ -89,12 +104,14 @@ ROWS: Mapping[str, tuple[str, ...]] = {
     "tried-too-often": ("times and need a person",),
     "template-renamed": ("This run began release … and its template names it",),
     "spec-in-the-way": ("is in the way: the spec of this date is written there",),
+    "spec-not-written": ("let the user that runs releases write there",),
     "several-time-zones": ("so one moment has several dates",),
     "results-stored": (
         "Prefect is set to store results",
         "Prefect is set to keep logs of runs",
         "Prefect is set to send usage data",
     ),
+    "log-not-written": ("The log file … cannot be written",),
     # The ledger cannot be used.
     "ledger-silent": ("The ledger at … did not answer",),
     "ledger-not-opened": ("cannot be opened or is not a ledger",),
@@ -104,6 +121,7 @@ ROWS: Mapping[str, tuple[str, ...]] = {
     "tables-to-be-made": ("let the database's owner open the ledger once",),
     "right-missing": ("may not do this: let the database's owner",),
     "key-of-the-ledger": ("takes signed entries only", "The signing key … cannot be read"),
+    "public-key": ("The public key … cannot be read", "holds no public key of a ledger"),
     "input-key-other": ("were sealed with another key than this home's",),
     # The ledger must not be used.
     "ledger-lost": ("has releases but no ledger any more",),

@@ -15,7 +15,7 @@ import pytest
 
 from dp_core.errors import Held, LedgerCorrupt, StageFailed
 from flows.runbook import ROWS, row_of
-from tests.flows.conftest import as_csv, plainly, survey
+from tests.flows.conftest import COLUMNS, as_csv, plainly, survey
 from tests.ledgers import owner, set_lease
 
 ROOT = Path(__file__).parents[2]
@@ -250,6 +250,13 @@ def test_a_scheduler_that_is_elsewhere_without_encryption(project, command, says
     says(refused(command, *words))
 
 
+@row("log-not-written")
+def test_a_log_that_cannot_be_written(project, command, says):
+    words = ("--out", project.out, "--log-file", project.spec / "log")
+    says(refused(command, "run", project.spec, *words))
+    assert project.untouched()
+
+
 # -- who works on it
 
 
@@ -452,6 +459,39 @@ def test_data_of_another_account(project, command, says):
 def test_data_that_are_not_there(project, command, says):
     (project.folder / "town.csv").unlink()
     says(run(project, command))
+
+
+HEADER = ",".join(COLUMNS).encode()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"", marks=row("data-empty", 0)),
+        pytest.param(HEADER + b"\n", marks=row("data-empty", 1)),
+        pytest.param(HEADER + b"\n1,2,zqxcanary\n", marks=row("data-damaged", 2)),
+        pytest.param(HEADER + b"\ni,5,1,zqxcanary\xff,,\n", marks=row("data-damaged", 3)),
+    ],
+)
+def test_a_delivery_that_broke_off(project, command, says, content):
+    (project.folder / "town.csv").write_bytes(content)
+    message = run(project, command)
+    says(message)
+    assert "zqxcanary" not in message
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(OSError(errno.EIO, "zqxcanary"), marks=row("data-damaged", 0)),
+        pytest.param(PermissionError(errno.EACCES, "no"), marks=row("data-damaged", 1)),
+    ],
+)
+def test_data_that_cannot_be_read(project, command, monkeypatch, says, error):
+    monkeypatch.setattr("dp_core.source_files.csv.reader", raising(error))
+    message = run(project, command)
+    says(message)
+    assert "zqxcanary" not in message
 
 
 @row("data-do-not-fit")
@@ -674,6 +714,17 @@ def test_a_key_that_cannot_be_read(project, command, monkeypatch, says):
     sign(project, command)
     monkeypatch.setenv("DP_RELEASE_SIGNING_KEY", str(project.folder / "no-key"))
     says(run(project, command))
+
+
+@row("public-key", 0)
+@pytest.mark.usefixtures("project")
+def test_a_public_key_that_is_not_there(command, says):
+    says(refused(command, "ledger", "verify", "--public-key", "key.pub"))
+
+
+@row("public-key", 1)
+def test_a_file_that_is_no_public_key(project, command, says):
+    says(refused(command, "ledger", "verify", "--public-key", project.spec))
 
 
 @row("input-key-other")

@@ -7,7 +7,7 @@ import pytest
 
 from dp_core.errors import BadInput
 from dp_core.spec_file import load_spec
-from flows.template import read_template, write_spec
+from flows.template import keep_copy, read_template, write_spec
 from tests.flows.conftest import SCHEMA
 
 NOVEMBER = datetime(2026, 11, 7, 2, 3, 4)
@@ -112,6 +112,14 @@ def test_a_spec_that_a_release_was_begun_by_stays_as_it_was(path):
     assert write_spec(read_template(path), NOVEMBER, keep=True).read_text() == text
     # Nothing was begun by it: a corrected template is what the date is made by.
     assert "epsilon: 2" in write_spec(read_template(path), NOVEMBER, keep=False).read_text()
+
+
+@pytest.mark.runbook("spec-not-written")
+def test_a_folder_that_cannot_be_written_is_named(path, says):
+    spec = write_spec(read_template(path), NOVEMBER, keep=False)
+    with pytest.raises(BadInput) as error:
+        keep_copy(spec, path / "bundles")
+    says(error.value.message)
 
 
 @pytest.mark.runbook("spec-in-the-way")

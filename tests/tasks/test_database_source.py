@@ -215,7 +215,8 @@ def test_only_wanted_columns_leave_the_database(reader, tmp_path):
     assert rows_of(read(tmp_path / "run", ["b", "a"], ignore=["name"])) == [(2, 1)]
 
 
-def test_columns_are_checked_as_those_of_files(survey_database, tmp_path):
+@pytest.mark.runbook("data-empty", 2)
+def test_columns_are_checked_as_those_of_files(survey_database, tmp_path, says):
     survey_database.run("CREATE TABLE persons (a integer, b integer)")
     assert refusal(tmp_path / "run", ["a", "c"]) == (
         "Table 'persons' lacks column 'c' of the schema."
@@ -224,9 +225,7 @@ def test_columns_are_checked_as_those_of_files(survey_database, tmp_path):
         "Table 'persons' has column 'b', which the schema does not describe; describe it under"
         " `columns` or name it under `ignore`."
     )
-    assert refusal(tmp_path / "run", ["a"], ignore=["b"]) == (
-        "Table 'persons' has columns but not one row."
-    )
+    says(refusal(tmp_path / "run", ["a"], ignore=["b"]))
 
 
 def test_a_type_that_is_not_read_is_named(survey_database, tmp_path):
@@ -261,15 +260,17 @@ def test_types_of_postgresql_that_are_not_read(postgres_url, tmp_path, monkeypat
         ("boolean", 2),
     ],
 )
-def test_a_value_of_another_type_than_declared_is_refused(tmp_path, monkeypatch, declared, value):
+@pytest.mark.runbook("database-values", 0)
+def test_a_value_of_another_type_than_declared_is_refused(
+    tmp_path, monkeypatch, says, declared, value
+):
     database = sqlite_database(tmp_path)
     monkeypatch.setenv(VARIABLE, database.url)
     database.run(f"CREATE TABLE persons (a {declared})")
     database.insert("persons", [(None,), (value,)])
     sentence = refusal(tmp_path / "run")
-    assert (
-        "Column 'a' of table 'persons' holds a value that is not of its declared type" in sentence
-    )
+    says(sentence)
+    assert "Column 'a' of table 'persons' holds a value" in sentence
 
 
 @pytest.mark.parametrize("value", ["infinity", "0044-03-15 BC", "12026-01-01"])
@@ -280,12 +281,13 @@ def test_a_day_beyond_the_calendar_is_refused(postgres_url, tmp_path, monkeypatc
     assert "cannot be read, such as a day" in refusal(tmp_path / "run")
 
 
-def test_a_text_that_is_no_text_is_refused(tmp_path, monkeypatch):
+@pytest.mark.runbook("database-values", 1)
+def test_a_text_that_is_no_text_is_refused(tmp_path, monkeypatch, says):
     database = sqlite_database(tmp_path)
     monkeypatch.setenv(VARIABLE, database.url)
     database.run("CREATE TABLE persons (a text)")
     database.run(f"INSERT INTO persons VALUES (CAST(x'ff' || '{CANARY}' AS TEXT))")
-    assert "cannot be read" in refusal(tmp_path / "run")
+    says(refusal(tmp_path / "run"))
 
 
 @pytest.mark.parametrize(
