@@ -1,0 +1,246 @@
+"""What a whole person of k rows costs where the domain is chosen, sets are checked, rows left out.
+
+Each charge is what the formula says, and no more is told of a person than it pays for; the same
+audit with the sensitivity of one row, or with rows above the limit kept, finds more.
+"""
+
+from __future__ import annotations
+
+import csv
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import dp_core.curator as curator_module
+from dp_core.accounting.currency import Currency
+from dp_core.curator import Curator
+from dp_core.dataset import Dataset
+from dp_core.domain import Domain
+from dp_core.ledger.session import MemorySession
+from dp_core.marginals import Marginal
+from dp_core.memory_counter import MemoryCounter
+from dp_core.privacy import Relation
+from dp_core.private_domain.questions import ask
+from dp_core.schema_file import parse_schema
+from dp_core.scores import TableChecks
+from dp_core.source import open_source
+from tasks import coding
+from tests.statistical import epsilon_at_least
+
+KS = (1, 2, 5)
+RELATIONS = ("add-remove", "replace-one")
+BOUNDS = {  # L1 and squared L2 of one table of counts, by a person of k rows
+    "add-remove": lambda k: (k, k**2),
+    "replace-one": lambda k: (2 * k, 2 * k**2),
+}
+LEVELS = 3000
+
+
+class File:
+    """A confidential file of one column, given by the counts of its codes."""
+
+    def __init__(self, column, counts):
+        self.column, self.counts = column, np.asarray(counts, dtype=np.int64)
+
+    def count(self, cliques):
+        domain = Domain((self.column,), self.counts.shape)
+        return {clique: Marginal(domain, self.counts) for clique in cliques}
+
+    def observed(self, clique):  # noqa: ARG002
+        (cells,) = np.nonzero(self.counts)
+        return cells.astype(np.uint16)[:, None], self.counts[cells]
+
+
+def schema_of(column):
+    return parse_schema({"version": "1", "title": "t", "columns": {"x": column}})
+
+
+TREE = {"type": "integer", "min": "0", "max": "4095", "bins": {"private": "4"}}
+CODES = {
+    "type": "category",
+    "levels": {"private": "3"},
+    "groups": {
+        "one": [f"a{number}" for number in range(LEVELS // 2)],
+        "two": [f"b{number}" for number in range(LEVELS // 2)],
+    },
+}
+
+
+def answers(column, counts, currency, relation):
+    """Return the noisy counts of the stage `domain`, coarsest first, and what was charged."""
+    schema = schema_of(column)
+    session = MemorySession(currency, relation.neighbours, max_rows=relation.max_rows)
+    curator = Curator(schema.stored.domain, File("x", counts), session)
+    return ask(curator, schema, currency.limit), session.charges
+
+
+def checked(counts, reference, tables, currency, relation):
+    """Return the noisy distances of so many equal tables, and what was charged."""
+    session = MemorySession(currency, relation.neighbours, max_rows=relation.max_rows)
+    curator = Curator(Domain(("x",), (len(counts),)), File("x", counts), session)
+    statistic = TableChecks((("x",),) * tables, (np.array(reference, np.int64),) * tables)
+    figures = curator.check("distances", statistic, currency.limit)
+    return np.array([figure.distance for figure in figures]), session.charges
+
+
+# -- charges
+
+
+@pytest.mark.parametrize("k", KS)
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("kind", ["pure", "zcdp"])
+@pytest.mark.parametrize("what", ["tree", "levels", "checks"])
+def test_a_charge_is_what_the_formula_says(what, kind, neighbours, k):
+    currency, relation = Currency(kind, Fraction(1, 2)), Relation(neighbours, k)
+    l1, l2_squared = BOUNDS[neighbours](k)
+    if what == "checks":
+        # Of 7 tables at once: each distance moves by the L1 norm of its table.
+        _, charges = checked([3, 4], [0, 9], 7, currency, relation)
+        l1, l2_squared = 7 * l1, 7 * l1**2
+    else:
+        column, size = (TREE, 4096) if what == "tree" else (CODES, LEVELS)
+        _, charges = answers(column, np.zeros(size), currency, relation)
+    assert len(charges) == {"tree": 3, "levels": 1, "checks": 1}[what]
+    for grant in charges:
+        event, cost = grant.step.event, grant.step.cost
+        assert cost == currency.limit / len(charges)
+        assert grant.step.stage == ("checks" if what == "checks" else "domain")
+        scale = float(event.scale)
+        if kind == "pure":
+            assert event.l1_sensitivity == l1
+            assert scale == pytest.approx(l1 / float(cost), rel=1e-9)
+        else:
+            assert event.l2_sensitivity_squared == l2_squared
+            assert scale**2 == pytest.approx(l2_squared / (2 * float(cost)), rel=1e-9)
+        assert currency.cost(event) <= cost
+
+
+# -- audits: of a person of five rows
+
+
+K = 5
+
+
+def one_row(monkeypatch):
+    """Let the curator believe that a person has one row."""
+    right = {name: getattr(curator_module, name) for name in ("sum_bounds", "sensitivities")}
+    for name, of in right.items():
+        monkeypatch.setattr(
+            curator_module,
+            name,
+            lambda what, relation, of=of: of(what, Relation(relation.neighbours)),
+        )
+
+
+def in_and_out(neighbours, experiments, width=1):
+    """Return the counts of two neighbours at each position, for many experiments side by side.
+
+    A person's rows come to the first position of an experiment, and under replace-one they were at
+    the first position of its second half before.
+    """
+    cells = np.full((experiments, 2 * width), 3)
+    without, with_person = cells.copy(), cells.copy()
+    with_person[:, 0] += K
+    if neighbours == "replace-one":
+        without[:, width] += K
+    return without.ravel(), with_person.ravel()
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("believed", ["k rows", "one row"])
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("what", ["tree", "levels"])
+def test_the_counts_that_choose_a_domain_tell_no_more_of_a_person_than_they_cost(
+    what, neighbours, believed, monkeypatch
+):
+    """Of a tree the two finer widths at once, each at epsilon 1; of levels their counts."""
+    if believed == "one row":
+        one_row(monkeypatch)
+    if what == "tree":
+        column, size, widths, times, cost = TREE, 16, (16, 1), 16, Fraction(3)
+        experiments = 4096 // (2 * size)
+    else:
+        column, size, widths, times, cost = CODES, 1, (1,), 2, Fraction(1)
+        experiments = LEVELS // 2
+    happened = []
+    for counts in in_and_out(neighbours, experiments, size):
+        for _ in range(times):
+            found, _ = answers(column, counts, Currency("pure", cost), Relation(neighbours, K))
+            event = np.ones(experiments, np.bool_)
+            for answer, width in zip(found[-len(widths) :], widths, strict=True):
+                table = answer.values.reshape(experiments, -1)
+                half = table.shape[1] // 2
+                event &= table[:, 0] >= 3 * width + K
+                if neighbours == "replace-one" and width == 1:
+                    event &= table[:, half] <= 3
+            happened.append(event)
+    without, with_person = np.array(happened).reshape(2, -1)
+    bound, claim = epsilon_at_least(with_person, without), len(widths)
+    assert (bound > claim) == (believed == "one row")
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("believed", ["k rows", "one row"])
+@pytest.mark.parametrize("neighbours", RELATIONS)
+def test_checked_tables_tell_no_more_of_a_person_than_they_cost(neighbours, believed, monkeypatch):
+    if believed == "one row":
+        one_row(monkeypatch)
+    tables, reference = 6000, [0, 20]
+    files, far = {
+        "add-remove": (([8, 25], [8 + K, 25]), 13 + K),
+        "replace-one": (([8, 7], [8 + K, 7 - K]), 21 + 2 * K),
+    }[neighbours]
+    first, second = (
+        checked(
+            counts, reference, tables, Currency("pure", Fraction(tables)), Relation(neighbours, K)
+        )[0]
+        for counts in files
+    )
+    bound = epsilon_at_least(second >= far, first >= far)
+    assert bound > 1 if believed == "one row" else 0.5 < bound <= 1
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("kept", ["at most k", "all"])
+@pytest.mark.parametrize("neighbours", RELATIONS)
+def test_of_a_person_with_many_rows_no_more_is_told_than_of_k(
+    neighbours, kept, tmp_path, monkeypatch
+):
+    """From the file on: a person for each experiment, who has three times as many rows as count."""
+    if kept == "all":
+        monkeypatch.setattr(coding.RowLimit, "kept", lambda self: np.ones(self.rows, np.bool_))
+    experiments = 2500
+    column = {"type": "integer", "min": "0", "max": str(2 * experiments - 1)}
+    column["bins"] = str(2 * experiments)
+    unit = {"column": "id", "max_rows": str(K)}
+    schema = parse_schema({"version": "1", "title": "t", "unit": unit, "columns": {"x": column}})
+
+    def noisy(name, place):
+        """Return noisy counts of a file; `place` is where each person's rows are, if anywhere."""
+        path = tmp_path / f"{name}.csv"
+        rows = [(f"other-{number}", number) for number in range(2 * experiments)]
+        if place is not None:
+            persons = np.repeat(np.arange(experiments), 3 * K)
+            rows += [(f"person-{number}", 2 * number + place) for number in persons]
+        with path.open("w", newline="") as file:
+            csv.writer(file).writerows([("id", "x"), *rows])
+        source = open_source(path.name, tmp_path, schema.reads, schema.ignore)
+        store = coding.write_codes(source, schema, tmp_path / name)
+        codes = np.concatenate([store.codes(chunk) for chunk in range(store.chunks)], axis=1)
+        session = MemorySession(
+            Currency("pure", Fraction(1)), neighbours, max_rows=schema.unit.max_rows
+        )
+        curator = Curator(schema.domain, MemoryCounter(Dataset(schema.domain, codes)), session)
+        (table,) = curator.measure("measure", [("x",)], [Fraction(1)])
+        return table.values.reshape(experiments, 2)
+
+    happened = []
+    for name, place in (("with", 0), ("without", None if neighbours == "add-remove" else 1)):
+        table = noisy(name, place)
+        event = table[:, 0] >= 1 + K
+        if neighbours == "replace-one":
+            event &= table[:, 1] <= 1
+        happened.append(event)
+    bound = epsilon_at_least(*happened)
+    assert bound > 1 if kept == "all" else 0 < bound <= 1

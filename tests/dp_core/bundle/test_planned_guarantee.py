@@ -1,0 +1,65 @@
+"""A plan that promises another guarantee than was reserved, hashed anew by whoever forged it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from dp_core.bundle.verification import verify
+from dp_core.canonical import digest
+from tests.dp_core.bundle.conftest import make_published, write
+from tests.dp_core.bundle.forgery import failed, relink, reseal, statement_of
+
+# What is forged, in the plan or in the reservation, and the word by which it is told.
+FORGED = {
+    "epsilon": (("privacy", "epsilon", "1/10"), "privacy"),
+    "max_rows": (("privacy", "max_rows", 5), "privacy"),
+    "unit": (("privacy", "unit", "row"), "privacy"),
+    "neighbours": (("privacy", "neighbours", "replace-one"), "privacy"),
+    "costs of the stage domain": (("costs", "domain", "1/1000"), "costs"),
+}
+
+
+@pytest.fixture(scope="module")
+def persons(tmp_path_factory) -> Path:
+    """A whole bundle that protects persons of at most two rows."""
+    folder = tmp_path_factory.mktemp("persons")
+    published, data = make_published(max_rows=2)
+    return write(folder / "out", published, data, folder / "scratch")
+
+
+@pytest.fixture
+def forged(persons, tmp_path) -> Path:
+    return Path(shutil.copytree(persons, tmp_path / "forged"))
+
+
+def test_the_bundle_that_is_forged_passes_as_it_is(persons):
+    assert verify(persons).passed
+
+
+@pytest.mark.parametrize("place", ["plan", "reservation"])
+@pytest.mark.parametrize("what", FORGED)
+def test_another_guarantee_in_the_plan_than_was_reserved_fails_by_name(forged, what, place):
+    (section, key, value), named = FORGED[what]
+    document = statement_of(forged)
+    plan = document["method"]["plan"]
+    reserved = document["ledger"]["receipts"][0]["body"]
+    if place == "plan":
+        part = plan["spec"]["privacy"] if section == "privacy" else plan["costs"]
+    else:
+        part = reserved if section == "privacy" else reserved["costs"]
+    assert part.get(key) != value
+    part[key] = value
+    # Every hash fits again: of the plan, of each receipt, of the statement.
+    document["method"]["plan_sha256"] = reserved["plan"] = digest(plan)
+    relink(document)
+    reseal(forged, document)
+
+    found = failed(verify(forged))
+    assert found["wording"].startswith(
+        f"The plan in release.json states {named!r} otherwise than was reserved."
+    )
+    if place == "plan":
+        assert set(found) == {"wording"}
