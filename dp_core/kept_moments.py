@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.domain import Clique, Domain
+from dp_core.dual_newton import Floats, with_sums
 from dp_core.marginals import Measurement, Released, Table, tables_of
 from dp_core.reconstruction.consistency import (
     Estimate,
@@ -43,10 +44,7 @@ MOST_ENTRIES = 1 << 23
 """Numbers in the equations of a table; of a larger one only negative counts are moved."""
 _CLEAR = 2.0  # standard errors of noise from which on a level has a mean that is worth keeping
 _SLACK = 1e-6  # how little it costs to miss equations that contradict each other
-_ROUNDS = 60  # of Newton's method, which takes about four
 _TOLERANCE = 1e-7
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,42 +113,23 @@ def nearest(
 ) -> Floats:
     """Return the nonnegative numbers nearest to `values` in squares that have given sums.
 
-    Newton's method on the dual: the answer is `max(0, values + equations' u)`, and `u` maximises a
-    concave function whose second derivative is known. Equations that contradict each other, or that
-    no nonnegative numbers meet, are met as nearly as squares allow.
+    They are `max(0, values + equations' u)` for some u, which Newton's method finds on the dual.
+    Equations that contradict each other, or that no nonnegative numbers meet, are met as nearly as
+    squares allow.
 
     Args:
         values: Shape (cells,).
         equations: Shape (equations, cells).
         sums: Shape (equations,).
     """
-    length = np.sqrt((equations**2).sum(axis=1))
-    kept = length > 0
-    a = equations[kept] / length[kept, None]
-    b = sums[kept] / length[kept]
-    scale = max(1.0, float(np.abs(b).max(initial=0.0)))
-    u = np.zeros(b.size)
+    scale = max(1.0, float(np.abs(sums).max(initial=0.0)))
 
-    def value(u: Floats) -> tuple[float, Floats]:
-        found = np.maximum(values + a.T @ u, 0.0)
-        return float(0.5 * found @ found - b @ u + 0.5 * _SLACK * u @ u), found
+    def primal(shift: Floats) -> tuple[Floats, float, Floats]:
+        found = np.maximum(values + shift, 0.0)
+        return found, 0.5 * float(found @ found), (found > 0).astype(float)
 
-    height, found = value(u)
-    for _ in range(_ROUNDS):
-        slope = a @ found - b + _SLACK * u
-        if float(np.abs(slope).max(initial=0.0)) < _TOLERANCE * scale:
-            break
-        inside = a[:, found > 0]
-        curve = inside @ inside.T + 2 * _SLACK * np.eye(b.size)
-        step = -np.linalg.solve(curve, slope)
-        size, gain = 1.0, float(slope @ step)
-        while True:
-            lower, candidate = value(u + size * step)
-            if lower <= height + 1e-4 * size * gain or size < 1e-8:
-                break
-            size /= 2
-        u, height, found = u + size * step, lower, candidate
-    return found
+    slack = _SLACK * (equations**2).sum(axis=1)
+    return with_sums(equations, sums, slack, primal, tolerance=_TOLERANCE * scale)
 
 
 def _names(tables: Sequence[Estimate]) -> list[str]:
@@ -190,9 +169,7 @@ def _settle(table: Estimate, columns: Mapping[str, Floats], points: Mapping[str,
     if len(table.clique) == 1:
         return columns[table.clique[0]]
     total = float(columns[table.clique[0]].sum())
-    cells = table.values.size
-    equations = sum(table.domain.sizes)
-    if cells * equations * 2 > MOST_ENTRIES:
+    if not has_few_cells(table.domain):
         return norm_sub(table.values, total=total, possible=table.possible)
     noisy = Table(table.domain, table.values)
     rows: list[Floats] = []
@@ -205,9 +182,31 @@ def _settle(table: Estimate, columns: Mapping[str, Floats], points: Mapping[str,
         rows.append(row)
         sums.append(wanted)
     kept = np.flatnonzero(table.possible.ravel())
-    found = np.zeros(cells)
+    found = np.zeros(table.values.size)
     found[kept] = nearest(table.values.ravel()[kept], np.array(rows)[:, kept], np.array(sums))
     return found.reshape(table.domain.sizes)
+
+
+def has_few_cells(domain: Domain) -> bool:
+    """Return whether the equations of a table, one for each level or so, may be written down."""
+    return domain.size() * sum(domain.sizes) * 2 <= MOST_ENTRIES
+
+
+def moments_of_column(points: Points, counts: Floats) -> Floats:
+    """Return what is kept of a column of numbers, as equations over its codes.
+
+    Args:
+        points: Of the column.
+        counts: Shape (codes,).
+
+    Returns:
+        Shape (equations, codes): all records, those whose number is missing (where that can be),
+        the numbers about their mean, and their squares.
+    """
+    centred = _about_mean(points, counts)
+    assert centred is not None
+    missing = [(~points.known).astype(float)] if not points.known.all() else []
+    return np.array([np.ones(counts.size), *missing, centred, centred**2])
 
 
 def moments_of(

@@ -10,7 +10,8 @@ tables.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,19 +20,22 @@ from threadpoolctl import threadpool_limits
 
 from dp_core.dataset import Dataset
 from dp_core.domain import Clique, Domain
-from dp_core.kept_moments import Points, moments_of
+from dp_core.dual_newton import Floats, with_sums
+from dp_core.kept_moments import Points, has_few_cells, moments_of, moments_of_column
 from dp_core.marginals import Measurement, Table
 from dp_core.reconstruction.base import Model
 
 MOST_ENTRIES = 1 << 24
 """Numbers in the equations of one piece of the records; each piece has the tables by itself."""
-MOST_EQUATIONS = 2000
-"""Of more, those of the later tables are left out: one round takes as many cubed operations."""
-_SLACK = 1e-4  # how little it costs to miss equations that contradict each other
-_ROUNDS = 30
+MOST_EQUATIONS = 600
+"""More are not solved: one round takes as many cubed operations. Half are for columns' own."""
+_MISSES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1)
+"""How far sums may be missed, in parts of their noise's variance; the first that leaves enough."""
+_ENOUGH = 0.5
+"""Part of the records that weighted ones must be worth (Kish's effective sample size): to meet much
+noise, few records would be given extreme weights, and a set be some of them many times over."""
+_LEAST_MISS = 1e-4  # in squared records, where a sum has little noise
 _LARGEST = 20.0  # logarithm of a weight; beyond it sums would overflow
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,48 +98,84 @@ def with_moments(
         rng: Its state decides which records are drawn.
     """
     tables = [table for table in tables if table.clique]
-    cells, rows, sums = _equations(tables, points)
+    equations = _equations(tables, points)
     total = sum(float(table.values.sum()) for table in tables) / max(len(tables), 1)
-    if not rows or total <= 0 or data.rows == 0:
+    if not equations or total <= 0 or data.rows == 0:
         return data
-    pieces, size = [], MOST_ENTRIES // len(sums)
+    sums = np.concatenate([each.sums for each in equations])
+    variances = np.concatenate([each.variances for each in equations])
+    pieces, size = [], MOST_ENTRIES // sums.size
     for start in range(0, data.rows, size):
         piece = Dataset(data.domain, data.codes[:, start : start + size])
-        values = np.concatenate(
-            [each[:, _cells(piece, clique)] for clique, each in zip(cells, rows, strict=True)]
-        )
+        part = piece.rows / total
+        values = np.concatenate([each.rows[:, _cells(piece, each.clique)] for each in equations])
         # Sets are drawn side by side: threads of the linear algebra would wait for each other.
         with threadpool_limits(limits=1, user_api="blas"):
-            weights = _weights(values, np.array(sums) * (piece.rows / total))
+            weights = _weights(values, sums * part, variances * part**2)
         pieces.append(_drawn(piece, weights, rng=rng))
     codes = np.concatenate(pieces, axis=1)
     return Dataset(data.domain, np.ascontiguousarray(codes[:, rng.permutation(data.rows)]))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Equations:
+    """What is to hold of records, by their cells in a table.
+
+    Attributes:
+        clique: Of the table.
+        rows: Shape (equations, cells).
+        sums: Of the records' values, shape (equations,).
+        variances: Of the sums' noise, shape (equations,).
+    """
+
+    clique: Clique
+    rows: Floats
+    sums: Floats
+    variances: Floats
+
+
 def _equations(
     tables: Sequence[Measurement], points: Mapping[str, Points]
-) -> tuple[list[Clique], list[Floats], list[float]]:
-    """Return cliques, for each its equations over its cells, and the sums of all equations."""
-    cells: list[Clique] = []
-    rows: list[Floats] = []
-    sums: list[float] = []
-    columns: dict[str, Floats] = {}
+) -> tuple[_Equations, ...]:
+    """Return as many equations as there may be: first of columns, the small ones before others."""
+    columns: dict[str, tuple[Floats, float]] = {}
     for table in tables:
         for axis, name in enumerate(table.clique):
             if name not in columns:
                 rest = tuple(other for other in range(len(table.clique)) if other != axis)
-                columns[name] = table.values.sum(axis=rest).astype(float)
-                cells.append((name,))
-                rows.append(np.eye(columns[name].size))
-                sums += columns[name].tolist()
+                own = table.values.sum(axis=rest).astype(float)
+                columns[name] = own, table.variance * table.values.size / own.size
+    found: list[_Equations] = []
+    for each in _of_columns(columns, points):
+        if len(each.sums) <= MOST_EQUATIONS // 2 - sum(len(one.sums) for one in found):
+            found.append(each)
+    counts = {name: own for name, (own, _) in columns.items()}
     for table in tables:
-        counts = Table(table.domain, table.values.astype(float))
-        found = moments_of(counts, columns, points, variance=table.variance)
-        if found and len(sums) + len(found) <= MOST_EQUATIONS:
-            cells.append(table.clique)
-            rows.append(np.array([row for row, _ in found]))
-            sums += [wanted for _, wanted in found]
-    return cells, rows, sums
+        if not has_few_cells(table.domain):
+            continue
+        values = Table(table.domain, table.values.astype(float))
+        kept = moments_of(values, counts, points, variance=table.variance)
+        if kept and len(kept) <= MOST_EQUATIONS - sum(len(one.sums) for one in found):
+            rows = np.array([row for row, _ in kept])
+            sums = np.array([wanted for _, wanted in kept])
+            variances = table.variance * np.einsum("ij,ij->i", rows, rows)
+            found.append(_Equations(table.clique, rows, sums, variances))
+    return tuple(found)
+
+
+def _of_columns(
+    columns: Mapping[str, tuple[Floats, float]], points: Mapping[str, Points]
+) -> Iterator[_Equations]:
+    """Yield each column's equations: of levels every count, of numbers what their moments are."""
+    for name in sorted(columns, key=lambda name: columns[name][0].size):
+        own, variance = columns[name]
+        if points[name].numbers is not None:
+            rows = moments_of_column(points[name], own)
+        elif own.size <= MOST_EQUATIONS // 2:
+            rows = np.eye(own.size)
+        else:
+            continue
+        yield _Equations((name,), rows, rows @ own, variance * np.einsum("ij,ij->i", rows, rows))
 
 
 def _cells(data: Dataset, clique: Clique) -> NDArray[np.int64]:
@@ -146,38 +186,26 @@ def _cells(data: Dataset, clique: Clique) -> NDArray[np.int64]:
     return flat
 
 
-def _weights(values: Floats, sums: Floats) -> Floats:
+def _weights(values: Floats, sums: Floats, variances: Floats) -> Floats:
     """Return positive weights with which the values have given sums, nearest to 1 in entropy.
-
-    Newton's method on the dual, as of `kept_moments.nearest`.
 
     Args:
         values: Shape (equations, rows).
         sums: Shape (equations,).
+        variances: Of the sums' noise, shape (equations,).
     """
-    length = np.sqrt(np.einsum("ij,ij->i", values, values))
-    kept = length > 0
-    a, b = values[kept] / length[kept, None], sums[kept] / length[kept]
-    u = np.zeros(b.size)
 
-    def value(u: Floats) -> tuple[float, Floats]:
-        found = np.exp(np.clip(u @ a, -_LARGEST, _LARGEST))
-        return float(found.sum() - b @ u + 0.5 * _SLACK * u @ u), found
+    def primal(shift: Floats) -> tuple[Floats, float, Floats]:
+        weights = np.exp(np.clip(shift, -_LARGEST, _LARGEST))
+        return weights, float(weights.sum()), weights
 
-    height, weights = value(u)
-    for _ in range(_ROUNDS):
-        slope = a @ weights - b + _SLACK * u
-        if float(np.abs(slope).max(initial=0.0)) < 1e-6 * np.sqrt(weights.size):
+    records = values.shape[1]
+    tolerance = 1e-6 * math.sqrt(records)
+    for part in _MISSES:
+        slack = np.maximum(part * variances, _LEAST_MISS)
+        weights = with_sums(values, sums, slack, primal, tolerance=tolerance)
+        if weights.sum() ** 2 >= _ENOUGH * records * float(weights @ weights):
             break
-        curve = (a * weights) @ a.T + 2 * _SLACK * np.eye(b.size)
-        step = -np.linalg.solve(curve, slope)
-        size, gain = 1.0, float(slope @ step)
-        while True:
-            lower, candidate = value(u + size * step)
-            if lower <= height + 1e-4 * size * gain or size < 1e-8:
-                break
-            size /= 2
-        u, height, weights = u + size * step, lower, candidate
     return weights
 
 

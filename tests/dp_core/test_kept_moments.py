@@ -11,8 +11,15 @@ from numpy.typing import NDArray
 from dp_core import record_moments
 from dp_core.dataset import Dataset
 from dp_core.domain import Domain
-from dp_core.kept_moments import Points, has_numbers, keep_moments, nearest, points_of
-from dp_core.marginals import Measurement, tables_of
+from dp_core.kept_moments import (
+    Points,
+    has_numbers,
+    keep_moments,
+    moments_of,
+    nearest,
+    points_of,
+)
+from dp_core.marginals import Measurement, Table, tables_of
 from dp_core.reconstruction.consistency import norm_sub
 from dp_core.record_moments import _drawn, _equations, with_moments
 from dp_core.schema_file import parse_schema
@@ -188,15 +195,53 @@ def test_no_more_equations_are_solved_than_there_may_be(
     people: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tables = tables_of(keep_moments(DOMAIN, noisy(people, PAIRS, 11), POINTS, zeros=ZEROS))
-    whole = len(_equations(tables, POINTS)[2])
-    # The columns' own tables, and something of the pairs, but not all of it.
-    monkeypatch.setattr(record_moments, "MOST_EQUATIONS", whole - 1)
+    equations = _equations(tables, POINTS)
+    whole = sum(len(each.sums) for each in equations)
 
-    cells, rows, sums = _equations(tables, POINTS)
+    # Of the sex two counts; of numbers all, the missing ones (no age is), mean and square.
+    of_columns = [(each.clique, len(each.sums)) for each in equations[:3]]
+    assert of_columns == [(("sex",), 2), (("age",), 3), (("height",), 4)]
+    # Half of 17 is enough for the two small columns, and the rest for something of the pairs.
+    monkeypatch.setattr(record_moments, "MOST_EQUATIONS", 17)
+    fewer = _equations(tables, POINTS)
+    assert [each.clique for each in fewer][:2] == [("sex",), ("age",)]
+    assert ("height",) not in [each.clique for each in fewer]
+    assert 5 < sum(len(each.sums) for each in fewer) <= 17 < whole
 
-    assert 31 < len(sums) < whole
-    assert sum(len(row) for row in rows) == len(sums)
-    assert len(cells) == len(rows)
+
+def test_a_column_of_very_many_levels_is_left_to_the_model() -> None:
+    domain = Domain(("place", "sex"), (60_000, 2))
+    points = {"place": Points(None), "sex": Points(None)}
+    table = Measurement(domain, np.ones(domain.sizes, dtype=np.int64), "gaussian", 2.0, "m", 0, 1)
+
+    assert [each.clique for each in _equations([table], points)] == [("sex",)]
+
+
+def test_few_records_under_much_noise_are_weighted_in_measure() -> None:
+    few = population(300)
+    kept = tables_of(keep_moments(DOMAIN, noisy(few, PAIRS, 13), POINTS, zeros=ZEROS))
+
+    found = with_moments(few, kept, POINTS, rng=np.random.default_rng(1))
+
+    times = np.unique(found.codes, axis=1, return_counts=True)[1]
+    before = np.unique(few.codes, axis=1, return_counts=True)[1]
+    assert times.max() < 4 * before.max()
+    assert len(times) > 0.5 * len(before)
+
+
+@pytest.mark.parametrize(("people_of_level", "rows"), [(20, 0), (60, 1)])
+def test_a_level_within_the_noise_has_no_mean_to_keep(people_of_level: int, rows: int) -> None:
+    # Two standard errors of the level's number of records: 2 * sqrt(8 * 20) = 25.
+    table = np.zeros((2, 20))
+    table[0] = 100.0
+    table[1] = people_of_level / 20
+    points = {"sex": Points(None), "height": Points(HEIGHT[:20])}
+    columns = {"sex": table.sum(axis=1), "height": table.sum(axis=0)}
+    domain = Domain(("sex", "height"), (2, 20))
+
+    found = moments_of(Table(domain, table), columns, points, variance=8.0)
+
+    assert len(found) == 1 + rows
 
 
 def test_the_same_state_gives_the_same_records(people: Dataset) -> None:
