@@ -14,6 +14,9 @@ from tasks.stores.artifacts import RunFolder, where_kept
 LEAST_ROOM = 2**20
 """Bytes below which a home is full: Prefect's own server cannot write its next page then."""
 
+_SERVER_SLOW = "Timed out while attempting to connect to ephemeral Prefect API server"  # Prefect's
+_PATIENCE = "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"
+
 
 def stopped_outside(release: str, error: Exception) -> StageFailed:
     """Return the sentence about a failure outside the stages; to be raised `from None`.
@@ -31,6 +34,12 @@ def stopped_outside(release: str, error: Exception) -> StageFailed:
             f" there; nothing is lost: {next_step}"
         )
     file = RunFolder(home(), release).keep_detail(text)
+    if _SERVER_SLOW in str(error):
+        return StageFailed(
+            "Prefect's own server did not start in time; this machine may be very busy. Wait, or"
+            f" set {_PATIENCE} to more seconds; the detail {where_kept(file)}."
+            f" Nothing is lost: {next_step}"
+        )
     return StageFailed(
         f"The release stopped outside its stages ({type(error).__name__}); the detail"
         f" {where_kept(file)}. Nothing is lost: {next_step}"

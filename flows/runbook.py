@@ -18,6 +18,7 @@ ROWS: Mapping[str, tuple[str, ...]] = {
     "interrupted": ("Interrupted. Nothing is lost",),
     "stage-failed": ("Stage … failed (… may be confidential,",),
     "outside-stages": ("stopped outside its stages",),
+    "server-slow": ("Prefect's own server did not start in time",),
     "result-of-stage-gone": ("has not left its result",),
     "set-gone": ("is missing from the run's folder",),
     "codes-damaged": ("The store of codes",),

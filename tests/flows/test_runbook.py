@@ -9,6 +9,8 @@ import os
 import re
 import shutil
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -172,6 +174,26 @@ def test_a_failure_around_the_stages(project, command, monkeypatch, says):
     message = run(project, command)
     says(message)
     assert "a value" not in message
+
+
+@row("server-slow")
+def test_a_server_of_prefect_s_own_that_is_slow(project, command, monkeypatch, says):
+    from prefect.server.api.server import SubprocessASGIServer  # takes seconds to import
+
+    # Prefect's own code and words; what it starts never answers.
+    sleeping = [sys.executable, "-c", "import time; time.sleep(60)"]
+    server = SubprocessASGIServer()
+    monkeypatch.setattr(server, "_run_uvicorn_command", lambda: subprocess.Popen(sleeping))
+    try:
+        monkeypatch.setattr(
+            "flows.release.make_release", lambda *_, **__: server.start(timeout=0.2)
+        )
+        message = run(project, command)
+    finally:
+        server.server_process.kill()
+        server.server_process.wait()
+        server.server_process = None  # or it is stopped again when Python ends
+    says(message)
 
 
 @row("result-of-stage-gone")
