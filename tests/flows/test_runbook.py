@@ -183,6 +183,7 @@ def test_a_server_of_prefect_s_own_that_is_slow(project, command, monkeypatch, s
     # Prefect's own code and words; what it starts never answers.
     sleeping = [sys.executable, "-c", "import time; time.sleep(60)"]
     server = SubprocessASGIServer()
+    monkeypatch.setattr("prefect.server.api.server.subprocess_server_logger.disabled", True)
     monkeypatch.setattr(server, "_run_uvicorn_command", lambda: subprocess.Popen(sleeping))
     try:
         monkeypatch.setattr(
