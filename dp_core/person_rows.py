@@ -60,29 +60,18 @@ def hashes(column: str, values: pa.Array, missing: Collection[str]) -> tuple[Per
     Raises:
         BadInput: if identifiers are stored as something else.
     """
-    kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
-    if not (_is_text(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)):
-        raise BadInput(
-            f"Column {column!r} tells persons apart and is stored as {kind}; store it as text or"
-            " whole numbers, so that a person has one identifier."
-        )
-    if not pa.types.is_dictionary(values.type):
-        values = values.cast(pa.string()).dictionary_encode()
-    # A batch may have the dictionary of the whole file.
-    index = np.asarray(values.indices.fill_null(-1), dtype=np.int64)
-    used, where = np.unique(index, return_inverse=True)
-    known = values.dictionary.cast(pa.string()).take(pa.array(used, pa.int64(), mask=used < 0))
-    texts = pc.utf8_trim_whitespace(known)
-    nothing = {None, "", *(text.strip() for text in missing)}
-    table = np.zeros((len(used), 2), np.uint64)
-    bad = np.zeros(len(used), np.bool_)
-    for number, text in enumerate(texts.to_pylist()):
-        if text in nothing:
-            bad[number] = True
-            continue
-        found = hashlib.blake2b(text.encode(), digest_size=16, person=_PURPOSE).digest()
-        table[number] = np.frombuffer(found, "<u8")
-    return table[where], int(bad[where].sum())
+    texts, where = _identifiers(column, values, missing)
+    table = np.zeros((len(texts), 2), np.uint64)
+    for number, text in enumerate(texts):
+        if text is not None:
+            found = hashlib.blake2b(text.encode(), digest_size=16, person=_PURPOSE).digest()
+            table[number] = np.frombuffer(found, "<u8")
+    return table[where], _without(texts, where)
+
+
+def without(column: str, values: pa.Array, missing: Collection[str]) -> int:
+    """Return how many rows have no identifier; see `hashes`, of which it needs none."""
+    return _without(*_identifiers(column, values, missing))
 
 
 def orders(persons: Persons, codes: Sequence[NDArray[Any]]) -> NDArray[np.uint64]:
@@ -176,6 +165,37 @@ def without_identifier(column: str) -> str:
     return (
         f"Column {column!r} has rows without an identifier, so that nobody knows whose rows they"
         " are; complete it, or leave these rows out of the file."
+    )
+
+
+def _identifiers(
+    column: str, values: pa.Array, missing: Collection[str]
+) -> tuple[list[str | None], NDArray[np.int64]]:
+    """Return the different identifiers, None for none, and which of them each row has."""
+    kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+    if not (_is_text(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)):
+        raise BadInput(no_identifier(column, str(kind)))
+    if not pa.types.is_dictionary(values.type):
+        values = values.cast(pa.string()).dictionary_encode()
+    # A batch may have the dictionary of the whole file.
+    index = np.asarray(values.indices.fill_null(-1), dtype=np.int64)
+    used, where = np.unique(index, return_inverse=True)
+    known = values.dictionary.cast(pa.string()).take(pa.array(used, pa.int64(), mask=used < 0))
+    texts = pc.utf8_trim_whitespace(known)
+    nothing = {None, "", *(text.strip() for text in missing)}
+    return [None if text in nothing else text for text in texts.to_pylist()], where
+
+
+def _without(texts: Sequence[str | None], where: NDArray[np.int64]) -> int:
+    bad = np.array([text is None for text in texts], np.bool_)
+    return int(bad[where].sum())
+
+
+def no_identifier(column: str, kind: str) -> str:
+    """Return what a person reads whose identifiers are stored as what cannot be one."""
+    return (
+        f"Column {column!r} tells persons apart and is stored as {kind}; store it as text or"
+        " whole numbers, so that a person has one identifier."
     )
 
 

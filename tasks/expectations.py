@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from dp_core.codec import Encoder, Problem, refused
 from dp_core.errors import SchemaViolation
-from dp_core.person_rows import hashes, without_identifier
+from dp_core.person_rows import without, without_identifier
 from dp_core.profiles import Profile, Profiler
 from dp_core.schema import Column, Schema
 from dp_core.source import Source
@@ -96,7 +96,7 @@ def validate(
             list(pool.map(Profiler.add, profilers, pending[-1], found))
             if unit.column is not None:
                 whose = batch.records.column(unit.column)
-                nobody += hashes(unit.column, whose, unit.missing_values)[1]
+                nobody += without(unit.column, whose, unit.missing_values)
             if progress is not None:
                 progress(batch.done)
     report.add(pending, suite.judge(pending))

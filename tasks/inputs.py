@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dp_core.data_place import DatabaseTable
+from dp_core.errors import BadInput
+from dp_core.person_rows import no_identifier
 from dp_core.schema import Schema
 from dp_core.source import Source, open_source
 from dp_core.spec import ReleaseSpec
@@ -26,16 +28,26 @@ def open_input(
         progress: Told that a table is being read.
 
     Raises:
-        BadInput: as of `open_source` and `table_source`.
+        BadInput: as of `open_source` and `table_source`; or if persons are told apart by decimal
+            numbers.
         StageFailed: if the database stopped answering.
     """
     if not isinstance(spec.data, DatabaseTable):
         return open_source(spec.data, spec.folder, schema.reads, schema.ignore)
     from tasks.database_source import table_source
+    from tasks.snapshot import forget_snapshots
 
     if progress is not None:
         progress("snapshot", 0.0)
     source = table_source(spec.data, schema.reads, schema.ignore, folder)
     if progress is not None:
         progress("snapshot", 1.0)
+    if schema.unit.column in source.decimals:
+        # privacy: 7 and 7.0 are one number of the database and two texts, so one person would be
+        # two, each with rows up to the limit.
+        forget_snapshots(folder)
+        raise BadInput(
+            no_identifier(schema.unit.column, "decimal numbers")
+            + " A view can cast it to a whole number."
+        )
     return source

@@ -35,7 +35,11 @@ PART_ROWS = 1 << 21
 
 
 class SnapshotSource(Source):
-    """The rows of a table, as they were when the snapshot was taken."""
+    """The rows of a table, as they were when the snapshot was taken.
+
+    Attributes:
+        decimals: Columns that hold decimal numbers as text, each as the database wrote it.
+    """
 
     def __init__(
         self, files: Sequence[Path], columns: Sequence[str], decimals: frozenset[str]
@@ -48,7 +52,7 @@ class SnapshotSource(Source):
             decimals: Those that hold decimal numbers as text.
         """
         super().__init__(files, "parquet", columns)
-        self._decimals = decimals
+        self.decimals = decimals
 
     def digest(self, key: bytes) -> str:
         """Return the keyed hash of the rows, whatever their order and their storage types.
@@ -56,7 +60,7 @@ class SnapshotSource(Source):
         Privacy:
             So a table that is read again in another order is the input that the ledger knows.
         """
-        digest = RowDigest(key, self.columns, self._decimals)
+        digest = RowDigest(key, self.columns, self.decimals)
         for batch in self.batches():
             digest.add(batch.records)
         return digest.hexdigest()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_core.errors import BadInput
-from dp_core.person_rows import RowLimit, hashes, kept_rows, orders
+from dp_core.person_rows import RowLimit, hashes, kept_rows, orders, without
 
 ROWS = st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 3), st.integers(0, 200)))
 
@@ -113,3 +113,13 @@ def test_blanks_around_a_text_that_means_missing_do_not_matter():
 def test_identifiers_that_are_no_texts_are_refused():
     with pytest.raises(BadInput, match="'id' tells persons apart and is stored as double"):
         hashes("id", pa.array([1.0]), [""])
+
+
+@pytest.mark.parametrize("encoded", [False, True])
+def test_rows_of_nobody_are_counted_alike_with_and_without_hashes(encoded):
+    values = pa.array(["a", None, " ", "NA ", "b", "", "a", "NA"])
+    if encoded:
+        values = values.dictionary_encode()
+    assert without("id", values, ["NA"]) == hashes("id", values, ["NA"])[1] == 5
+    with pytest.raises(BadInput, match="stored as double"):
+        without("id", pa.array([1.0]), [""])

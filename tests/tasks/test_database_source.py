@@ -5,6 +5,7 @@ import os
 import re
 import uuid
 from decimal import Decimal
+from types import SimpleNamespace
 
 import psycopg
 import pytest
@@ -12,11 +13,14 @@ import sqlalchemy as sa
 
 from dp_core.data_place import parse_table
 from dp_core.errors import BadInput, StageFailed
+from dp_core.schema_file import parse_schema
 from dp_core.source import keyed_digest
 from flows.drafting import draft
 from tasks import database_source
+from tasks.coding import write_codes
 from tasks.database_source import table_source
 from tasks.databases import reading
+from tasks.inputs import open_input
 from tasks.snapshot import NAME
 from tests.databases import MARKER, VARIABLE, postgres_database, sqlite_database
 
@@ -630,3 +634,28 @@ def test_a_refusal_amid_another_error_does_not_bring_that_along(tmp_path, monkey
     with pytest.raises(BadInput) as caught:
         reading(parse_table(VARIABLE, "persons"), refuse)
     assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize(("declared", "stored"), [("numeric", "decimal"), ("bigint", None)])
+def test_persons_are_not_told_apart_by_decimals_of_which_one_has_several_texts(
+    survey_database, tmp_path, declared, stored
+):
+    """Otherwise 7 and 7.0 would be two persons, each with rows up to the limit."""
+    survey_database.run(f"CREATE TABLE persons (id {declared}, a bigint)")
+    if stored is None or survey_database.kind == "sqlite":
+        survey_database.insert("persons", [(7, 1), (7, 2)])
+    else:
+        survey_database.insert("persons", [(Decimal("7"), 1), (Decimal("7.0"), 2)])
+    column = {"type": "integer", "min": "0", "max": "9"}
+    unit = {"column": "id", "max_rows": "1"}
+    schema = parse_schema({"version": "1", "title": "t", "unit": unit, "columns": {"a": column}})
+    spec = SimpleNamespace(data=parse_table(VARIABLE, "persons"))
+    folder = tmp_path / "run"
+    folder.mkdir()
+    if stored is None:
+        source = open_input(spec, schema, folder)
+        assert write_codes(source, schema, tmp_path / "codes").rows == 1
+        return
+    with pytest.raises(BadInput, match="'id' tells persons apart and is stored as decimal numbers"):
+        open_input(spec, schema, folder)
+    assert list(folder.iterdir()) == []
