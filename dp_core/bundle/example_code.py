@@ -77,7 +77,8 @@ class _Model:
 
 def _model(published: Published) -> _Model | None:
     """Return a linear regression that the measured tables carry, or of the mean alone."""
-    columns = {column.name: column for column in published.schema.columns}
+    # A survey weight is what rows are weighed by, and no outcome or cause.
+    columns = {column.name: column for column in published.schema.columns if not column.role}
     numeric = [name for name, one in columns.items() if one.kind in ("integer", "number")]
     best: tuple[tuple[int, float], str, tuple[str, ...]] | None = None
     tables = tables_of(published.released)

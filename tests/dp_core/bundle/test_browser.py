@@ -56,6 +56,15 @@ def test_the_page_is_never_wider_than_the_screen(page: Page, file, width):
     assert needed <= given
 
 
+def test_a_printed_page_is_not_wider_than_the_paper(page: Page, file):
+    page.open(file, width=680)
+    page.call("Emulation.setEmulatedMedia", media="print")
+    needed, given = page.ask(WIDTH)
+    page.call("Emulation.setEmulatedMedia", media="")
+
+    assert needed <= given
+
+
 @pytest.mark.parametrize("dark", [False, True])
 def test_every_text_has_the_contrast_that_readers_need(page: Page, file, dark):
     page.open(file, width=1200, dark=dark)

@@ -324,3 +324,14 @@ def test_bins_and_levels_from_the_file_are_told_with_their_cost(release, replace
     assert "Choosing them cost 4 % of the budget" in page
     assert "drawn evenly, but for bins that were chosen from the file:" in page
     assert "chosen from the file" not in said(published, data)
+
+
+@pytest.mark.parametrize("weight", ["age", "height"])
+def test_a_weight_is_in_no_example_of_a_regression(release, replace, weight):
+    published, _ = release
+    columns = [
+        replace(column, role="weight") if column.name == weight else column
+        for column in published.schema.columns
+    ]
+    schema = replace(published.schema, columns=tuple(columns))
+    assert weight not in example_code(replace(published, schema=schema)).formula
