@@ -60,6 +60,7 @@ def plan_facts(plan: Plan, ledger: Ledger | None) -> dict[str, object]:
             "within_tvd": check_reach(plan.spec, plan.check_noise) if plan.check_noise else None,
         },
         "evenness": _evenness(plan),
+        "bins_unused": _bins_unused(plan),
         "score_noise_within": _within(plan.score_noise.half_width) if plan.score_noise else None,
         "threshold": threshold,
         "memory_bytes": plan.memory,
@@ -202,6 +203,16 @@ def _evenness(plan: Plan) -> float | None:
         return None
     cost = plan.costs["measure"] / plan.replicates
     return half.method.evenness(half.variables, plan.currency, cost, rows, spec.privacy.max_rows)
+
+
+def _bins_unused(plan: Plan) -> list[str]:
+    """Return the columns whose bins are paid for, and by which the method does not draw."""
+    from dp_core.parametric.stages import Measuring
+
+    half = plan.spec.selector
+    if not isinstance(half, Measuring) or half.method.by_bins:
+        return []
+    return [choice.column for choice in plan.choices if choice.of == "bins"]
 
 
 def _table(table: PlannedTable, rows: int | None) -> dict[str, object]:

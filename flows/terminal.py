@@ -69,6 +69,13 @@ def _plan(console: Console, plan: Mapping[str, Any]) -> None:
         _planned_totals(console, plan)
     for choice in plan.get("choices", ()):
         sentence(console, f"{choice['in_words']}.")
+    if plan["bins_unused"]:
+        sentence(
+            console,
+            f"{plan['method']} draws {', '.join(plan['bins_unused'])} by a model of its own, not by"
+            " these bins: they serve pictures and checks only, and a long tail or many equal values"
+            " will be lost. Take privsyn, which draws by them, or state bins, which cost nothing.",
+        )
     if plan["sets"] > 1 and plan["mode"] == "shared":
         sentence(
             console,

@@ -74,6 +74,10 @@ class Average(Synthesizer):
         if "average" in self.models:
             raise ValueError("models are averaged once; name the models of an average themselves.")
 
+    @property
+    def by_bins(self) -> bool:
+        return any(method.by_bins for method in self._methods())
+
     def check(self, variables: Variables, neighbours: Neighbours) -> None:
         """Refuse what a model refuses, and models that draw records or make private choices."""
         for name, method in zip(self.models, self._methods(), strict=True):

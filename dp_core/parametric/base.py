@@ -59,6 +59,11 @@ class Synthesizer(ABC):
     draws: ClassVar[bool] = False
     needs_rows: ClassVar[bool] = False
 
+    @property
+    def by_bins(self) -> bool:
+        """Whether numbers are drawn from the schema's bins, and so from those chosen privately."""
+        return False
+
     def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: B027
         """Raise BadInput, naming the limit and a method that fits, if the columns will not do."""
 

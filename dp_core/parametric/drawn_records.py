@@ -111,6 +111,10 @@ class TableDraws(Synthesizer):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise ValueError(f"{name} is a number from 1, not {value}.")
 
+    @property
+    def by_bins(self) -> bool:
+        return self.bins is None
+
     def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
         """Refuse a table of which drawn records would tell nothing."""
         cells = number_of_cells(variables, self.bins)

@@ -86,6 +86,10 @@ class LaplaceSanitizer(Synthesizer):
         """Whether edges are bought."""
         return self.bought > 0
 
+    @property
+    def by_bins(self) -> bool:
+        return self.bins is None
+
     def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
         """Refuse a table that would be nearly all noise, or does not fit."""
         cells = math.prod(_shape(variables, self._stand_in(variables)))

@@ -147,6 +147,20 @@ def test_plan_names_the_methods_where_they_are_not_the_presets(project, command)
     assert ": independent with one_way + dense, epsilon 1," in command("plan", project.spec).out
 
 
+def test_plan_says_where_the_method_does_not_draw_by_the_bins_it_buys(project, command):
+    schema = project.folder / "town.schema.yaml"
+    private = "  pay: {type: number, min: 0, max: 500, bins: {private: 5}}\n"
+    schema.write_text(schema.read_text().replace("columns:\n", "columns:\n" + private))
+    said = {}
+    for method in ("modips", "laplace-sanitizer", "privsyn"):
+        project.write_spec(method=method)
+        said[method] = " ".join(command("plan", project.spec).out.split())
+    assert "modips draws pay by a model of its own, not by these bins" in said["modips"]
+    assert not any("not by these bins" in said[method] for method in said if method != "modips")
+    project.write_spec("synthesize: {models: [modips, slomag]}\n", method="average")
+    assert command("plan", project.spec, "--json").json["bins_unused"] == ["pay"]
+
+
 def test_plan_states_the_threshold_and_what_it_costs(project, command):
     project.write_spec(method="sba")
     found = command("plan", project.spec, "--json").json["threshold"]
