@@ -73,17 +73,23 @@ def test_a_release_of_a_table_is_that_of_the_file(town, tmp_path):
     assert found[0] == found[1]
 
 
+def stopping_at(name):
+    """Return what performs the stages up to one, and fails there for an outside reason."""
+
+    def perform(stage, run):
+        if stage.name == name:
+            raise StageFailed("outside")
+        plainly(stage, run)
+
+    return perform
+
+
 @pytest.mark.usefixtures("quick")
 def test_a_release_goes_on_from_its_snapshot_whatever_became_of_the_table(town, monkeypatch):
     project, database = town
 
-    def stopping(stage, run):
-        if stage.name == "count":
-            raise StageFailed("outside")
-        plainly(stage, run)
-
     with pytest.raises(StageFailed, match="outside"):
-        project.release(perform=stopping)
+        project.release(perform=stopping_at("count"))
     assert snapshot(project).is_dir()
     database.run("UPDATE town SET age = 1", "DROP TABLE town")
     monkeypatch.delenv(VARIABLE)
@@ -97,13 +103,8 @@ def test_a_release_goes_on_from_its_snapshot_whatever_became_of_the_table(town, 
 def test_a_table_that_is_read_again_must_hold_the_same_rows(town, changed):
     project, database = town
 
-    def stopping(stage, run):
-        if stage.name == "select":
-            raise StageFailed("outside")
-        plainly(stage, run)
-
     with pytest.raises(StageFailed, match="outside"):
-        project.release(perform=stopping)
+        project.release(perform=stopping_at("select"))
     shutil.rmtree((project.run_folder / "confidential").resolve())
     # Another order of the same rows, which is how databases are.
     database.run(
