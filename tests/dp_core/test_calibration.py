@@ -102,6 +102,17 @@ def test_a_level_that_no_row_has_is_stated_and_the_others_take_it_over(tmp_path)
     assert total(table, sex="male") == pytest.approx(1_200_000, rel=1e-9)
 
 
+def test_rows_without_weight_keep_none(tmp_path):
+    schema = read(tmp_path, "  - {region: {north: 10, south: 20, west: 30}}\n")
+    whole = a_set(schema)
+    axis = whole.schema.get_field_index(schema.weight.name)
+    free = [0.0 if place == "west" else 1.0 for place in whole["region"].to_pylist()]
+    _, made = calibrated(schema, [whole.set_column(axis, schema.weight.name, pa.array(free))])
+
+    assert total(made, region="west") == 0
+    assert total(made, region="north") > 0
+
+
 def test_a_total_that_no_weight_stands_for_goes_to_the_others_in_proportion():
     totals = np.array([10.0, 20.0, 30.0])
 

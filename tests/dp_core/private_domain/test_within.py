@@ -171,3 +171,13 @@ def test_methods_on_a_grid_draw_positions_as_the_pieces_say():
     # Other edges than those that were chosen: the pieces are shared by them.
     finer = n.within(np.full(20_000, 2), (0, 10, 98, 99, 100), rng=rng)
     assert {*finer} == {98}
+
+
+def test_the_largest_random_number_stays_in_its_bin():
+    class Largest:
+        def random(self, size):
+            return np.full(size, 1 - 2.0**-53)
+
+    # 1000 + 1000 (1 - 2^-53) is 2000 in floating point: the end of the last piece.
+    drawn, _ = spread(np.array([0, 1]), (0, 1, 2), ((0, 1000), (1, 1000)), rng=Largest())
+    assert drawn.tolist() == [0, 1]
