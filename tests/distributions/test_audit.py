@@ -32,7 +32,9 @@ from tests.statistical import FALSE_ALARM, delta_at_least, epsilon_at_least
 
 pytestmark = pytest.mark.statistical
 
-REPETITIONS = 50_000
+# By the binomial sums: a sensitivity wrong by a factor of 2 is found but for a chance of 1e-13, and
+# one that is 20 % too small, at an epsilon of 1, but for one of 5e-9.
+REPETITIONS = 15_000
 
 
 class Tables:
@@ -98,7 +100,7 @@ def laplace_audit(neighbours, epsilon, twice=False):
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 def test_tables_under_laplace_noise_keep_the_epsilon_they_were_charged(neighbours):
     epsilon = Fraction(1)
-    assert 0.85 < laplace_audit(neighbours, epsilon) <= epsilon
+    assert 0.7 < laplace_audit(neighbours, epsilon) <= epsilon
     assert laplace_audit(neighbours, epsilon, twice=True) > 1.5 * epsilon
 
 
@@ -131,7 +133,7 @@ def gaussian_claim(kind, cost, epsilon):
 
 def gaussian_audit(kind, neighbours, cost, epsilon, twice=False):
     """Return a lower bound on the delta at `epsilon` of one table under Gaussian noise."""
-    repetitions = 15_000
+    repetitions = 12_000  # 0 is passed but for a chance below 1e-12, and the claim by what is wrong
     (first, second), low, high = noisy_counts(kind, neighbours, cost, twice, repetitions)
     squared = 1 if neighbours == "add-remove" else 2
     event_noise = Currency(kind, cost).noise_event(cost, l1=squared, l2_squared=squared)
@@ -211,7 +213,7 @@ def test_scores_under_laplace_noise_keep_the_epsilon_they_were_charged(
     """Every score gets an equal part of the cost, here an epsilon of 1."""
     if halved:
         halve(monkeypatch)
-    length, (_, high) = 30_000, MOVES[neighbours]
+    length, (_, high) = 12_000, MOVES[neighbours]
     first, second = (
         scores("pure", neighbours, Fraction(length), table, length) for table in FAR[neighbours]
     )
@@ -227,7 +229,7 @@ def test_scores_under_laplace_noise_keep_the_epsilon_they_were_charged(
 def test_scores_under_gaussian_noise_keep_the_curve_they_were_charged(kind, halved, monkeypatch):
     if halved:
         halve(monkeypatch)
-    length, cost, epsilon = 20_000, Fraction(1, 2), 1.0
+    length, cost, epsilon = 15_000, Fraction(1, 2), 1.0
     low, high = MOVES["add-remove"]
     first, second = (
         scores(kind, "add-remove", cost * length, table, length) for table in FAR["add-remove"]
@@ -404,7 +406,7 @@ def test_cells_under_laplace_noise_keep_the_epsilon_they_were_charged(
     """Two cells of two tables: one row is in both, and its replacement in the two others."""
     if halved:
         halve_queries(monkeypatch, Cells)
-    times = 25_000
+    times = 15_000
     asked = [("a", 0), ("b", 0)] if neighbours == "add-remove" else [("a", 0), ("a", 1)]
     queries = Cells(
         tuple((column,) for column, _ in asked) * times, tuple((cell,) for _, cell in asked) * times
@@ -426,7 +428,7 @@ def test_cells_under_laplace_noise_keep_the_epsilon_they_were_charged(
     if halved:
         assert bound > 1.5
     else:
-        assert 0.75 < bound <= 1
+        assert 0.7 < bound <= 1
 
 
 # -- choices by distance from public answers

@@ -111,7 +111,7 @@ def test_checks_under_laplace_noise_keep_the_epsilon_they_were_charged(
     """Every table gets an equal part of the cost, here an epsilon of 1."""
     if halved:
         halve(monkeypatch)
-    length, high = 30_000, DISTANCES[relation][1]
+    length, high = 12_000, DISTANCES[relation][1]
     first, second = (
         asked("pure", relation, Fraction(length), counts, length)[0] for counts in FILES[relation]
     )
@@ -127,7 +127,7 @@ def test_checks_under_gaussian_noise_keep_the_curve_they_were_charged(halved, mo
     """Mu 1 for each table: delta at epsilon 1 is 0.1269 (Balle & Wang 2018, Theorem 8)."""
     if halved:
         halve(monkeypatch)
-    length, (low, high) = 20_000, DISTANCES["replace-one"]
+    length, (low, high) = 15_000, DISTANCES["replace-one"]
     first, second = (
         asked("zcdp", "replace-one", Fraction(length, 2), counts, length)[0]
         for counts in FILES["replace-one"]
