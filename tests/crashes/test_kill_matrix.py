@@ -67,7 +67,7 @@ def test_a_choice_of_points_is_from_all_over_the_run_and_each_has_a_name_of_its_
 
 def test_a_release_that_is_killed_at_a_point_goes_on(server, tmp_path):
     matrix = Matrix(server, tmp_path)
-    number = len(matrix.points()) if ALL else 40
+    number = len(matrix.points()) if ALL else 24
     assert_nothing_wrong(kill_at_points(matrix, None if ALL else number), number)
 
 
@@ -75,9 +75,9 @@ def test_a_release_that_is_killed_at_a_point_goes_on(server, tmp_path):
 def test_a_release_that_waits_or_ends_is_killed_there_and_goes_on(server, tmp_path, kind):
     """In the hold, the look and the decision, and between an entry and the files it is about."""
     outcomes = list(
-        kill_at_points(Matrix(server, tmp_path, kind=kind), None if ALL else 4, gate=True)
+        kill_at_points(Matrix(server, tmp_path, kind=kind), None if ALL else 2, gate=True)
     )
-    assert len(outcomes) >= 4
+    assert len(outcomes) >= 2
     assert_nothing_wrong(outcomes, len(outcomes))
 
 
@@ -110,7 +110,7 @@ def test_a_draw_that_is_killed_twice_is_done_under_the_same_charge(server, point
 
 
 def test_a_release_that_is_killed_at_any_time_goes_on(server, tmp_path):
-    number = 200 if ALL else 5
+    number = 200 if ALL else 3
     assert_nothing_wrong(kill_at_random_times(Matrix(server, tmp_path), number), number)
 
 
@@ -118,9 +118,9 @@ def test_a_release_on_postgresql_that_is_killed_goes_on(
     server, tmp_path, postgres_server: PostgresServer
 ):
     matrix = Matrix(server, tmp_path, on_postgres(postgres_server))
-    number = len(matrix.points()) if ALL else 10
+    number = len(matrix.points()) if ALL else 6
     assert_nothing_wrong(kill_at_points(matrix, None if ALL else number), number)
-    assert_nothing_wrong(kill_at_random_times(matrix, 200 if ALL else 2), 200 if ALL else 2)
+    assert_nothing_wrong(kill_at_random_times(matrix, 200 if ALL else 1), 200 if ALL else 1)
 
 
 @only_with_all
