@@ -3,7 +3,8 @@
 Every round visits every table. Records of cells that hold too many leave; cells that hold too few
 receive them, either as a copy of a record that is there already (which keeps what that record says
 about the other columns) or by rewriting the table's columns of the leaver (which keeps what the
-leaver says about the others; the only way into an empty cell).
+leaver says about the others; the only way into an empty cell). What error that leaves is mended, which
+is ours: single values are changed until no change brings the records nearer to all tables together.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from dp_core.structural_zeros import StructuralZeros
 _ROUNDS_BEFORE_RULES = 4  # enough for records to have about the tables
 _JOINED_CELLS = 1 << 17  # rules that share columns are reached together up to so many cells
 _RULE_ROUNDS = 50  # of raking; records are whole and reach no table better than this
+_MOST_VISITS = 10**8  # of values in all sweeps: about 20 seconds
 _PRODUCT_SHARE = 0.01  # of a rule's table, before it is raked: the product of its columns
 
 
@@ -64,7 +66,22 @@ class GumModel(FittedTables):
             self._move(data, larger, _ROUNDS_BEFORE_RULES, rng=rng)
             larger += rule_tables(data, apart, self.tables, self.zeros)
         self._move(data, larger, self.options.rounds, rng=rng)
+        self._mend(data, larger, rng=rng)
         return self.zeros.repair(data, rng=rng)
+
+    def _mend(self, data: Dataset, tables: Sequence[Table], *, rng: np.random.Generator) -> None:
+        """Change single values until no change helps, in place."""
+        from dp_core.reconstruction.kernels.descent import Gaps, descend
+
+        if tables and data.rows and self.options.sweeps:
+            descend(
+                data.codes,
+                Gaps.of(self.domain, (*self.tables[: len(self.domain)], *tables), data.rows),
+                self.domain.sizes,
+                sweeps=self.options.sweeps,
+                most_visits=_MOST_VISITS,
+                rng=rng,
+            )
 
     def _move(
         self, data: Dataset, tables: Sequence[Table], rounds: int, *, rng: np.random.Generator
@@ -94,6 +111,7 @@ class Gum:
         step: Part of a cell's error that the first round mends, at most 1.
         decay: What the step is multiplied by after every round.
         copies: Part of the received records that are copies of one already in the cell.
+        sweeps: Largest number of times every record is visited in the end, to change single values.
         tolerance: Stop when three rounds in a row lower the summed error by less than this part.
         shrink: Whether noisy cells are drawn towards what smaller tables say of them, as much as
             the noise warrants; otherwise negative ones are moved to zero, as in the paper.
@@ -104,6 +122,7 @@ class Gum:
     step: float = 1.0
     decay: float = 0.9
     copies: float = 0.1
+    sweeps: int = 3
     tolerance: float = 0.0005
     shrink: bool = True
     consistency_rounds: int = 5
@@ -116,8 +135,8 @@ class Gum:
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
         cells = sum(domain.size(clique) for clique in cliques)
-        # Records and their copy while impossible ones are mended; working arrays of a visit; tables
-        # with the mixture of the largest ones; a table of a rule's columns.
+        # Records and their copy while values are mended; working arrays of a visit; tables with the
+        # mixture of the largest ones; a table of a rule's columns.
         rule = 72 * min(domain.size(), MOST_CELLS)
         return (4 * len(domain) + 24) * rows + 250 * cells + rule + (32 << 20)
 
