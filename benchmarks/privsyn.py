@@ -112,6 +112,7 @@ def selection(name: str, data: Dataset, epsilons: Sequence[float], runs: int) ->
 def gum(name: str, data: Dataset, epsilons: Sequence[float], runs: int) -> None:
     """Print, for each way to move records, the figure at each guarantee."""
     ways: dict[str, Gum] = {"default": Gum()}
+    ways |= {f"sweeps {sweeps}": Gum(sweeps=sweeps) for sweeps in (0, 1, 10)}
     ways |= {f"rounds {rounds}": Gum(rounds=rounds) for rounds in (5, 10, 40, 100)}
     ways |= {f"step {step}": Gum(step=step) for step in (0.3, 0.6)}
     ways |= {f"decay {decay}": Gum(decay=decay) for decay in (0.8, 1.0)}
