@@ -3,8 +3,9 @@
 Every round visits every table. Records of cells that hold too many leave; cells that hold too few
 receive them, either as a copy of a record that is there already (which keeps what that record says
 about the other columns) or by rewriting the table's columns of the leaver (which keeps what the
-leaver says about the others; the only way into an empty cell). What error that leaves is mended, which
-is ours: single values are changed until no change brings the records nearer to all tables together.
+leaver says about the others; the only way into an empty cell). What error that leaves is mended in
+the end, which is ours: single values are changed until no change brings the records nearer to all
+tables together.
 """
 
 from __future__ import annotations
