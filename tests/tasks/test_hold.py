@@ -693,7 +693,9 @@ def _reserve_one(url, folder, number, start, results):
 
 
 def test_processes_that_begin_at_once_make_one_ledger_and_share_one_budget(ledger_url, tmp_path):
-    context = multiprocessing.get_context("spawn")
+    # Forked from one process that has imported everything and opened nothing.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
     start, results = context.Barrier(4), context.Queue()
     workers = [
         context.Process(target=_reserve_one, args=(ledger_url, tmp_path, number, start, results))
