@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -16,6 +17,9 @@ from dp_core.domain import Clique
 from dp_core.marginals import Marginal
 from tests.databases import survey_database
 from tests.postgres import ledger_url, postgres_cluster, postgres_server, postgres_url
+
+if TYPE_CHECKING:
+    from tests.crashes.harness import ForkServer
 
 __all__ = ["ledger_url", "postgres_cluster", "postgres_server", "postgres_url", "survey_database"]
 
@@ -49,6 +53,15 @@ class DatasetCounter:
             counts = np.bincount(flat, minlength=domain.size()).reshape(domain.sizes)
             found[clique] = Marginal(domain, counts.astype(np.int64))
         return found
+
+
+@pytest.fixture(scope="session")
+def fork_server() -> Iterator[ForkServer]:
+    """A process that has imported everything, for whom a test kills; it takes 15 s of CPU."""
+    from tests.crashes.harness import ForkServer
+
+    with ForkServer() as started:
+        yield started
 
 
 @pytest.fixture

@@ -70,6 +70,35 @@ class ForkServer:
             "point": None if point is None else astuple(point),
             "delay": delay,
         }
+        return self._order(job)
+
+    def run(
+        self, script: str, words: Sequence[object], folder: Path, environment: Mapping[str, str]
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a script in a child of its own, as `subprocess.run([python, "-c", ...])` does.
+
+        Args:
+            script: Python.
+            words: What comes after it.
+            folder: Where; what it says is kept there.
+            environment: All of it, for what the script itself sets up.
+        """
+        said = [folder / name for name in ("stdout.txt", "stderr.txt")]
+        job = {
+            "do": "script",
+            "script": script,
+            "words": [str(word) for word in words],
+            "folder": str(folder),
+            "environment": dict(environment),
+            "said": [str(path) for path in said],
+            "delay": None,
+        }
+        ended = self._order(job)
+        code = -ended.signal if ended.signal else 1 if ended.failed else int(ended.answer)
+        out, err = (path.read_text() for path in said)
+        return subprocess.CompletedProcess([script], code, out, err + (ended.failed or ""))
+
+    def _order(self, job: Mapping[str, Any]) -> Ended:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(job) + "\n")
         self._process.stdin.flush()

@@ -61,6 +61,8 @@ def serve() -> None:
 
 
 def _work_on(job: Mapping[str, Any]) -> object:
+    if job["do"] == "script":
+        return _run(job)
     place = Place(Path(job["folder"]), job["url"], job["kind"])
     os.environ.pop("DP_RELEASE_LEDGER", None)
     os.environ.update(place.environment())
@@ -78,6 +80,24 @@ def _work_on(job: Mapping[str, Any]) -> object:
         case other:
             raise ValueError(other)
     return None
+
+
+def _run(job: Mapping[str, Any]) -> int:
+    """Run a script as an interpreter would, but for its imports; return its exit code."""
+    for number, path in zip((1, 2), job["said"], strict=True):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), number)
+    os.chdir(job["folder"])
+    os.environ.clear()
+    os.environ.update(job["environment"])
+    sys.argv = ["-c", *job["words"]]
+    try:
+        exec(compile(job["script"], "<script>", "exec"), {"__name__": "__main__"})
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    return 0
 
 
 def _do(act: Callable[[], object], delay: float | None) -> dict[str, Any]:
@@ -147,7 +167,8 @@ def _import_what_a_job_imports() -> None:
             inspect(place)
             known.write_bytes(pickle.dumps((sorted(sys.modules), _signatures())))
 
-        answer = _do(make_and_tell, None)
+        # In a fresh checkout the kernels are compiled here.
+        answer = _do(make_and_tell, 5 * LONGEST)
         if answer["said"] is None or "failed" in answer["said"]:
             raise RuntimeError(f"The release that tells what to import failed: {answer}")
         modules, signatures = pickle.loads(known.read_bytes())

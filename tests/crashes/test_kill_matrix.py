@@ -7,7 +7,6 @@ times, and ten times under Prefect's engine; `python -m tests.crashes.matrix` pr
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
 import pytest
 
@@ -29,9 +28,8 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[ForkServer]:
-    with ForkServer() as started:
-        yield started
+def server(fork_server: ForkServer) -> ForkServer:
+    return fork_server
 
 
 @pytest.fixture(scope="module")
