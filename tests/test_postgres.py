@@ -40,6 +40,7 @@ def test_two_urls_are_two_databases(postgres_server, postgres_url):
         tables(other)
 
 
+@pytest.mark.slow
 def test_what_was_committed_outlives_a_crash(postgres_server, postgres_url):
     execute(postgres_url, "CREATE TABLE kept (value integer)")
     execute(postgres_url, "INSERT INTO kept VALUES (7)")

@@ -30,7 +30,7 @@ from dp_core.queries import Cells, Parities
 from dp_core.scores import InDif, QueryDistance, TableDistance
 from tests.statistical import FALSE_ALARM, delta_at_least, epsilon_at_least
 
-pytestmark = pytest.mark.statistical
+pytestmark = [pytest.mark.slow, pytest.mark.statistical]
 
 # By the binomial sums: a sensitivity wrong by a factor of 2 is found but for a chance of 1e-13, and
 # one that is 20 % too small, at an epsilon of 1, but for one of 5e-9.

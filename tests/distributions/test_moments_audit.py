@@ -21,7 +21,7 @@ from dp_core.sums.moments import CellCounts, CellSums, Products
 from tests.distributions.test_audit import gaussian_claim
 from tests.statistical import delta_at_least, epsilon_at_least
 
-pytestmark = pytest.mark.statistical
+pytestmark = [pytest.mark.slow, pytest.mark.statistical]
 
 P, Q = 5, 4
 # By the binomial sums: a sensitivity wrong by a factor of 2 is found but for a chance below 1e-12,

@@ -68,6 +68,7 @@ def unseen(monkeypatch):
 # -- what it leaves
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("home", "quick")
 def test_a_comparison_leaves_a_table_a_csv_and_pictures(command, spec, tmp_path, ran):
     words = ("--epsilon", "0.5", "--epsilon", "2", "--runs", "2", "--target", "a", "--out", "out")

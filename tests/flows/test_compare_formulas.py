@@ -68,6 +68,7 @@ def table(path):
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("home", "quick", "in_this_process")
 def test_regressions_are_figures_a_picture_and_seven_shares(command, spec, tmp_path):
     words = ("--formula", "wage ~  a + b", "--epsilon", "4", "--runs", "1", "--out", "out")
@@ -91,6 +92,7 @@ def test_regressions_are_figures_a_picture_and_seven_shares(command, spec, tmp_p
     assert not (tmp_path / "out" / "work").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("home", "quick", "in_this_process")
 def test_the_file_is_analysed_by_its_own_values_and_the_sets_by_their_rule(
     command, spec, tmp_path, monkeypatch

@@ -247,6 +247,7 @@ carry_out(Path(sys.argv[1]), Path(sys.argv[2]), perform=plainly)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_a_reading_that_is_killed_begins_again_at_no_cost(town):
     project, _ = town

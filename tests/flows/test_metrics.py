@@ -190,6 +190,7 @@ def test_an_address_that_is_none_is_one_sentence(text):
         listening(text)
 
 
+@pytest.mark.slow
 def test_metrics_are_served_until_the_process_is_ended(ledger, home):
     open_town(ledger)
     with socket.socket() as free:

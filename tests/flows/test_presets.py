@@ -11,7 +11,7 @@ from dp_core.presets import PRESETS
 from tasks.stores.session import LedgerSession
 from tests.flows.conftest import SCHEMA
 
-pytestmark = pytest.mark.usefixtures("quick")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick")]
 
 # All columns of two levels, so that every method can take them.
 BINARY = SCHEMA.replace("edges: [0, 15, 40, 100]", "edges: [0, 40, 100]")

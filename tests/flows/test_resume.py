@@ -86,6 +86,7 @@ def assert_complete(project):
     assert not (project.run_folder / "confidential").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("name", STAGES)
 def test_a_release_goes_on_from_the_stage_that_failed(project, work_done, name, after):
@@ -106,6 +107,7 @@ def test_a_release_goes_on_from_the_stage_that_failed(project, work_done, name, 
         assert at_once == (2 if after and stage == name else 1), stage
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STAGES)
 def test_an_interruption_in_any_stage_is_130_and_the_release_goes_on(
     project, command, monkeypatch, name

@@ -185,6 +185,7 @@ RELEASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "extra", "neighbours"),
     [(method, extra, each) for method, extra, relations in RELEASES for each in relations],
