@@ -17,11 +17,19 @@ from dp_core.domain import Clique
 from dp_core.marginals import Marginal
 from tests.databases import survey_database
 from tests.postgres import ledger_url, postgres_cluster, postgres_server, postgres_url
+from tests.prefect_tables import with_prefects_tables
 
 if TYPE_CHECKING:
     from tests.crashes.harness import ForkServer
 
-__all__ = ["ledger_url", "postgres_cluster", "postgres_server", "postgres_url", "survey_database"]
+__all__ = [
+    "ledger_url",
+    "postgres_cluster",
+    "postgres_server",
+    "postgres_url",
+    "survey_database",
+    "with_prefects_tables",
+]
 
 # Set before any test imports them: no usage data, nothing persisted.
 os.environ.update(

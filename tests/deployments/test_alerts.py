@@ -143,12 +143,12 @@ def wait_for(what, seconds=120.0):
 
 
 @pytest.fixture
-def environment(tmp_path):
+def environment(tmp_path, with_prefects_tables):
     port = free_port()
     words = [sys.executable, "-W", "ignore", "-m", "prefect", "server", "start"]
     variables = {
         **{name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")},
-        "PREFECT_HOME": str(tmp_path / "prefect"),
+        "PREFECT_HOME": str(with_prefects_tables(tmp_path / "prefect")),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
         "DP_RELEASE_HOME": str(tmp_path / "home"),

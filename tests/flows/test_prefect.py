@@ -5,6 +5,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -51,8 +52,10 @@ main()
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    return tmp_path_factory.mktemp("engine")
+def place(tmp_path_factory, with_prefects_tables):
+    place = tmp_path_factory.mktemp("engine")
+    with_prefects_tables(place / "home" / "prefect")
+    return place
 
 
 def run(place, *words, fails=""):
@@ -152,14 +155,17 @@ def test_a_failed_stage_and_its_resumption_leave_public_values_only(place, monke
 
 
 @pytest.mark.slow
-def test_the_flow_runs_in_the_test_harness(tmp_path, monkeypatch):
-    from prefect.testing.utilities import prefect_test_harness
+def test_the_flow_runs_in_the_test_harness(tmp_path, monkeypatch, with_prefects_tables):
+    from prefect.testing import utilities
 
     from flows.release import release
 
     monkeypatch.setenv("DP_RELEASE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
     project = make_project(tmp_path / "work", tmp_path / "home")
-    with prefect_test_harness(server_startup_timeout=120):
+    # Where the harness makes a database for this test.
+    tables = with_prefects_tables(Path(tempfile.mkdtemp()), "prefect-test.db")
+    monkeypatch.setattr(utilities, "mkdtemp", lambda: str(tables))
+    with utilities.prefect_test_harness(server_startup_timeout=120):
         release(spec=str(project.spec), out=str(project.out))
     assert verify(project.out).passed
