@@ -277,7 +277,7 @@ def test_a_reading_that_is_killed_begins_again_at_no_cost(town):
 
 
 @pytest.fixture(scope="module")
-def from_postgresql(postgres_cluster, tmp_path_factory):
+def from_postgresql(postgres_cluster, tmp_path_factory, with_prefects_tables):
     """Releases by the real command and engine, from a PostgreSQL with a marked password."""
     postgres_cluster.start()
     place = tmp_path_factory.mktemp("table")
@@ -287,6 +287,7 @@ def from_postgresql(postgres_cluster, tmp_path_factory):
         patch.setenv("DP_RELEASE_HOME", str(place / "home"))
         patch.delenv("DP_RELEASE_LEDGER", raising=False)
         project: Project = make_project(place / "work", place / "home")
+    with_prefects_tables(place / "home" / "prefect")
     (project.folder / "town.csv").unlink()
     plain = postgres_cluster.create_database()
     database = postgres_database(plain)

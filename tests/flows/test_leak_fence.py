@@ -123,7 +123,7 @@ def draws_rows(path: Path) -> bool:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
+def place(tmp_path_factory, with_prefects_tables):
     """Releases that failed in every stage, and what they left; nothing is done twice."""
     place = tmp_path_factory.mktemp("fence")
     for name in ("person", "tmp", "dask", "cwd"):
@@ -132,6 +132,7 @@ def place(tmp_path_factory):
         patch.setenv("DP_RELEASE_HOME", str(place / "home"))
         patch.delenv("DP_RELEASE_LEDGER", raising=False)
         project = make_project(place / "work", place / "home")
+    with_prefects_tables(place / "home" / "prefect")
     terms = ["--epsilon", "40", "--delta", "1e-3", "--by", "officer", "--reason", "test"]
     subprocess.run(
         [sys.executable, "-m", "flows.cli", "ledger", "open", "fence", *terms],
