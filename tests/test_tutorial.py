@@ -46,7 +46,8 @@ def test_the_tutorial_can_be_walked_as_it_is_printed(tmp_path: Path) -> None:
     assert found.returncode == 0, found.stderr
     first = tmp_path / "first-release" / "first"
     # Line by line what the page prints, but for figures and folders: noise takes no seed.
-    lines = [masked(line) for line in found.stdout.splitlines()]
+    told = found.stdout + found.stderr  # what is under way goes to the second
+    lines = [masked(line) for line in told.splitlines()]
     assert [line for line in printed() if line not in lines] == []
     assert (first / "report.html").is_file()
     assert not (tmp_path / ".dp-release").exists()
