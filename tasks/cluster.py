@@ -24,6 +24,8 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 PATIENCE = 60.0
 """Seconds that a count waits for a cluster without workers: whoever watches over a worker needs a
 few to start another."""
+ANSWER = 30.0
+"""Seconds in which a scheduler has to answer at all."""
 LOOK = 5.0
 """Seconds between looks whether there are workers."""
 ONCE = "Then resume the release: what it has paid for is not paid for again."
@@ -146,7 +148,7 @@ def dask_client(address: str | None) -> Iterator[Client | None]:
     from distributed import Client
 
     try:
-        client = Client(address, set_as_default=False, timeout="30s")
+        client = Client(address, set_as_default=False, timeout=ANSWER)
     except (OSError, ValueError, TypeError) as error:
         raise StageFailed(
             f"The Dask scheduler {address!r} does not answer; start it, or leave out `--dask`.",

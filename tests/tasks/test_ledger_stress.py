@@ -34,8 +34,8 @@ from tests.ledger_worker import EPSILONS, LIFETIME_MS, batches_of, make_template
 
 PROCESSES = 8
 FULL = os.environ.get("DP_RELEASE_STRESS") == "full"
-OPERATIONS = 500 if FULL else 40
-DISTURBANCES = 60 if FULL else 10
+OPERATIONS = 500 if FULL else 24
+DISTURBANCES = 60 if FULL else 8
 """Four of five kill a process, the fifth stops one for longer than its lease lives."""
 SECONDS = 1200 if FULL else 240
 """After which something hangs."""
