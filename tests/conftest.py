@@ -63,30 +63,6 @@ class DatasetCounter:
         return found
 
 
-_LONGEST = (
-    "crashes/test_scheduled.py",
-    "crashes/test_kill_matrix.py",
-    "deployments/test_site.py",
-    "flows/test_database_gone.py",
-    "flows/test_wall.py",
-    "test_tutorial.py",
-)
-"""Files that take minutes: first, or the last of them would leave one process alone at the end."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest files first; all others keep their order."""
-    places = {name: place for place, name in enumerate(_LONGEST)}
-
-    def place(item: pytest.Item) -> int:
-        path = item.path.as_posix()
-        return min(
-            (at for name, at in places.items() if path.endswith(f"/tests/{name}")), default=99
-        )
-
-    items.sort(key=place)
-
-
 @pytest.fixture(scope="session")
 def fork_server() -> Iterator[ForkServer]:
     """A process that has imported everything, for whom a test kills; it takes 15 s of CPU."""
