@@ -68,7 +68,7 @@ def tables(neighbours, epsilon, rows=K):
 @pytest.mark.parametrize("neighbours", RELATIONS)
 def test_a_table_keeps_its_epsilon_for_all_rows_of_a_person(neighbours, monkeypatch):
     epsilon = Fraction(1)
-    # Under replace-one the bounds are 0.70 and 1.57 on average; they miss these less than once in 1e8.
+    # Under replace-one the bounds are 0.70 and 1.57 on average, and miss less than once in 1e8.
     assert 0.5 < tables(neighbours, epsilon) <= 1
     assert tables(neighbours, epsilon, rows=2 * K) > 1.2
     wrong = 1 if neighbours == "add-remove" else 2
