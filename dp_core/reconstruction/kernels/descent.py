@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dp_core.domain import Domain
 from dp_core.marginals import Table
 
-_LEAST_GAIN = np.float32(1e-6)  # rounding does not count as one
+_LEAST_GAIN = 1e-6  # rounding does not count as one
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,7 +37,8 @@ class Gaps:
         holders: Of each column, the tables that hold it and its place in each, one column after the
             other, shape (pairs, 2).
         first_holder: Where each column's begin, one more than there are columns.
-        cost: Of one more record, shape (cells of all copies,).
+        cost: Of one more record, shape (cells of all copies,). In double precision: in a cell of
+            millions what one record changes is rounded away in single precision, or up.
         growth: What it grows by with each record, same shape.
     """
 
@@ -46,8 +47,8 @@ class Gaps:
     strides: NDArray[np.int64]
     holders: NDArray[np.int64]
     first_holder: NDArray[np.int64]
-    cost: NDArray[np.float32]
-    growth: NDArray[np.float32]
+    cost: NDArray[np.float64]
+    growth: NDArray[np.float64]
 
     @classmethod
     def of(cls, domain: Domain, tables: Sequence[Table], rows: int) -> Gaps:
@@ -80,8 +81,8 @@ class Gaps:
             strides=strides,
             holders=np.array([each for column in holders for each in column], np.int64),
             first_holder=np.cumsum([0, *[len(column) for column in holders]]),
-            cost=(growth * (0.5 - every)).astype(np.float32),
-            growth=growth.astype(np.float32),
+            cost=growth * (0.5 - every),
+            growth=growth,
         )
 
 
@@ -167,7 +168,7 @@ def _sweep(  # type: ignore[no-untyped-def]
 ):
     """Visit records column by column; return how many values were changed."""
     changed = 0
-    joined = np.empty(sizes.max(), dtype=np.float32)
+    joined = np.empty(sizes.max(), dtype=np.float64)
     for column in range(sizes.size):
         low, high = first_holder[column], first_holder[column + 1]
         size = sizes[column]
@@ -177,7 +178,7 @@ def _sweep(  # type: ignore[no-untyped-def]
             record = records[row]
             old = np.int64(record[column])
             joined[:size] = 0
-            freed = np.float32(0)
+            freed = 0.0
             for held in range(low, high):
                 table, place = holders[held, 0], holders[held, 1]
                 cell = _cell(record, axes, base, strides, table, place)
