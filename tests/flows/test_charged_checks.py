@@ -170,6 +170,19 @@ def test_a_changed_public_figure_is_found_whether_or_not_it_decided(project, che
         )
 
 
+def test_a_public_figure_that_is_no_number_is_found(project):
+    project.write_spec()
+    project.release()
+    for place, value in ((0, "nan"), (0, "1"), (1, "nan"), (1, None)):
+        original = (project.out / "release.json").read_bytes()
+        reseal(
+            project,
+            lambda d, place=place, value=value: d["checks"]["public"][place].update(value=value),
+        )
+        assert failed(project) == {"checks"}, value
+        (project.out / "release.json").write_bytes(original)
+
+
 def test_other_sets_than_those_that_were_checked_are_found(released):
     path = released.out / "synthetic" / "set-1.parquet"
     table = pq.read_table(path)
