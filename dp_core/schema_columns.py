@@ -187,22 +187,20 @@ def _with_bins(column: Column, node: Node, keys: Mapping[str, Node], scale: Scal
     decimals = None
     if "decimals" in keys:
         decimals = keys["decimals"].integer(minimum=0, maximum=15)
+    column = replace(
+        column,
+        decimals=decimals,
+        format=_read_format(keys["format"]) if "format" in keys else "",
+    )
     if "edges" not in keys and "bins" in keys and isinstance(keys["bins"].content, Mapping):
-        return with_private_bins(replace(column, decimals=decimals), node, keys, scale)
+        return with_private_bins(column, node, keys, scale)
     bins = read_bins(node, keys, scale)
     if decimals is not None and (empty := empty_bin(bins.edges, decimals)):
         raise keys["decimals"].error(
             f"no number of {decimals} decimals lies in the bin from {exact_text(empty[0])}"
             f" to {exact_text(empty[1])}; allow more decimals or make fewer bins."
         )
-    return replace(
-        column,
-        format=_read_format(keys["format"]) if "format" in keys else "",
-        edges=bins.edges,
-        minimum=bins.minimum,
-        maximum=bins.maximum,
-        decimals=decimals,
-    )
+    return replace(column, edges=bins.edges, minimum=bins.minimum, maximum=bins.maximum)
 
 
 def _read_format(node: Node) -> str:

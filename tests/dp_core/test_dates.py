@@ -88,6 +88,20 @@ def test_texts_of_another_order_are_read_by_their_format(form):
     assert parse_schema(schema.document) == schema
 
 
+def test_a_format_holds_for_bins_that_are_chosen_privately():
+    schema = schema_of(format="%d.%m.%Y", bins={"private": "4"})
+    column = schema.stored.column("born")
+
+    found = encode(column, pa.array(["29.02.2004", "2004-02-29"]))
+
+    assert found.bad is not None
+    assert found.bad.tolist() == [False, True]
+    assert column.edges[found.codes[0]] == DAY.toordinal()
+    assert parse_schema(schema.document) == schema
+    with pytest.raises(BadInput, match="is no format of a date"):
+        schema_of(format="%d.%m", bins={"private": "4"})
+
+
 def test_a_day_may_have_one_digit_where_something_stands_between():
     apart = schema_of(format="%d.%m.%Y").column("born")
     together = schema_of(format="%Y%m%d").column("born")
