@@ -236,7 +236,9 @@ def one_of(node: Node | None, words: tuple[Word, ...]) -> Word:
 
 def _continues(value: Node, before: Node) -> bool:
     # `{epsilon: 1,0}` is read as the keys `epsilon` and `0`, the latter without a value.
-    return value.content is None and isinstance(before.content, str) and value.line == before.line
+    # Plain values have no line, and stand on none together.
+    together = value.line == before.line > 0
+    return together and value.content is None and isinstance(before.content, str)
 
 
 def _joined(text: str, key: str) -> str:

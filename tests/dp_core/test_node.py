@@ -90,6 +90,12 @@ def test_readers_say_what_they_expect_and_where(text, read, part):
     assert len(caught.value.message) < 300
 
 
+def test_a_key_of_plain_values_is_not_taken_for_a_piece_of_the_one_before():
+    root = from_plain({"note": "Days active", "rest": None}, source="x")
+    with pytest.raises(BadInput, match="there is no key 'rest' here"):
+        root.fields(("note", "type"))
+
+
 @pytest.mark.parametrize("word", ["true", "yes", "on", "True", "YES"])
 def test_truth_has_its_usual_spellings(word):
     assert parse(f"a: {word}", source="f").entries()["a"].boolean()
