@@ -32,17 +32,16 @@ def make(
     from flows.orphans import end_orphans, mark
     from flows.outcomes import heard
     from flows.outside import stopped_outside
-    from flows.settings import prepare, require_room
+    from flows.settings import prepare
 
     log.direct(log_file, log_format)
     started = time.monotonic()
-    # Found at once, without Prefect: mistakes in spec, schema and output, and the budget.
+    # Found at once, without Prefect: mistakes in spec, schema and output, the budget, a full disk.
     plan = _opening(spec, out, release)
     made = plan.spec.release
     held = open_ledger(home()).reservation(made)
     if release is None and held is not None and held.outcome is None and held.plan == plan.hash:
         click.echo(f"Going on with release {made!r}, which is not finished.", err=True)
-    require_room(home())
     prepare(home(), verbose=verbose)
     end_orphans()
     mark()
@@ -76,9 +75,12 @@ def _opening(spec: Path, out: Path, release: str | None) -> Plan:
     from flows import log
     from flows.opening import check_opening
     from flows.outcomes import outcome_of
+    from flows.settings import require_room
 
     try:
-        return check_opening(spec, out, release=release)
+        plan = check_opening(spec, out, release=release)
+        require_room(home())
+        return plan
     except ReleaseError as error:
         name = release or spec.name
         log.ended(outcome_of(name, error), release=name, account=None)
