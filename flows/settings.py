@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from dp_core.errors import BadInput
+from dp_core.errors import StageFailed
 
 QUIET = {
     # No usage data leaves this machine.
@@ -59,7 +59,7 @@ def require_room(home: Path) -> None:
     With PREFECT_API_URL no server is started here.
 
     Raises:
-        BadInput: naming the folder.
+        StageFailed: naming the folder.
     """
     folder = Path(os.environ.get("PREFECT_HOME") or home / "prefect").expanduser()
     if os.environ.get("PREFECT_API_URL"):
@@ -74,12 +74,12 @@ def require_room(home: Path) -> None:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             free = 0
         else:
-            raise BadInput(
+            raise StageFailed(
                 f"{folder} could not be written ({os.strerror(error.errno or errno.EIO)}), where"
                 f" Prefect's own server keeps its database; check the folder, then {next_step}"
             ) from None
     if free < ROOM:
-        raise BadInput(
+        raise StageFailed(
             f"The disk is full: {folder} has {free // 2**20} MB left, and Prefect's own server"
             f" needs {ROOM // 2**20} MB there. Free some space, then {next_step}"
         )

@@ -80,11 +80,11 @@ def test_prefect_is_not_started_where_it_cannot_write(
     monkeypatch.setattr("flows.settings.prepare", lambda *_, **__: pytest.fail("was started"))
     log = project.folder / "log"
     answer = command("run", project.spec, "--out", project.out, "--log-file", log)
-    assert answer.code == 2
+    assert answer.code == 4
     (sentence,) = answer.err.splitlines()
     assert str(folder) in sentence
     assert sentence.endswith(f"(runbook: {row})")
-    assert "refused" in log.read_text()
+    assert "failed" in log.read_text()
     assert project.untouched()
     # Where another's server is used, none is started here.
     monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:4200/api")
