@@ -26,7 +26,7 @@ from tests.statistical import (
 pytestmark = pytest.mark.statistical
 
 TIMES = 8_000
-CHOICES = 3_000
+CHOICES = 5_000
 K = 3
 RELATIONS = ["add-remove", "replace-one"]
 
@@ -106,11 +106,14 @@ def shown(spread, epsilon):
 
 
 # With noise of scale K/epsilon: 6, where rows in cells of their own are the worst, or 1/2.
-@pytest.mark.parametrize(("spread", "epsilon"), [(True, Fraction(1, 2)), (False, Fraction(6))])
-def test_cells_of_one_person_appear_as_rarely_as_was_charged(spread, epsilon, monkeypatch):
+# The bounds are 0.76 and 0.39 of the claim on average, and miss `least` less than once in 1e9.
+@pytest.mark.parametrize(
+    ("spread", "epsilon", "least"), [(True, Fraction(1, 2), 0.5), (False, Fraction(6), 0.05)]
+)
+def test_cells_of_one_person_appear_as_rarely_as_was_charged(spread, epsilon, least, monkeypatch):
     bound, event = shown(spread, epsilon)
     assert isinstance(event, StabilityEvent)
-    assert 0.2 * float(event.own_delta()) < bound <= float(event.own_delta()) <= 0.1
+    assert least * float(event.own_delta()) < bound <= float(event.own_delta()) <= 0.1
     # A threshold made for one row.
     monkeypatch.setattr(
         "dp_core.accounting.currency.threshold_for",
@@ -144,8 +147,9 @@ def choices(neighbours, epsilon):
     return epsilon_at_least(happened[1], happened[0])
 
 
-# The bounds are 0.67 and 1.50 on average, with standard deviations below 0.05.
-@pytest.mark.parametrize(("neighbours", "least"), [("add-remove", 0.4), ("replace-one", 1.1)])
+# The bounds are 0.76 and 1.57 on average, the least with a wrong k is 2.42, and none misses what is
+# asked of it more often than once in 1e11.
+@pytest.mark.parametrize(("neighbours", "least"), [("add-remove", 0.4), ("replace-one", 1.2)])
 def test_a_choice_keeps_its_epsilon_for_all_rows_of_a_person(neighbours, least, monkeypatch):
     assert least < choices(neighbours, Fraction(2)) <= 2
     monkeypatch.setattr(curator_module, "bounds", lambda *_: (1, 2, 2))
