@@ -265,9 +265,9 @@ def test_entries_of_a_vector_are_combined_each_by_itself(pair, rule):
     found = combine(both, cov, rule)
 
     assert found.variances[0] == pytest.approx(combine(q, u, rule).variance)
-    assert found.degrees_of_freedom[1] == pytest.approx(
-        combine(q, u, rule).degrees_of_freedom, rel=1e-6
-    )
+    # Of equal estimates the mean may be an ulp off them: degrees of 1e55 or of infinity.
+    degrees = (found.degrees_of_freedom[1], combine(q, u, rule).degrees_of_freedom)
+    assert min(degrees[0], 1e9) == pytest.approx(min(degrees[1], 1e9), rel=1e-6)
 
 
 @given(scalars())
