@@ -181,7 +181,7 @@ def test_an_audit_finds_no_more_than_was_charged_and_would_find_a_prior_too_smal
         ]
         return epsilon_at_least(*happened)
 
-    assert 0.65 < audit(1, records) <= 1
+    assert 0.5 < audit(1, records) <= 1  # 0.76 on average, and 0.5 but for a chance below 1e-15
     # One draw forgotten; the whole epsilon for each of two sets.
     assert audit(1, records - 1) > 1
     assert audit(2, records) > 1
