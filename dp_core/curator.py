@@ -30,7 +30,7 @@ from dp_core.ledger.session import (
     sparse_asks,
 )
 from dp_core.marginals import Answers, Counter, Measurement, SparseTable, Totals
-from dp_core.names import batch_name, step_name, table_step
+from dp_core.names import batch_name, interaction_step, step_name, table_step
 from dp_core.noise import drawn_cells, gaussian, laplace, noisy_max, perturbed_draws, stability
 from dp_core.privacy import Neighbours, Noise, Relation, Stage
 from dp_core.queries import Queries
@@ -38,6 +38,7 @@ from dp_core.scores import QueryCounts, Statistic, TableChecks, bounds, sensitiv
 from dp_core.sparse_counting import read_sparse_result, words
 from dp_core.sums import Sum, sum_bounds
 from dp_core.sums.codes import check_codes
+from dp_core.sums.interactions import Interaction
 
 
 class Curator:
@@ -149,6 +150,80 @@ class Curator:
             )
             for clique, (grant, values) in zip(cliques, results, strict=True)
         )
+
+    def interactions(
+        self,
+        stage: Stage,
+        cliques: Sequence[Clique],
+        costs: Sequence[Fraction],
+        *,
+        replicate: int = 0,
+        round: int = 0,
+    ) -> tuple[Totals, ...]:
+        """Return what tables say beyond their margins, with noise, charged and committed together.
+
+        Args:
+            stage: Stage that pays.
+            cliques: Tables whose interactions are measured; every column has two codes or more.
+            costs: As of `measure`.
+            replicate: As of `measure`.
+            round: As of `measure`.
+
+        Raises:
+            ValueError: if there is no such interaction, or it is too large.
+
+        Privacy:
+            Each is one event of exactly its cost, at the interaction's own L1 and L2 sensitivities;
+            see `Interaction`.
+        """
+        asked = [Interaction(clique, self._domain.project(clique).sizes) for clique in cliques]
+        steps = []
+        for of, cost in zip(asked, costs, strict=True):
+            l1, l2_squared = self._bounds(of)
+            steps.append(
+                Step(
+                    stage=stage,
+                    name=interaction_step(of.clique, replicate, round),
+                    cost=cost,
+                    event=self.currency.noise_event(cost, l1=l1, l2_squared=l2_squared),
+                    shape=(of.length,),
+                    asks=of.to_json(),
+                )
+            )
+
+        def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
+            counts = self._counter.count(cliques)
+            return [
+                # privacy: whole numbers, never a float.
+                _add_noise(of.of_table(counts[of.clique].counts), grant)
+                for of, grant in zip(asked, grants, strict=True)
+            ]
+
+        # Tables may be measured in the same stage, set and round.
+        batch = f"{batch_name(stage, replicate, round)}-interactions"
+        results = self._session.perform(batch, steps, draw)
+        return tuple(
+            Totals(
+                of=of,
+                values=values,
+                noise=_kind(grant),
+                scale=float(_noise_event(grant).scale),
+                stage=stage,
+                replicate=replicate,
+                grant=grant.number,
+                round=round,
+            )
+            for of, (grant, values) in zip(asked, results, strict=True)
+        )
+
+    def interaction_noise(self, sizes: Sequence[int], cost: Fraction) -> NoiseScale:
+        """Return the noise of each entry of an interaction at that cost, in its unit. Public.
+
+        Args:
+            sizes: Number of codes of each column.
+            cost: Budget, in the release's currency.
+        """
+        return self.total_noise(Interaction(tuple(map(str, range(len(sizes)))), tuple(sizes)), cost)
 
     def answer(
         self,

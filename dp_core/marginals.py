@@ -14,6 +14,7 @@ from dp_core.domain import Clique, Domain
 from dp_core.privacy import Noise
 from dp_core.queries import Queries
 from dp_core.sums import Sum
+from dp_core.sums.interactions import Interaction
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -192,21 +193,35 @@ class Records:
 Released: TypeAlias = Measurement | Answers | SparseTable | Totals | Records
 """What is known about the data on the public side, all of it paid for."""
 
-ReleasedKind = Literal["tables", "answers", "sparse", "totals", "records"]
+ReleasedKind = Literal["tables", "answers", "sparse", "totals", "interactions", "records"]
 """The words by which a method says what it gives or takes."""
 
-KIND_OF: Mapping[type, ReleasedKind] = {
-    Measurement: "tables",
-    Answers: "answers",
-    SparseTable: "sparse",
-    Totals: "totals",
-    Records: "records",
-}
+
+def kind_of(item: Released) -> ReleasedKind:
+    """Return the word for something that was released."""
+    match item:
+        case Measurement():
+            return "tables"
+        case Answers():
+            return "answers"
+        case SparseTable():
+            return "sparse"
+        case Totals():
+            return "interactions" if isinstance(item.of, Interaction) else "totals"
+        case Records():
+            return "records"
 
 
 def tables_of(released: Sequence[Released]) -> tuple[Measurement, ...]:
     """Return the complete noisy tables among what was released, in order."""
     return tuple(item for item in released if isinstance(item, Measurement))
+
+
+def interactions_of(released: Sequence[Released]) -> tuple[Totals, ...]:
+    """Return the noisy interactions among what was released, in order; `of` is an `Interaction`."""
+    return tuple(
+        item for item in released if isinstance(item, Totals) and isinstance(item.of, Interaction)
+    )
 
 
 def noise_variance(noise: Noise, scale: float) -> float:

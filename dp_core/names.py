@@ -9,7 +9,9 @@ from dp_core.errors import BadInput
 
 MAX_NAME = 100
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_INTERACTION = "interaction of "
 _SET = re.compile(r"set ([1-9][0-9]{0,5}): ")
+_PREFIXES = ("set ", "round ", _INTERACTION, "'", '"')
 
 
 def check_name(text: str, *, what: str) -> str:
@@ -39,6 +41,15 @@ def table_step(clique: Sequence[str], replicate: int, round: int = 0) -> str:
     return step_name(
         " x ".join(_column_name(column) for column in clique) or "rows", replicate, round
     )
+
+
+def interaction_step(clique: Sequence[str], replicate: int, round: int = 0) -> str:
+    """Return the name of the step that measures an interaction; no table and no other has it.
+
+    >>> interaction_step(("age", "sex"), 2), table_step(("interaction of a", "b"), 0)
+    ('set 2: interaction of age x sex', "'interaction of a' x b")
+    """
+    return step_name(f"{_INTERACTION}{table_step(clique, 0)}", replicate, round)
 
 
 def step_name(name: str, replicate: int, round: int) -> str:
@@ -73,5 +84,5 @@ def batch_name(stage: str, replicate: int, round: int) -> str:
 
 def _column_name(column: str) -> str:
     # A column named "a x b" must not be taken for the pair of a and b, nor "rows" for their number.
-    taken = " x " in column or column == "rows" or column.startswith(("set ", "round ", "'", '"'))
+    taken = " x " in column or column == "rows" or column.startswith(_PREFIXES)
     return repr(column) if taken else column

@@ -31,6 +31,7 @@ _GIVEN: Mapping[ReleasedKind, str] = {
     "answers": "single numbers, not whole tables",
     "sparse": "tables of their frequent cells only",
     "totals": "sums of numbers",
+    "interactions": "interactions of columns",
     "records": "records",
 }
 

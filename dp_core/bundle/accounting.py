@@ -141,6 +141,13 @@ QUESTIONS: Mapping[str, str] = {
         " means by less than 4 times the product of both ranges"
     ),
     "binned-counts": _CELL,
+    "interaction": (
+        "one record adds the products of its codes' coefficients: contrast j of a column's codes,"
+        " counted from 0, is 1 below code j and -j at it, times the whole number next to K / sqrt(j"
+        " (j + 1)), with K the larger of 32 times the column's size and 2^min(12, floor(32 / the"
+        " number of columns)), or 4 sqrt(2) for two codes; the largest norm of a cell's"
+        " coefficients, and of the difference of two cells', follow from `sizes`"
+    ),
     "class-gradient": (
         "one record adds the product of its residual and its features, both of bounded size"
     ),

@@ -52,6 +52,7 @@ from dp_core.queries import Cells, Parities, Queries
 from dp_core.schema import Schema
 from dp_core.sparse_counting import pack
 from dp_core.sums import Sum, sum_from_json
+from dp_core.sums.interactions import Interaction
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 SCHEMA = pa.schema(
@@ -366,7 +367,9 @@ def _restored(path: Path, pieces: list[pa.Table]) -> Measured:
     domain = _domain(table, wrong)
     if fixed["kind"] == "totals":
         of = _sum(fixed["of"], wrong)
-        if of.length != counts.size or of.clique != domain.columns:
+        # privacy: fewer codes would be a smaller sensitivity.
+        other = isinstance(of, Interaction) and of.sizes != domain.sizes
+        if of.length != counts.size or of.clique != domain.columns or other:
             raise wrong
         return Totals(of=of, values=counts, **about)
     width, rows = len(domain), table.num_rows

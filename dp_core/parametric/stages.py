@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, get_args
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from dp_core.accounting.sensitivity import count_bounds
 from dp_core.dataset import Dataset
 from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
-from dp_core.marginals import KIND_OF, Measurement, Records, Released, ReleasedKind, Table
+from dp_core.marginals import Measurement, Records, Released, ReleasedKind, Table
 from dp_core.parametric.base import ParametricModel, Synthesizer
 from dp_core.parametric.variables import Variables
 from dp_core.privacy import Neighbours, Relation, Stage
@@ -152,7 +152,7 @@ class Modelling:
     variables: Variables
     positions: int
 
-    takes: ClassVar[frozenset[ReleasedKind]] = frozenset(KIND_OF.values()) | {"records"}
+    takes: ClassVar[frozenset[ReleasedKind]] = frozenset(get_args(ReleasedKind))
 
     def check(self, domain: Domain) -> None:
         """Every domain fits that the method measured."""

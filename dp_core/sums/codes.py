@@ -9,6 +9,7 @@ from dp_core.sums.base import Sum
 from dp_core.sums.binned_counts import BinnedCounts
 from dp_core.sums.features import Features, Number
 from dp_core.sums.gradients import ClassGradient, NumberGradient
+from dp_core.sums.interactions import Interaction
 from dp_core.sums.minimisers import ClassMinimiser
 from dp_core.sums.moments import CellCounts, CellSums, Products
 
@@ -41,7 +42,7 @@ def check_codes(sum: Sum, domain: Domain) -> None:
 
 def _claims(sum: Sum) -> Iterator[_Claim]:
     match sum:
-        case BinnedCounts():
+        case BinnedCounts() | Interaction():
             yield from _each(sum.columns, sum.sizes, numeric=False)
         case CellCounts():
             yield from _each(sum.by, sum.sizes, numeric=False)

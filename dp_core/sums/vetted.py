@@ -10,6 +10,7 @@ from dp_core.privacy import Relation
 from dp_core.sums.base import Sum
 from dp_core.sums.binned_counts import BinnedCounts
 from dp_core.sums.gradients import ClassGradient, NumberGradient
+from dp_core.sums.interactions import Interaction
 from dp_core.sums.minimisers import ClassMinimiser
 from dp_core.sums.moments import CellCounts, CellSums, Products
 
@@ -21,6 +22,7 @@ SUMS: Mapping[str, type[Sum]] = {
     NumberGradient.NAME: NumberGradient,
     ClassMinimiser.NAME: ClassMinimiser,
     BinnedCounts.NAME: BinnedCounts,
+    Interaction.NAME: Interaction,
 }
 """Sums whose sensitivity is proven in this package, by the name in their description."""
 

@@ -18,6 +18,7 @@ from dp_core.sums.binned_counts import BinnedCounts
 from dp_core.sums.codes import check_codes
 from dp_core.sums.features import Features, Levels, Number
 from dp_core.sums.gradients import COEFFICIENT, ClassGradient, NumberGradient
+from dp_core.sums.interactions import Interaction
 from dp_core.sums.minimisers import ClassMinimiser
 from dp_core.sums.moments import CellCounts, CellSums, Products
 
@@ -69,6 +70,11 @@ EXAMPLES: dict[str, tuple[Sum, ...]] = {
     "binned-counts": (
         BinnedCounts(columns=("x", "g"), sizes=(6, 2), edges=((0, 2, 5, 6), None)),
         BinnedCounts(columns=("z",), sizes=(4,), edges=(None,)),
+    ),
+    "interaction": (
+        Interaction(("h", "x"), (3, 6)),
+        Interaction(("g",), (2,)),
+        Interaction(("g", "y", "z"), (2, 5, 4)),
     ),
 }
 """Every entry of the list, in each of its forms."""

@@ -1,0 +1,329 @@
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+from math import prod, sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dp_core.accounting.currency import Currency
+from dp_core.accounting.events import GaussianEvent, LaplaceEvent
+from dp_core.accounting.losses import loss_of
+from dp_core.accounting.sensitivity import of_unit
+from dp_core.curator import Curator
+from dp_core.dataset import Dataset
+from dp_core.domain import Domain
+from dp_core.ledger.session import MemorySession
+from dp_core.marginals import Measurement, Totals, interactions_of, kind_of
+from dp_core.memory_counter import MemoryCounter
+from dp_core.names import interaction_step, table_step
+from dp_core.privacy import Relation
+from dp_core.sums.interactions import LARGEST, Interaction
+from dp_core.sums.moments import CellCounts
+from tests.statistical import FALSE_ALARM, discrete_gaussian, discrete_laplace, fits
+
+RELATIONS = ["add-remove", "replace-one"]
+SIZES = st.lists(st.integers(2, 7), min_size=1, max_size=4).filter(lambda sizes: prod(sizes) <= 90)
+
+
+def of_sizes(sizes):
+    return Interaction(tuple(f"c{number}" for number in range(len(sizes))), tuple(sizes))
+
+
+def column_rows(size, columns):
+    """Return the coefficients of a column, shape (size - 1, size), from their definition."""
+    rows = np.zeros((size - 1, size), dtype=np.int64)
+    norm = 4 * sqrt(2) if size == 2 else max(32 * size, 2 ** min(12, 32 // columns))
+    for j in range(1, size):
+        rows[j - 1, :j] = 1
+        rows[j - 1, j] = -j
+        rows[j - 1] *= round(norm / sqrt(j * (j + 1)))
+    return rows
+
+
+def coefficients(sizes):
+    """Return those of all entries and cells, shape (length, cells)."""
+    found = np.ones((1, 1), dtype=np.int64)
+    for size in sizes:
+        found = np.kron(found, column_rows(size, len(sizes)))
+    return found
+
+
+def projection(sizes):
+    found = np.ones((1, 1))
+    for size in sizes:
+        found = np.kron(found, np.eye(size) - 1 / size)
+    return found
+
+
+@given(SIZES, st.integers(0, 2**32))
+def test_entries_are_the_products_of_the_table_and_the_contrasts(sizes, seed):
+    of = of_sizes(sizes)
+    counts = np.random.default_rng(seed).integers(0, 2**29 // of.cells, of.sizes)
+    found = of.of_table(counts)
+    assert found.shape == (of.length,)
+    np.testing.assert_array_equal(found, coefficients(sizes) @ counts.ravel())
+    cells = np.array(list(np.ndindex(of.sizes)), dtype=np.uint16)
+    np.testing.assert_array_equal(of.total(cells, counts.ravel()), found)
+
+
+@given(SIZES, st.integers(0, 2**32))
+def test_what_exact_entries_stand_for_is_orthogonal_to_every_margin(sizes, seed):
+    of = of_sizes(sizes)
+    counts = np.random.default_rng(seed).integers(0, 1000, of.sizes)
+    found = of.spread(of.of_table(counts))
+    assert found.shape == of.sizes
+    np.testing.assert_allclose(found.ravel(), projection(sizes) @ counts.ravel(), atol=1e-9)
+    for axis in range(len(sizes)):
+        np.testing.assert_allclose(found.sum(axis=axis), 0, atol=1e-9)
+
+
+@given(SIZES)
+def test_the_noise_of_a_spread_is_that_of_a_whole_table_beyond_its_margins(sizes):
+    """Its covariance is that of the projection, but for the rounding of the weights."""
+    of = of_sizes(sizes)
+    each = np.stack([of.spread(entry).ravel() for entry in np.eye(of.length)])
+    covariance = each.T @ each / of.cell_variance(1.0)
+    found = np.linalg.eigvalsh(covariance)[-of.length :]
+    assert abs(found - 1).max() < 2 * sum(size > 2 for size in sizes) / 64 + 1e-9
+    np.testing.assert_allclose(projection(sizes) @ covariance, covariance, atol=1e-9)
+
+
+@given(SIZES)
+def test_sensitivities_are_those_of_the_farthest_cells(sizes):
+    of, rows = of_sizes(sizes), coefficients(sizes).T
+    apart = (rows[:, None] - rows[None]).astype(np.float64)
+    assert of.l1("add-remove") == np.abs(rows).sum(axis=1).max()
+    assert of.l2_squared("add-remove") == (rows.astype(object) ** 2).sum(axis=1).max()
+    l1 = of.l1("replace-one") / np.abs(apart).sum(axis=2).max()
+    l2_squared = of.l2_squared("replace-one") / (apart**2).sum(axis=2).max()
+    if len(sizes) == 1 or set(sizes) == {2}:
+        assert (l1, l2_squared) == pytest.approx((1, 1), abs=1e-12)
+    assert 1 - 1e-12 <= l1 <= 1.4
+    assert 1 - 1e-12 <= l2_squared <= 1.02
+
+
+@given(st.lists(st.integers(2, 40), min_size=1, max_size=3))
+def test_the_cost_is_the_part_of_a_record_that_the_margins_do_not_see(sizes):
+    """f = prod(1 - 1/p), for one that is replaced 2 f p/(p - 1) with the smallest p."""
+    of = of_sizes(sizes)
+    part = prod(1 - 1 / size for size in sizes)
+    replaced = 2 * part * min(sizes) / (min(sizes) - 1)
+    off = 0.02 if len(sizes) < 3 else 0.1
+    assert of.l2_squared("add-remove") / of.unit**2 == pytest.approx(part, rel=off)
+    assert of.l2_squared("replace-one") / of.unit**2 == pytest.approx(replaced, rel=off)
+
+
+def test_of_a_table_of_two_by_two_a_quarter_of_the_variance_is_left():
+    currency = Currency("zcdp", Fraction(1, 2))
+    of = of_sizes((2, 2))
+    noise = currency.noise(
+        currency.limit, l1=of.l1("add-remove"), l2_squared=of.l2_squared("add-remove")
+    )
+    table = currency.noise(currency.limit, l1=1, l2_squared=1)
+    assert of.cell_variance(noise.scale**2) == pytest.approx(table.scale**2 / 4)
+
+
+@pytest.mark.parametrize("sizes", [(2,), (60_000,), (600, 700), (63, 63, 63), (2,) * 16])
+def test_the_largest_file_fits(sizes):
+    """All of 2^29 records in one cell; of more, what does not fit is cut, and both ways alike."""
+    of = of_sizes(sizes)
+    corners = [tuple(0 for _ in sizes), tuple(size - 1 for size in sizes)]
+    for corner, records in itertools.product(corners, (2**29, 2**31 + 5)):
+        counts = np.zeros(sizes, dtype=np.int64)
+        counts[corner] = 1
+        one = of.of_table(counts)
+        assert np.abs(one).max() <= LARGEST
+        if of.cells > 100_000 and records > 2**29:
+            continue  # Python's whole numbers take seconds
+        counts[corner] = records
+        expected = np.clip(one.astype(object) * records, -(2**62), 2**62)
+        assert (of.of_table(counts) == expected).all()
+
+
+def test_what_does_not_fit_is_cut():
+    of = of_sizes((50_000,))
+    counts = np.zeros(50_000, dtype=np.int64)
+    counts[-1] = 2**45
+    assert of.of_table(counts)[-1] == -(2**62)
+
+
+@pytest.mark.parametrize(
+    ("columns", "sizes"),
+    [
+        ((), ()),
+        (("a", "a"), (2, 2)),
+        (("a",), (2, 2)),
+        (("a", "b"), (2, 1)),
+        (("a",), (0,)),
+        (("a",), (2**16 + 1,)),
+        (("a", "b"), (3000, 3000)),
+        (("a", "b", "c"), (64, 64, 64)),
+        (tuple(f"c{number}" for number in range(27)), (2,) * 27),
+    ],
+)
+def test_what_is_no_interaction_is_refused(columns, sizes):
+    with pytest.raises(ValueError, match="interaction"):
+        Interaction(columns, sizes)
+
+
+def test_counts_of_another_shape_are_refused():
+    for counts in (np.zeros((3, 2), dtype=np.int64), np.zeros((2, 3))):
+        with pytest.raises(ValueError, match="shape"):
+            of_sizes((2, 3)).of_table(counts)
+
+
+# -- through the curator
+
+DOMAIN = Domain(("a", "b", "c"), (2, 3, 5))
+
+
+class Counting(MemoryCounter):
+    def __init__(self, data):
+        super().__init__(data)
+        self.asked = []
+
+    def count(self, cliques):
+        self.asked.append(tuple(cliques))
+        return super().count(cliques)
+
+
+def curator_of(kind="zcdp", neighbours="add-remove", *, max_rows=1, limit=Fraction(1)):
+    rng = np.random.default_rng(5)
+    codes = np.stack([rng.integers(0, size, 50) for size in DOMAIN.sizes]).astype(np.uint16)
+    counter = Counting(Dataset(DOMAIN, codes))
+    session = MemorySession(Currency(kind, limit), neighbours, max_rows=max_rows)
+    return Curator(DOMAIN, counter, session), counter, session
+
+
+@pytest.mark.parametrize("kind", ["pure", "zcdp", "gaussian"])
+def test_without_noise_they_are_exact_and_of_one_count(kind, monkeypatch):
+    for mechanism in ("laplace", "gaussian"):
+        monkeypatch.setattr(f"dp_core.noise.{mechanism}.perturb", lambda values, _: values)
+    curator, counter, session = curator_of(kind)
+    cliques = [("a", "b"), ("c", "a"), ("c",), ("a", "b", "c")]
+    found = curator.interactions("measure", cliques, [Fraction(1, 4)] * 4, replicate=2, round=3)
+
+    assert counter.asked == [tuple(cliques)]
+    exact = MemoryCounter.count(counter, cliques)
+    for item, clique in zip(found, cliques, strict=True):
+        assert item.of == Interaction(clique, DOMAIN.project(clique).sizes)
+        assert (item.replicate, item.round, item.stage) == (2, 3, "measure")
+        np.testing.assert_array_equal(item.values, item.of.of_table(exact[clique].counts))
+    assert [item.grant for item in found] == [1, 2, 3, 4]
+    assert interactions_of(found) == found
+    assert [grant.step.asks for grant in session.charges] == [item.of.to_json() for item in found]
+    # Asked again, the same is given back, and nothing is counted or charged.
+    again = curator.interactions("measure", cliques, [Fraction(1, 4)] * 4, replicate=2, round=3)
+    assert [item.values.tolist() for item in again] == [item.values.tolist() for item in found]
+    assert (len(counter.asked), len(session.charges)) == (1, 4)
+
+
+@pytest.mark.parametrize("max_rows", [1, 3])
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("kind", ["pure", "zcdp", "gaussian"])
+def test_the_charge_is_what_the_formula_says(kind, neighbours, max_rows):
+    """A person of k rows moves k times as much, by either step where one is replaced."""
+    curator, _, session = curator_of(kind, neighbours, max_rows=max_rows)
+    cost = Fraction(1, 3)
+    (found,) = curator.interactions("measure", [("b", "c")], [cost])
+    rows = coefficients((3, 5)).T
+    part = 1.4 if neighbours == "replace-one" else 1  # how loose the bound is for two columns
+    apart = rows[:, None] - rows[None] if neighbours == "replace-one" else rows
+    event = session.charges[0].step.event
+    if kind == "pure":
+        assert isinstance(event, LaplaceEvent)
+        assert 1 <= event.l1_sensitivity / (max_rows * np.abs(apart).sum(axis=-1).max()) <= part
+        assert event.scale == pytest.approx(event.l1_sensitivity * 3)
+    else:
+        assert isinstance(event, GaussianEvent)
+        squared = max_rows**2 * (apart**2).sum(axis=-1).max()
+        assert 1 <= event.l2_sensitivity_squared / squared <= 1.02
+        assert event.scale == pytest.approx(sqrt(event.l2_sensitivity_squared * 3 / 2), rel=1e-3)
+    assert session.charges[0].step.cost == cost
+    assert cost * Fraction(999_999, 10**6) <= session.currency.cost(event) <= cost
+    assert curator.interaction_noise((3, 5), cost).scale == found.scale
+    relation = Relation(neighbours, max_rows)
+    of = found.of
+    assert isinstance(of, Interaction)
+    bounds = of_unit(relation, lambda by: (of.l1(by), of.l1(by), of.l2_squared(by)))
+    stated = "l1_sensitivity" if kind == "pure" else "l2_sensitivity_squared"
+    assert getattr(event, stated) == bounds[1 if kind == "pure" else 2]
+
+
+def test_tables_and_interactions_of_the_same_columns_go_together():
+    curator, _, session = curator_of()
+    cliques, costs = [("a", "b"), ("c",)], [Fraction(1, 4)] * 2
+    tables = curator.measure("measure", cliques, costs)
+    found = curator.interactions("measure", cliques, costs)
+    assert [kind_of(item) for item in (*tables, *found)] == ["tables"] * 2 + ["interactions"] * 2
+    assert isinstance(tables[0], Measurement)
+    assert len({grant.step.name for grant in session.charges}) == 4
+    assert session.spent() == 1
+    other = CellCounts(by=("a",), sizes=(2,), numbers=(), positions=())
+    assert kind_of(Totals(other, np.zeros(2, np.int64), "laplace", 1.0, "m", 0, 1)) == "totals"
+
+
+def test_names_of_interactions_are_of_no_table():
+    names = ["a", "interaction of a", "interaction of a x b", "set 1: a", "rows"]
+    cliques = [c for width in (1, 2) for c in itertools.permutations(names, width)]
+    steps = [step(c, r) for step in (table_step, interaction_step) for c in cliques for r in (0, 1)]
+    assert len({*steps}) == len(steps)
+
+
+@pytest.mark.parametrize("cliques", [[("a", "a")], [()], [("a", "nothing")]])
+def test_what_cannot_be_measured_costs_nothing(cliques):
+    curator, counter, session = curator_of()
+    with pytest.raises((ValueError, KeyError)):
+        curator.interactions("measure", cliques, [Fraction(1)])
+    assert not session.charges
+    assert not counter.asked
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("sizes", [(2,), (2, 2), (3,), (2, 3)])
+def test_no_event_is_taken_for_one_of_a_table(neighbours, sizes):
+    """The losses of a table's events are of counts that move by 1; those of a contrast are not."""
+    of = of_sizes(sizes)
+    for event in (
+        LaplaceEvent(Fraction(1000), of.l1(neighbours)),
+        GaussianEvent(Fraction(1000), of.l2_squared(neighbours)),
+    ):
+        for relation in RELATIONS:
+            with pytest.raises(ValueError, match="No privacy loss"):
+                loss_of(event, relation)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("kind", ["pure", "zcdp"])
+def test_their_noise_is_that_of_their_sensitivity_and_their_charge(kind, neighbours):
+    """Seen in steps of a tenth of the scale, since the entries' own steps are so small."""
+    domain = Domain(("a", "b"), (120, 90))
+    data = Dataset(domain, np.array([[0, 7, 119], [2, 89, 0]], dtype=np.uint16))
+    cost = Fraction(3, 4)
+    session = MemorySession(Currency(kind, cost), neighbours)
+    curator = Curator(domain, MemoryCounter(data), session)
+    (found,) = curator.interactions("measure", [("a", "b")], [cost])
+    assert isinstance(found.of, Interaction)
+    exact = found.of.of_table(MemoryCounter(data).count([("a", "b")])["a", "b"].counts)
+    noise = (found.values - exact) / found.scale
+    (moved,) = {"pure": [found.of.l1(neighbours)], "zcdp": [found.of.l2_squared(neighbours)]}[kind]
+    expected = moved / 0.75 if kind == "pure" else sqrt(moved / 1.5)
+    assert found.scale == pytest.approx(expected)
+    coarse = np.rint(noise * 3).astype(np.int64)
+    mass = discrete_laplace if kind == "pure" else discrete_gaussian
+    right, wrong = (rounded(mass, 300, 3, 12, off) for off in (1.0, 1.2))
+    assert fits(coarse, right) > FALSE_ALARM
+    assert fits(coarse, wrong) < FALSE_ALARM
+
+
+def rounded(mass, scale, per_scale, reach, off):
+    """Return the distribution of noise of a large scale, in rounded parts of it."""
+    far = 40 * scale
+    fine = mass(scale * off, far)
+    place = np.rint(np.arange(-far, far + 1) / scale * per_scale).astype(int)
+    return np.bincount(np.clip(place, -reach, reach) + reach, weights=fine, minlength=2 * reach + 1)
