@@ -6,13 +6,14 @@ Both are known from public figures before anybody analyses a set.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 from dp_core.domain import Clique, Domain
 from dp_core.inference.carried import not_carried
 from dp_core.inference.faint import Faint, faint
+from dp_core.kept_moments import has_few_cells
 from dp_core.marginals import Measurement, Released, SparseTable, Totals
 from dp_core.schema import Schema
 from dp_core.spec import Mode
@@ -128,7 +129,8 @@ def thin_groups(
     A synthetic file has no negative counts: what is noisy around nothing is moved up, and the rest
     down, most of all in the tails, which a slope hangs on. So where `THIN` of the possible cells
     and more are below three standard errors, relations are drawn towards none. Noise-aware sets
-    keep what regressions see of a pair with a number in it (`dp_core.kept_moments`).
+    keep what regressions see of a pair with a number in it, but for very large tables
+    (`dp_core.kept_moments`).
 
     Args:
         released: Everything that was measured; of sets with their own tables, those of the first.
@@ -143,7 +145,7 @@ def thin_groups(
     known = tuple(item for item in own if item.replicate in (0, 1))
     measured = [frozenset(table.clique) for table in known]
     # Of hundreds of columns most pairs are in no table; which are is looked up, not searched.
-    pairs = {frozenset(pair) for clique in measured for pair in combinations(sorted(clique), 2)}
+    pairs = _pairs(measured)
     held = [
         group
         for group in groups
@@ -153,7 +155,8 @@ def thin_groups(
     ]
     if mode == "noise-aware":
         numbers = {column.name for column in schema.columns if not column.levels}
-        held = [group for group in held if len(group) > 2 or not numbers & set(group)]
+        kept = _pairs(table.clique for table in known if has_few_cells(table.domain))
+        held = [group for group in held if frozenset(group) not in kept or not numbers & set(group)]
     domain = schema.domain
     cells = {group: _possible(group, domain, schema) for group in held}
     wanted = [group for group in held if cells[group]]
@@ -165,6 +168,11 @@ def thin_groups(
         count[key] = count.get(key, 0) + 1
     shares = [(group, count.get(frozenset(group), 0) / cells[group]) for group in wanted]
     return tuple((group, share) for group, share in shares if share >= THIN)
+
+
+def _pairs(cliques: Iterable[Iterable[str]]) -> set[frozenset[str]]:
+    """Return every two columns that stand together."""
+    return {frozenset(pair) for clique in cliques for pair in combinations(sorted(clique), 2)}
 
 
 def _possible(group: tuple[str, ...], domain: Domain, schema: Schema) -> int:
