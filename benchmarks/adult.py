@@ -228,7 +228,7 @@ def main() -> None:
     triples = list(itertools.combinations(COLUMNS, 3))
     picked = np.random.default_rng(0).choice(len(triples), 300, replace=False)
     triples = [triples[index] for index in picked]
-    paper: Options = {"select": {"rule": "greedy"}, "reconstruct": {"shrink": False}}
+    paper: Options = {"select": {"rule": "greedy"}, "reconstruct": {"shrink": False, "sweeps": 0}}
     rows: list[tuple[str, str, Options]] = [
         ("independent", "independent", {}),
         ("privsyn, as published", "privsyn", paper),

@@ -11,7 +11,7 @@ noisy number of rows and the real one; add-remove, exact noise. delta is 1e-9 wh
 
 `selection`: `independent`, `privsyn`, and the paper's greedy rule at small epsilon. The last column
 is the mean difference of `privsyn` to `independent` and its standard error.
-`gum`: from the same noisy tables, rounds, step and copies of GUM. Prints versions and one table.
+`gum`: from the same noisy tables, rounds, sweeps, step and copies. Prints versions and one table.
 """
 
 from __future__ import annotations

@@ -112,7 +112,8 @@ class Gum:
         step: Part of a cell's error that the first round mends, at most 1.
         decay: What the step is multiplied by after every round.
         copies: Part of the received records that are copies of one already in the cell.
-        sweeps: Largest number of times every record is visited in the end, to change single values.
+        sweeps: Largest number of times every record is visited in the end, to change single values;
+            0: none, as in the paper.
         tolerance: Stop when three rounds in a row lower the summed error by less than this part.
         shrink: Whether noisy cells are drawn towards what smaller tables say of them, as much as
             the noise warrants; otherwise negative ones are moved to zero, as in the paper.
