@@ -128,12 +128,13 @@ def prepare(template: Template, moment: datetime.datetime, out_root: Path) -> tu
     held = open_ledger(home()).reservation(release)
     begun = held is not None and held.outcome != "returned"
     spec = write_spec(template, moment, keep=begun)
-    _check(template, moment, spec)
+    if not begun:
+        _check(template, spec)
     keep_copy(spec, out_root.absolute())
     return spec, out_root.absolute() / release
 
 
-def _check(template: Template, moment: datetime.datetime, spec: Path) -> None:
+def _check(template: Template, spec: Path) -> None:
     """Refuse a mistake in a template by the template's name and line, which a person can mend.
 
     Raises:
@@ -143,8 +144,7 @@ def _check(template: Template, moment: datetime.datetime, spec: Path) -> None:
         load_spec(spec)
     except BadInput as error:
         rest = error.message.removeprefix(spec.name)
-        # One that was written earlier may hold a mistake that the template holds no more.
-        if rest == error.message or spec.read_text(encoding="utf-8") != template.spec(moment):
+        if rest == error.message:  # of the schema
             raise
         raise BadInput(f"{template.path.name}{rest}") from None
 
