@@ -71,7 +71,8 @@ def test_a_release_spends_what_was_planned_and_draws_legal_records(name, delta, 
     assert plan.currency.limit * Fraction(999, 1000) < sum(costs) <= plan.currency.limit
     drawn = sample(plan, outcome.models, 1)
     assert (drawn.codes < 2).all()
-    assert abs(drawn.rows - 2000) < 200
+    # The total has Laplace noise of scale 25, with `privbayes` 50: further off once in 1e7 runs.
+    assert abs(drawn.rows - 2000) < 900
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -118,7 +119,7 @@ def test_the_smallest_domains_are_made_or_refused_with_a_sentence(name, shape):
     domain = SMALLEST[shape]
     plan = plan_of(name, domain, epsilon="4")
     drawn = sample(plan, carry_out(plan, MemoryCounter(file_of(domain))).models, 1)
-    assert abs(drawn.rows - 2000) < 200
+    assert abs(drawn.rows - 2000) < 400  # noise of scale 12.5 or 13
     assert (drawn.codes < np.array(domain.sizes)[:, None]).all()
 
 

@@ -292,9 +292,9 @@ def test_positions_are_drawn_by_their_bins(kind):
     )
     assert found.domain == Domain(("b", "a"), (3, 2))
     # With next to no virtual records an urn or a draw holds what the file does: (0, 0) and (1, 1).
-    # Of 80 records .004 are expected elsewhere (a virtual record is at least 1/1024 of one): three
-    # are there by chance in one of 1e8 runs.
-    assert (found.codes[0] != found.codes[1]).sum() + (found.codes[0] > 1).sum() <= 2
+    # Of 80 records .004 are expected elsewhere (a virtual record is at least 1/1024 of one): six
+    # are there by chance in less than one of 1e7 runs.
+    assert (found.codes[0] != found.codes[1]).sum() + (found.codes[0] > 1).sum() <= 5
     for wrong in ((1, 9), (0, 8), (0, 5, 5, 9), (0,)):
         with pytest.raises(ValueError, match="Bins are"):
             curator.draw_cells(

@@ -105,8 +105,9 @@ def test_a_release_with_epsilon_to_spare_is_nearly_a_sample_of_the_file(method):
     for found in sets:
         # Resampling 4,000 records over at most 16 cells that hold one: about .03.
         assert np.abs(table(found, MIXED) - table(data, MIXED)).sum() / 8000 < 0.1
-        # Positions are even within their bins: hours of the file are below 10 of 50.
-        assert found.codes[2].max() < 10
+        # Positions are even within their bins: hours of the file are below 10 of 50. A virtual
+        # record is at least 1/1024 of one: in 6 % of the runs one is drawn, and once or twice here.
+        assert (found.codes[2] >= 10).sum() < 20
         assert len(np.unique(found.codes[1])) > 90
     assert (sets[0].codes != sets[1].codes).any()
 
