@@ -4,13 +4,17 @@
     python benchmarks/auto.py ours --files generated --presets independent,mst,privsyn,auto \
         --epsilons .2,1,5 --runs 3 --results auto.csv
     python benchmarks/auto.py ours --files nltcs,adult --nltcs nltcs.csv --adult adult.csv
+    python benchmarks/auto.py install --venvs venvs
+    python benchmarks/auto.py peers --venvs venvs --files nltcs,adult --nltcs ... --adult ...
+    python benchmarks/auto.py downstream --adult adult.csv --presets real,auto,mst
+    python benchmarks/auto.py pipeline --nltcs nltcs.csv --adult adult.csv --presets auto
 
 The guarantee is (epsilon, 1e-9), add-remove, with exact noise; seeds of post-processing are the
 numbers of the runs. Figures are average total variation distances to the real file over all pairs
 of columns and over all, or 300 seeded, triples; in brackets the standard error of the mean of the
 runs. A schema of the file would say `rows_about` to two digits, and so is `auto` told. Each run is
-a process of its own, with a limit of time and memory; its wall and CPU seconds include imports and
-compilation, and its peak is that of all its processes. With `--fork` runs are forks that import
+a process of its own, with a limit of CPU time and memory; its wall and CPU seconds include imports
+and compilation, and its peak is that of all its processes. With `--fork` runs are forks that import
 nothing: seconds less for each, for setting constants.
 
 Single runs are appended to `--results`: what is in it is not run again (`--again` does), so that a
@@ -29,14 +33,15 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.auto_parts import made, results
-from benchmarks.auto_parts.files import Places, names_of
+from benchmarks.auto_parts import downstream, made, pipeline, public_tools, results
+from benchmarks.auto_parts.files import Places, load, names_of
 from benchmarks.auto_parts.generated import GENERATED, described
-from benchmarks.auto_parts.running import Job, Limits, run_all
+from benchmarks.auto_parts.running import Job, Limits, commit, run_all
 from benchmarks.papers.common import versions
 from dp_core.dataset import Dataset
 
@@ -51,7 +56,7 @@ def ours(arguments: argparse.Namespace) -> None:
             made.warm(method)
     found = run_all(
         _jobs(arguments, arguments.presets),
-        places,
+        lambda name: load(name, places),
         arguments.results,
         _limits(arguments),
         _fork if arguments.fork else _command,
@@ -59,6 +64,83 @@ def ours(arguments: argparse.Namespace) -> None:
         again=arguments.again,
     )
     report(found.values(), arguments.presets)
+
+
+def peers(arguments: argparse.Namespace) -> None:
+    """Compare public tools on the files asked for, beside our presets that the CSV has."""
+    public_tools.check(arguments.tools, arguments.venvs)
+    found = run_all(
+        _jobs(arguments, arguments.tools),
+        lambda name: load(name, _places(arguments)),
+        arguments.results,
+        _limits(arguments),
+        lambda job, source, target: public_tools.command(job, source, target, arguments.venvs),
+        public_tools.read,
+        again=arguments.again,
+    )
+    wanted = {(file, data, epsilon) for file, data, _, epsilon, _ in found}
+    others = {
+        key: result
+        for key, result in results.read(arguments.results).items()
+        if (key[0], key[1], key[3]) in wanted and ":" not in key[2]
+    }
+    report(
+        [*others.values(), *found.values()],
+        [*dict.fromkeys(result.method for result in others.values()), *arguments.tools],
+    )
+
+
+def learning(arguments: argparse.Namespace) -> None:
+    """Train on synthetic records, test on real ones that no method was given."""
+    arguments.files = arguments.files or [
+        name for name in downstream.TARGETS if getattr(arguments, name)
+    ]
+    places = _places(arguments)
+    parts = cache(lambda name: downstream.split(load(name, places)))
+    methods = [*arguments.presets, *arguments.tools]
+    for method in arguments.presets:
+        made.method_of(method)
+    if arguments.tools:
+        public_tools.check(arguments.tools, arguments.venvs)
+
+    def work(job: Job, source: Path, target: Path) -> list[str]:
+        if job.method in arguments.tools:
+            return public_tools.command(job, source, target, arguments.venvs)
+        return _command(job, source, target)
+
+    def read(path: Path, data: Dataset) -> Dataset:
+        ours = path.with_suffix(".npz")
+        return made.read(ours) if ours.exists() else public_tools.read(path, data)
+
+    found = run_all(
+        _jobs(arguments, methods),
+        lambda name: parts(name)[0],
+        arguments.results,
+        _limits(arguments),
+        work,
+        read,
+        score=lambda name, _, records: downstream.misclassified(
+            records, parts(name)[1], downstream.TARGETS[name]
+        ),
+        again=arguments.again,
+    )
+    print(f"\n{_made_by(found.values())}\n")
+    print(results.table(found.values(), methods, [*results.LEARNERS, *results.WAYS]))
+
+
+def whole(arguments: argparse.Namespace) -> None:
+    """Measure whole releases, Prefect around them, of NLTCS and Adult."""
+    from presets import adult_schema, nltcs_schema  # beside the script
+
+    schemas, data = {}, {}
+    if arguments.nltcs:
+        schemas["nltcs"], data["nltcs"] = nltcs_schema(arguments.nltcs), arguments.nltcs
+    if arguments.adult:
+        schemas["adult"], data["adult"] = adult_schema(), arguments.adult
+    print(f"{versions()}, {os.cpu_count()} processors, commit {commit()}\n")
+    pipeline.measure(
+        schemas, data, arguments.presets, arguments.epsilons, arguments.runs, _limits(arguments)
+    )
 
 
 def one(arguments: argparse.Namespace) -> None:
@@ -73,11 +155,15 @@ def one(arguments: argparse.Namespace) -> None:
 def report(found: Iterable[results.Result], methods: Sequence[str]) -> None:
     """Print versions and both tables."""
     found = list(found)
-    commits = ", ".join(sorted({result.commit for result in found}))
-    print(f"\n{versions()}, {os.cpu_count()} processors, commits {commits}\n")
+    print(f"\n{_made_by(found)}\n")
     print(results.table(found, methods))
     print("\nMean over files of the log-ratio to the best of", ", ".join(results.AGAINST), "\n")
     print(results.against_best(found, methods))
+
+
+def _made_by(found: Iterable[results.Result]) -> str:
+    commits = ", ".join(sorted({result.commit for result in found}))
+    return f"{versions()}, {os.cpu_count()} processors, commits {commits}"
 
 
 def _command(job: Job, source: Path, target: Path) -> list[str]:
@@ -117,7 +203,7 @@ def _list(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def _common(parser: argparse.ArgumentParser) -> None:
+def _common(parser: argparse.ArgumentParser, kept: str = "auto-results.csv") -> None:
     """Add the options of everything that makes a table."""
     parser.add_argument("--files", type=_list, default=["generated"])
     parser.add_argument("--epsilons", type=_list, default=[".2", "1", "5"])
@@ -125,9 +211,9 @@ def _common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--nltcs", type=Path, help="path of nltcs.csv")
     parser.add_argument("--adult", type=Path, help="path of adult.csv")
     parser.add_argument("--draw", type=int, default=0, help="of the generated files")
-    parser.add_argument("--results", type=Path, default=Path("auto-results.csv"))
+    parser.add_argument("--results", type=Path, default=Path(kept))
     parser.add_argument("--again", action="store_true", help="do what is in the CSV anew")
-    parser.add_argument("--limit", type=float, default=600.0, help="seconds of one run")
+    parser.add_argument("--limit", type=float, default=600.0, help="CPU seconds of one run")
     parser.add_argument("--memory", type=float, default=8_000.0, help="megabytes of one run")
     parser.add_argument("--jobs", type=int, default=1, help="runs at the same time")
 
@@ -145,6 +231,26 @@ def main() -> None:
     own.add_argument("--fork", action="store_true", help="runs are forks, without imports")
     own.set_defaults(do=ours)
     _common(own)
+    installed = commands.add_parser("install", help="install the public tools, a venv each")
+    installed.add_argument("--venvs", type=Path, required=True)
+    installed.set_defaults(do=lambda arguments: public_tools.install(arguments.venvs))
+    public = commands.add_parser("peers", help="compare public tools")
+    public.add_argument("--tools", type=_list, default=list(public_tools.METHODS))
+    public.add_argument("--venvs", type=Path, required=True, help="folder of `install`")
+    public.set_defaults(do=peers)
+    _common(public)
+    learnt = commands.add_parser("downstream", help="train on synthetic, test on real")
+    learnt.add_argument("--presets", type=_list, default=["real", "independent", "mst", "privsyn"])
+    learnt.add_argument("--tools", type=_list, default=[], help="public tools")
+    learnt.add_argument("--venvs", type=Path, help="folder of `install`")
+    learnt.set_defaults(do=learning)
+    _common(learnt, "auto-downstream.csv")
+    learnt.set_defaults(files=[])
+    measured = commands.add_parser("pipeline", help="time and memory of whole releases")
+    measured.add_argument("--presets", type=_list, default=["privsyn"])
+    measured.set_defaults(do=whole)
+    _common(measured)
+    measured.set_defaults(epsilons=["1"], runs=1)
     single = commands.add_parser("one", help="(one run; for the others)")
     for option in ("--data", "--made"):
         single.add_argument(option, type=Path, required=True)

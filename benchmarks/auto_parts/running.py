@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Lock
 
 from benchmarks.auto_parts import made, results
-from benchmarks.auto_parts.files import Places, fingerprint, load
+from benchmarks.auto_parts.files import fingerprint
 from benchmarks.auto_parts.results import Key, Result
 from benchmarks.auto_parts.watching import watch
 from dp_core.dataset import Dataset
@@ -56,27 +56,29 @@ def commit() -> str:
 
 def run_all(
     jobs: Sequence[Job],
-    places: Places,
+    load: Callable[[str], Dataset],
     kept: Path,
     limits: Limits,
     work: Callable[[Job, Path, Path], Sequence[str] | Callable[[], object]],
     read: Callable[[Path, Dataset], Dataset],
     *,
+    score: Callable[[str, Dataset, Dataset], Mapping[str, float]] | None = None,
     again: bool = False,
 ) -> dict[Key, Result]:
     """Do the runs that are not in the CSV yet, and return what is now known of those wanted.
 
     Args:
         jobs: Runs that are wanted.
-        places: Where files are.
+        load: From the name of a file to what methods are given.
         kept: The CSV.
         limits: Of each run.
         work: From a job, a file of `made.write` and a path to write to, what `watch` is to do.
         read: From that path and the file, the records that were made.
-        again: Do them anew, whatever the CSV has; runs without figures are always done anew.
+        score: From name, file and records to figures beside the two TVDs.
+        again: Do them anew, whatever the CSV has; runs that failed are always done anew.
     """
     known, lock, version = results.read(kept), Lock(), commit()
-    data_of = cache(lambda name: load(name, places))
+    data_of = cache(load)
     print_of = cache(lambda name: fingerprint(data_of(name)))
     for name in dict.fromkeys(job.file for job in jobs):
         print_of(name)  # once, before there are threads
@@ -99,11 +101,12 @@ def run_all(
                 seconds=limits.seconds,
                 megabytes=limits.megabytes,
             )
-            status, said, figures = took.status, took.said, [math.nan, math.nan]
+            status, said, figures = took.status, took.said, {"tvd2": math.nan, "tvd3": math.nan}
             if status == "ok":
                 try:
                     records = read(target, data)
-                    figures = [average_tvd(data, records, ways).mean for ways in (2, 3)]
+                    figures = {f"tvd{n}": average_tvd(data, records, n).mean for n in (2, 3)}
+                    figures |= score(job.file, data, records) if score else {}
                 except (OSError, ValueError, KeyError) as error:
                     status, said = "failed", f"{type(error).__name__}: {error}"
             result = Result(
@@ -113,8 +116,7 @@ def run_all(
                 epsilon=job.epsilon,
                 run=job.run,
                 status=status,
-                tvd2=figures[0],
-                tvd3=figures[1],
+                **figures,
                 wall=took.wall,
                 cpu=took.cpu,
                 megabytes=took.megabytes,
@@ -140,6 +142,8 @@ def _line(result: Result) -> str:
     head = f"{result.file} {result.epsilon} {result.method} run {result.run}:"
     if result.status != "ok":
         return f"{head} {result.status} after {result.wall:.0f} s {result.said}"
+    if not math.isnan(result.boosted):
+        head += f" boosted {result.boosted:.4f}, histogram {result.histogram:.4f};"
     return (
         f"{head} {result.tvd2:.4f} {result.tvd3:.4f}, {result.wall:.1f} s, {result.cpu:.1f} CPU s,"
         f" {result.megabytes:.0f} MB"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 
+PATIENCE = 6
 PAUSE = 0.1
 """Seconds between two looks at the memory; a shorter peak of one process is still seen."""
 
@@ -20,7 +21,7 @@ class Watched:
     """What a command took.
 
     Attributes:
-        status: `ok`, `failed`, `not finished` (time) or `too large` (memory).
+        status: `ok`, `failed`, `not finished` (CPU time) or `too large` (memory).
         wall: Seconds from start to end.
         cpu: Seconds of all its processes that it waited for.
         megabytes: Peak of the whole process tree, shared pages divided; at least the peak of its
@@ -48,11 +49,12 @@ def watch(
     Args:
         work: Program and arguments, or a function that a fork of this process calls.
         log: File for what it writes.
-        seconds: Most wall time.
+        seconds: Most CPU time of all its processes, so that a busy machine makes no difference;
+            and `PATIENCE` times as much wall time, for one that waits for ever.
         megabytes: Most memory of all its processes together.
         environment: In which a program runs; None for this one's.
     """
-    started, peak, status = time.perf_counter(), 0.0, "ok"
+    started, peak, most, status = time.perf_counter(), 0.0, 0.0, "ok"
     child = _fork(work, log) if callable(work) else _start(work, log, environment)
     process = psutil.Process(child)
     while True:
@@ -60,8 +62,9 @@ def watch(
         ended, code, usage = os.wait4(child, os.WNOHANG)
         if ended:
             break
-        peak = max(peak, _tree(process))
-        if time.perf_counter() - started > seconds:
+        now, spent = _tree(process)
+        peak, most = max(peak, now), max(most, spent)
+        if most > seconds or time.perf_counter() - started > PATIENCE * seconds:
             status = "not finished"
         elif peak > megabytes:
             status = "too large"
@@ -76,7 +79,7 @@ def watch(
     return Watched(
         status,
         time.perf_counter() - started,
-        usage.ru_utime + usage.ru_stime,
+        max(usage.ru_utime + usage.ru_stime, most),
         max(peak, usage.ru_maxrss / 1024),
         lines[-1] if lines else "",
     )
@@ -116,12 +119,15 @@ def _fork(work: Callable[[], object], log: Path) -> int:
     os._exit(code)
 
 
-def _tree(root: psutil.Process) -> float:
-    """Return the megabytes of a process and its children, shared pages divided."""
-    total = 0
+def _tree(root: psutil.Process) -> tuple[float, float]:
+    """Return megabytes (shared pages divided) and CPU seconds of a process and its children."""
+    memory, seconds = 0, 0.0
     try:
         for process in (root, *root.children(recursive=True)):
-            total += process.memory_full_info().pss
+            memory += process.memory_full_info().pss
+            times = process.cpu_times()
+            # Children that have ended count through the process that waited for them.
+            seconds += times.user + times.system + times.children_user + times.children_system
     except psutil.Error:  # one has just ended
         pass
-    return total / 1e6
+    return memory / 1e6, seconds

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks.auto_parts import results
+from benchmarks.auto_parts import downstream, results
 from benchmarks.auto_parts.files import fingerprint
 from benchmarks.auto_parts.generated import GENERATED
 from benchmarks.auto_parts.made import method_of
@@ -131,6 +131,25 @@ def test_results_are_kept_and_the_later_of_two_counts(tmp_path):
     assert [one.status for one in found.values()] == ["ok", "failed"]
 
 
+def test_a_file_of_fewer_columns_is_read_and_added_to(tmp_path):
+    path = tmp_path / "kept.csv"
+    results.append(path, result("mst", 0, 0.5))
+    path.write_text(
+        "\n".join(line.rsplit(",", 2)[0] for line in path.read_text().splitlines()) + "\n"
+    )
+    results.append(path, result("mst", 1, 0.25))
+    assert [one.tvd2 for one in results.read(path).values()] == [0.5, 0.25]
+
+
+def test_rows_that_are_tested_on_are_not_given_to_methods(files):
+    data = files["census_5k"]
+    given, held = downstream.split(data)
+    assert (given.rows, held.rows) == (4_000, 1_000)
+    both = np.concatenate([given.codes, held.codes], axis=1)
+    assert np.array_equal(np.sort(both[0]), np.sort(data.codes[0]))
+    assert np.array_equal(given.codes, downstream.split(data)[0].codes)
+
+
 def test_the_mean_is_of_log_ratios_to_the_best_of_three():
     found = [result("independent", run, 0.4 + run / 1000) for run in range(2)]
     found += [result("mst", run, 0.2 + run / 1000) for run in range(2)]
@@ -146,7 +165,7 @@ def test_the_mean_is_of_log_ratios_to_the_best_of_three():
 
 
 def test_a_run_beyond_its_limit_is_ended(tmp_path):
-    took = watch(["sleep", "60"], tmp_path / "log", seconds=0.3, megabytes=1000)
+    took = watch(["sleep", "60"], tmp_path / "log", seconds=0.05, megabytes=1000)
     assert took.status == "not finished"
     took = watch(["false"], tmp_path / "log", seconds=60, megabytes=1000)
     assert took.status == "failed"
