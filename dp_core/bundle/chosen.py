@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any, cast
 
+from dp_core import registry
 from dp_core.bundle.published import Published
 
 
@@ -51,6 +54,14 @@ def chosen(published: Published) -> Chosen | None:
         bins=tuple(bins),
         levels=tuple(levels),
         percent=100 * float(cost / published.currency.limit),
-        # A parametric method draws numbers by its own model.
-        spread="select" in published.plan["spec"],  # type: ignore[operator]
+        spread=_by_bins(cast("Mapping[str, Any]", published.plan["spec"])),
     )
+
+
+def _by_bins(spec: Mapping[str, Any]) -> bool:
+    """Return whether numbers are drawn within bins; some methods have a model of their own."""
+    if "select" in spec:
+        return True
+    options = spec["synthesize"]
+    names = options.get("models", [options["method"]])
+    return any(registry.find("parametric", name)().by_bins for name in names)

@@ -61,7 +61,7 @@ class Synthesizer(ABC):
 
     @property
     def by_bins(self) -> bool:
-        """Whether numbers are drawn from the schema's bins, and so from those chosen privately."""
+        """Whether numbers are drawn within bins, and so as counts of a private choice say."""
         return False
 
     def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: B027

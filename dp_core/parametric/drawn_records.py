@@ -113,7 +113,7 @@ class TableDraws(Synthesizer):
 
     @property
     def by_bins(self) -> bool:
-        return self.bins is None
+        return True
 
     def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
         """Refuse a table of which drawn records would tell nothing."""

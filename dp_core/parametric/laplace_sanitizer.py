@@ -88,7 +88,7 @@ class LaplaceSanitizer(Synthesizer):
 
     @property
     def by_bins(self) -> bool:
-        return self.bins is None
+        return True
 
     def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
         """Refuse a table that would be nearly all noise, or does not fit."""
