@@ -20,8 +20,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.marginals import Answers, Measurement, Released
+from dp_core.marginals import Answers, Measurement, Released, Totals
 from dp_core.privacy import Noise
+from dp_core.sums.interactions import Interaction
 
 SETS = 20
 """How many to make: the noise's part of an interval is within 7 % of what ever more sets give."""
@@ -37,7 +38,7 @@ def redraw(
     """Return what one set is fitted to: what was released, with noise added once more.
 
     Args:
-        released: Noisy tables and answers.
+        released: Noisy tables, answers and interactions.
         number: Of the set, 1..`sets`.
         sets: How many there are in all, at least 2.
         rng: In the same state for every set of a release, since their noise is drawn together. It
@@ -51,7 +52,10 @@ def redraw(
         raise ValueError(f"Set {number} of {sets}; noise shows in how at least 2 sets differ.")
     drawn: list[Released] = []
     for item in released:
-        if not isinstance(item, Measurement | Answers):
+        # The noise of an interaction is that of its entries, and small in their steps.
+        if not isinstance(item, Measurement | Answers | Totals) or (
+            isinstance(item, Totals) and not isinstance(item.of, Interaction)
+        ):
             raise TypeError(f"The noise of {type(item).__name__} cannot be drawn again.")
         noise = _centred(item.noise, item.scale, item.values.shape, number, sets, rng)
         values = item.values + np.rint(noise).astype(np.int64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -30,6 +30,7 @@ from dp_core.selection.allocation import shares as allocate
 from dp_core.selection.base import PlannedSelector, Selection
 from dp_core.spec import ReleaseSpec
 from dp_core.sums import sum_bounds
+from dp_core.sums.interactions import Interaction
 
 PLAN_VERSION = 1
 MOST_NOISY_ROWS = 10**7
@@ -51,6 +52,8 @@ class PlannedTable:
         cost: Budget of one measurement of it.
         noise: Noise of each cell.
         times: How often it is measured: once, or once for each set.
+        interaction: Whether only what it says beyond its margins is measured; `noise` is then that
+            of each cell of what the entries stand for (`Interaction.spread`).
     """
 
     stage: Stage
@@ -59,6 +62,7 @@ class PlannedTable:
     cost: Fraction
     noise: NoiseScale
     times: int
+    interaction: bool = False
 
     def tvd(self, rows: int) -> float:
         """Return the expected total variation distance the noise alone causes, at most 1."""
@@ -191,7 +195,12 @@ def make_plan(spec: ReleaseSpec) -> Plan:
 
     tables: list[PlannedTable] = []
 
-    def add(stage: Stage, cliques: Sequence[Clique], weights: Sequence[Fraction]) -> None:
+    def add(
+        stage: Stage,
+        cliques: Sequence[Clique],
+        weights: Sequence[Fraction],
+        interactions: Collection[Clique] = (),
+    ) -> None:
         for clique, weight in zip(cliques, weights, strict=True):
             if domain.size(clique) > MOST_CELLS:
                 raise BadInput(
@@ -200,8 +209,17 @@ def make_plan(spec: ReleaseSpec) -> Plan:
                     " its columns wider bins."
                 )
             cost = costs[stage] * weight / times
-            noise = currency.noise(cost, l1=l1, l2_squared=l2_squared)
-            tables.append(PlannedTable(stage, clique, domain.size(clique), cost, noise, times))
+            if clique in interactions:
+                of = _interaction(spec, clique)
+                _, own_l1, own_l2_squared = sum_bounds(of, privacy.relation)
+                noise = currency.noise(cost, l1=own_l1, l2_squared=own_l2_squared)
+                noise = NoiseScale(noise.kind, noise.scale * of.cell_stddev(1.0))
+            else:
+                noise = currency.noise(cost, l1=l1, l2_squared=l2_squared)
+            cells = domain.size(clique)
+            tables.append(
+                PlannedTable(stage, clique, cells, cost, noise, times, clique in interactions)
+            )
 
     if costs["total"]:
         add("total", [()], [Fraction(1)])
@@ -210,7 +228,7 @@ def make_plan(spec: ReleaseSpec) -> Plan:
         add("one_way", first.cliques, first.weights)
     selection = spec.selector.planned(domain)
     if selection is not None:
-        add("measure", selection.cliques, selection.weights)
+        add("measure", selection.cliques, selection.weights, selection.interactions)
     totals: list[PlannedTotal] = []
     parametric = spec.selector if isinstance(spec.selector, Measuring) else None
     for ask in parametric.method.asks(parametric.variables) if parametric else ():
@@ -246,6 +264,18 @@ def make_plan(spec: ReleaseSpec) -> Plan:
         ),
         _check_noise(spec, currency, costs["checks"]),
     )
+
+
+def _interaction(spec: ReleaseSpec, clique: Clique) -> Interaction:
+    """Return an interaction that is planned.
+
+    Raises:
+        BadInput: if there is none of these columns, or it is too large.
+    """
+    try:
+        return Interaction(clique, spec.schema.domain.project(clique).sizes)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
 
 
 def check_reach(spec: ReleaseSpec, noise: NoiseScale) -> float | None:
@@ -291,6 +321,8 @@ def _check_noise(spec: ReleaseSpec, currency: Currency, cost: Fraction) -> Noise
 def _check_rows(spec: ReleaseSpec, tables: Sequence[PlannedTable]) -> None:
     """Refuse a release whose size would be all noise: it is drawn only after it is paid for."""
     public = spec.privacy.relation.rows_public
+    # An interaction adds up to nothing.
+    tables = [table for table in tables if not table.interaction]
     if spec.rows is not None or public or not tables:
         return
     stddev = min(table.noise.stddev * math.sqrt(table.cells) for table in tables)
@@ -337,10 +369,12 @@ def _currency(spec: ReleaseSpec, l1: int, l2_squared: int, times: int) -> Curren
         planned += [(share, l1, l2_squared, float(size)) for size in domain.sizes]
     selection = spec.selector.planned(domain)
     if selection is not None:
-        planned += [
-            (shares["measure"] * weight / times, l1, l2_squared, float(domain.size(clique)))
-            for clique, weight in zip(selection.cliques, selection.weights, strict=True)
-        ]
+        for clique, weight in zip(selection.cliques, selection.weights, strict=True):
+            share, bounds, cells = shares["measure"] * weight / times, (l1, l2_squared), 1.0
+            if clique in selection.interactions:
+                of = _interaction(spec, clique)
+                bounds, cells = sum_bounds(of, spec.privacy.relation)[1:], of.cell_stddev(1.0)
+            planned.append((share, *bounds, cells * domain.size(clique)))
     elif shares["measure"]:
         asked = spec.selector.asked(domain, spec.privacy.relation)
         for ask in asked:

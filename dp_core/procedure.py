@@ -14,6 +14,7 @@ import numpy as np
 
 from dp_core.curator import Curator
 from dp_core.dataset import Dataset
+from dp_core.domain import Clique
 from dp_core.grid import CoarseCounter
 from dp_core.kept_moments import has_numbers, keep_moments, points_of
 from dp_core.ledger.session import MemorySession, Session
@@ -139,9 +140,9 @@ def measure_basics(plan: Plan, curator: Curator, replicate: int) -> tuple[Measur
     """Return the number of rows and the one-way tables, where the plan pays for them."""
     found: tuple[Measurement, ...] = ()
     if plan.costs["total"]:
-        found += _measure(plan, curator, "total", Selection(((),), (Fraction(1),)), replicate)
+        found += _tables(plan, curator, "total", Selection(((),), (Fraction(1),)), replicate)
     if plan.costs["one_way"]:
-        found += _measure(plan, curator, "one_way", plan.one_way(), replicate)
+        found += _tables(plan, curator, "one_way", plan.one_way(), replicate)
     return found
 
 
@@ -188,8 +189,8 @@ def measure_selected(
     position = list(replicates(plan)).index(replicate)
     selection = selections[position if len(selections) > 1 else 0]
     found: tuple[Released, ...] = selection.measured
-    if selection.cliques:
-        found += _measure(plan, curator, "measure", selection, replicate)
+    found += _tables(plan, curator, "measure", selection, replicate)
+    found += _interactions(plan, curator, "measure", selection, replicate)
     if selection.records is not None:
         found += (Records(selection.records, replicate),)
     return found
@@ -242,13 +243,32 @@ def _as_drawn(plan: Plan, model: Model, fitted_to: Sequence[Released]) -> Model:
     return ModelWithMoments(model, tables_of(fitted_to), points)
 
 
-def _measure(
+def _tables(
     plan: Plan, curator: Curator, stage: Stage, selection: Selection, replicate: int
 ) -> tuple[Measurement, ...]:
-    budget = plan.costs[stage] / plan.replicates
-    return curator.measure(
-        stage,
-        selection.cliques,
-        [budget * weight for weight in selection.weights],
-        replicate=replicate,
+    wanted = [clique for clique in selection.cliques if clique not in selection.interactions]
+    if not wanted:
+        return ()
+    costs = _costs(plan, stage, selection)
+    return curator.measure(stage, wanted, [costs[each] for each in wanted], replicate=replicate)
+
+
+def _interactions(
+    plan: Plan, curator: Curator, stage: Stage, selection: Selection, replicate: int
+) -> tuple[Totals, ...]:
+    wanted = [clique for clique in selection.cliques if clique in selection.interactions]
+    if not wanted:
+        return ()
+    costs = _costs(plan, stage, selection)
+    return curator.interactions(
+        stage, wanted, [costs[each] for each in wanted], replicate=replicate
     )
+
+
+def _costs(plan: Plan, stage: Stage, selection: Selection) -> Mapping[Clique, Fraction]:
+    """Return what one measurement of each clique costs."""
+    budget = plan.costs[stage] / plan.replicates
+    return {
+        clique: budget * weight
+        for clique, weight in zip(selection.cliques, selection.weights, strict=True)
+    }

@@ -189,7 +189,7 @@ def check_mode(
             "noise-aware sets carry the noise in how they differ, and there is one only; ask for"
             " more sets, which cost no privacy, such as sets: 20."
         )
-    left = selector.gives - {"tables", "answers"}
+    left = selector.gives - {"tables", "answers", "interactions"}
     if left:
         raise BadInput(
             f"noise-aware sets are drawn from noisy tables, and {selector_name} gives"

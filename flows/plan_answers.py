@@ -146,8 +146,10 @@ def _what(plan: Plan, stage: str, threshold: Mapping[str, object] | None) -> str
         numbers = sum(total.numbers for total in plan.totals) + sum(t.cells for t in tables)
         return f"{numbers:,} sums and counts that the method needs{times}"
     if tables:
-        plural = "s" if len(tables) != 1 else ""
-        return f"{len(tables)} table{plural}, {sum(t.cells for t in tables):,} cells{times}"
+        beyond = sum(table.interaction for table in tables)
+        counted = ((len(tables) - beyond, "table"), (beyond, "interaction"))
+        named = [f"{number} {noun}{'s' * (number != 1)}" for number, noun in counted if number]
+        return f"{listed(named)}, {sum(t.cells for t in tables):,} cells{times}"
     gives = plan.spec.selector.gives
     if "sparse" in gives:
         if threshold:
@@ -225,6 +227,7 @@ def _table(table: PlannedTable, rows: int | None) -> dict[str, object]:
         "within": _within(table.noise.half_width),
         "tvd": table.tvd(rows) if rows and table.clique else None,
         "times": table.times,
+        **({"interaction": True} if table.interaction else {}),
     }
 
 

@@ -131,7 +131,8 @@ def _planned_tables(console: Console, plan: Mapping[str, Any]) -> None:
     tables = table_of("table", "stage", *right, right=right)
     for table in plan["tables"][:MOST_TABLES]:
         tables.add_row(
-            " x ".join(table["columns"]) or "number of rows",
+            ("interaction of " if table.get("interaction") else "")
+            + (" x ".join(table["columns"]) or "number of rows"),
             table["stage"],
             f"{table['cells']:,}",
             f"±{number(table['within'])}",

@@ -69,6 +69,10 @@ def write_selections(run: Run, selections: tuple[Selection, ...]) -> None:
             "note": dict(selection.note),
             "measured": len(selection.measured),
             "records": selection.records is not None,
+            # In the order of the cliques: the file is the same when it is written again.
+            "interactions": [
+                list(clique) for clique in selection.cliques if clique in selection.interactions
+            ],
         }
         for selection in selections
     ]
@@ -102,6 +106,8 @@ def read_selections(run: Run) -> tuple[Selection, ...]:
                 each["note"],
                 tuple(mine),
                 _read_records(run, number) if each["records"] else None,
+                # A run that was begun before there were any has none.
+                frozenset(tuple(clique) for clique in each.get("interactions", ())),
             )
         )
     return tuple(found)

@@ -35,7 +35,8 @@ _MARGINAL_FIELDS: Mapping[str, tuple[str, str]] = {
     "kind": (
         "string",
         "table: all its cells; sparse: only cells above a threshold; cells: single cells;"
-        " parities: records with an even number of ones.",
+        " parities: records with an even number of ones; totals: sums over the records, and what a"
+        " table says beyond its margins (`of` names an interaction).",
     ),
     "stage": (
         "string",

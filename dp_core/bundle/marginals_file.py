@@ -24,7 +24,8 @@
   without a cell stands for the measurement.
 - `cells`: single cells of tables, each a measured number by itself.
 - `parities`: numbers of records with an even number of ones among two-valued columns, without cell.
-- `totals`: sums over all records, without cell, in the order and the unit that `of` tells.
+- `totals`: sums over all records, without cell, in the order and the unit that `of` tells. An
+  interaction is one: `Interaction.spread` of its numbers is the table beyond its margins.
 
 The file restores what was measured exactly.
 """

@@ -7,7 +7,7 @@ from typing import Any
 
 from dp_core.bundle.published import Published
 from dp_core.ledger.session import DRAWN_CELLS, DRAWN_RECORDS
-from dp_core.marginals import Answers, Measurement, SparseTable, Totals
+from dp_core.marginals import Answers, Measurement, SparseTable, Totals, interactions_of
 
 
 def made_from(published: Published) -> tuple[str, ...]:
@@ -26,7 +26,11 @@ def made_from(published: Published) -> tuple[str, ...]:
     chosen_by = sum(item.values.size for item in totals if item.stage == "domain")
     if chosen_by:
         found.append(f"{_number(chosen_by, 'noisy count')} by which bins and levels were chosen")
+    beyond = interactions_of(published.released)
+    if beyond:
+        found.append(f"{_number(len(beyond), 'noisy interaction')} of columns")
     sums = sum(item.values.size for item in totals if item.stage != "domain")
+    sums -= sum(item.values.size for item in beyond)
     if sums:
         found.append(_number(sums, "noisy total"))
     sparse = [item for item in published.released if isinstance(item, SparseTable)]

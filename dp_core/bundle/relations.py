@@ -18,6 +18,7 @@ from dp_core.marginals import Measurement, Released, SparseTable, Totals
 from dp_core.schema import Schema
 from dp_core.spec import Mode
 from dp_core.sums.binned_counts import BinnedCounts
+from dp_core.sums.interactions import Interaction
 from dp_core.sums.moments import CellCounts
 
 THIN = 0.2
@@ -90,7 +91,7 @@ def measured_cliques(
             tables.setdefault(item.replicate, []).append(item.clique)
         elif isinstance(item, Totals) and item.stage == "domain":
             continue  # what bins and levels were chosen by; no set is made of it
-        elif isinstance(item, Totals) and isinstance(item.of, BinnedCounts):
+        elif isinstance(item, Totals) and isinstance(item.of, BinnedCounts | Interaction):
             tables.setdefault(item.replicate, []).append(item.of.clique)
         elif isinstance(item, Totals):
             sums.setdefault(item.replicate, []).append(item.of.clique)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from dp_core.accounting.currency import NoiseScale
 from dp_core.accounting.statement import Guarantee
 from dp_core.bundle.checks import TableFit, check_fit
 from dp_core.bundle.chosen import chosen
@@ -33,9 +34,10 @@ from dp_core.bundle.weights import weights_statement
 from dp_core.canonical import digest
 from dp_core.following import origin
 from dp_core.inference.rules import OFF, WORDING, rule_of
-from dp_core.marginals import SparseTable, tables_of
+from dp_core.marginals import Released, SparseTable, interactions_of, tables_of
 from dp_core.metrics.marginal_error import Tally
 from dp_core.privacy import unit_words
+from dp_core.sums.interactions import Interaction
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -146,6 +148,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         spending=_spending(published),
         made_from=listed(made_from(published)),
         headline=headline(published),
+        beyond=beyond_lines(published.released),
         thresholds=any(isinstance(item, SparseTable) for item in published.released),
         rows=rows,
         uneven=len(set(published.set_rows)) > 1,
@@ -205,6 +208,20 @@ def table_lines(fits: Sequence[TableFit], *, records: float) -> tuple[Line, ...]
             )
         )
     return tuple(lines)
+
+
+def beyond_lines(released: Sequence[Released]) -> tuple[tuple[str, int, int], ...]:
+    """Return each interaction in words, most exact first: columns, cells and noise in a cell.
+
+    The noise is that of the table it stands for, 95 times in 100, in records.
+    """
+    found = []
+    for item in interactions_of(released):
+        of = cast(Interaction, item.of)
+        name = " × ".join(of.columns) + (f" (for set {item.replicate})" if item.replicate else "")
+        width = NoiseScale(item.noise, of.cell_stddev(item.scale)).half_width
+        found.append((name, of.cells, math.ceil(width)))
+    return tuple(sorted(found, key=lambda line: (line[2] * line[1], line[0])))
 
 
 def bets(epsilon: Fraction) -> tuple[tuple[str, str], ...]:

@@ -49,6 +49,9 @@ class Selection:
         note: Public facts for the report (noisy scores, what was left out and why), plain values.
         measured: What a method measured while it selected; there are no cliques then.
         records: Synthetic records that a method made while it selected, if it is one that does.
+        interactions: Which of the cliques are measured as interactions, what their tables say
+            beyond all margins, rather than as tables (`Curator.interactions`). The method then says
+            `interactions` in `gives`.
     """
 
     cliques: tuple[Clique, ...] = ()
@@ -56,6 +59,7 @@ class Selection:
     note: Mapping[str, object] = field(default_factory=dict)
     measured: tuple[Released, ...] = ()
     records: Dataset | None = None
+    interactions: frozenset[Clique] = frozenset()
 
     def __post_init__(self) -> None:
         if len(self.cliques) != len(self.weights):
@@ -66,6 +70,8 @@ class Selection:
             raise ValueError("Every weight is positive: a clique of weight 0 is not measured.")
         if self.cliques and sum(self.weights) != 1:
             raise ValueError(f"Weights sum to {sum(self.weights)}, not to 1.")
+        if () in self.interactions or not self.interactions <= {*self.cliques}:
+            raise ValueError("Interactions are of cliques that are selected, of a column or more.")
         if self.cliques and self.measured:
             # Both would be paid from the same budget.
             raise ValueError(

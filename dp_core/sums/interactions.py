@@ -206,7 +206,7 @@ class Interaction(Sum):
         """Return s^2, records squared, such that the noise of `spread` has covariance s^2 P.
 
         P is the projection. So the interaction is known as from a whole table with noise of
-        variance s^2 in every cell; that of a cell of `spread` is s^2 times `length` by `cells`.
+        variance s^2 in every cell.
         A column's rows differ from the norm K by 1 in 64 at most, and those of two codes not at
         all.
 
@@ -214,6 +214,14 @@ class Interaction(Sum):
             variance: Of the noise of each entry, in steps squared.
         """
         return variance / self.unit**2
+
+    def cell_stddev(self, stddev: float) -> float:
+        """Return the standard deviation of the noise in a cell of `spread`, records.
+
+        Args:
+            stddev: Of the noise of each entry, in steps.
+        """
+        return stddev / self.unit * sqrt(self.length / self.cells)
 
     def _each(self) -> list[_Contrasts]:
         return [_contrasts(size, len(self.sizes)) for size in self.sizes]

@@ -11,10 +11,11 @@ import pytest
 from dp_core import registry
 from dp_core.dataset import Dataset
 from dp_core.domain import Domain
-from dp_core.marginals import Answers, Measurement, Records, ReleasedKind, SparseTable
+from dp_core.marginals import Answers, Measurement, Records, ReleasedKind, SparseTable, Totals
 from dp_core.memory_counter import MemoryCounter
 from dp_core.queries import Cells, Parities
 from dp_core.structural_zeros import Rule, StructuralZeros
+from dp_core.sums.interactions import Interaction
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
 BINARY = Domain(("a", "b", "c"), (2, 2, 2))
@@ -91,11 +92,27 @@ def records():
     return [total(), Records(file_of(DOMAIN, 500))]
 
 
+def beyond_the_columns():
+    pairs = [("a", "b"), ("c", "b")]
+    sizes = {clique: DOMAIN.project(clique).sizes for clique in (*pairs, *zip("abc", strict=True))}
+    counts = MemoryCounter(file_of(DOMAIN)).count(list(sizes))
+    found = [total()]
+    for number, clique in enumerate(zip("abc", strict=True), start=2):
+        table = DOMAIN.project(clique), counts[clique].counts
+        found.append(Measurement(*table, "gaussian", 1.0, "one_way", 0, number))
+    for number, clique in enumerate(pairs, start=5):
+        of = Interaction(clique, sizes[clique])
+        values = of.of_table(counts[clique].counts)
+        found.append(Totals(of, values, "gaussian", of.unit, "measure", 0, number))
+    return found
+
+
 # For each kind what it is shown as; a method that needs another form of it is named below.
 SHOWN = {
     "answers": {"cells": (DOMAIN, cells), "parities": (BINARY, parities)},
     "sparse": {"joint": (DOMAIN, joint)},
     "records": {"records": (DOMAIN, records)},
+    "interactions": {"interactions": (DOMAIN, beyond_the_columns)},
 }
 OTHER_FORM = {("gibbs", "sparse"): {"each column with another": (DOMAIN, each_column_with_another)}}
 CASES = {

@@ -22,6 +22,7 @@ from dp_core.sums.binned_counts import BinnedCounts
 from dp_core.sums.codes import check_codes
 from dp_core.sums.features import Features, Levels, Number
 from dp_core.sums.gradients import ClassGradient, NumberGradient
+from dp_core.sums.interactions import Interaction
 from dp_core.sums.minimisers import ClassMinimiser
 from dp_core.sums.moments import CellCounts, CellSums, Products
 from tests.conftest import DatasetCounter
@@ -200,6 +201,7 @@ def sums_of(a=2, b=3, c=4, name="a"):
             column="c", classes=2, missing_from=c, features=levels, at=(0,) * levels.width
         ),
         ClassMinimiser(column="b", classes=b, features=features, ridge=1),
+        Interaction((name, "b"), (a, b)),
     )
 
 

@@ -12,9 +12,12 @@ import numpy as np
 import pytest
 
 from dp_core.accounting.composition import Terms
+from dp_core.curator import Curator
+from dp_core.dataset import Dataset
 from dp_core.errors import LedgerCorrupt, StageFailed
 from dp_core.ledger.receipts import PUBLISHED
 from dp_core.ledger.session import Step
+from dp_core.memory_counter import MemoryCounter
 from dp_core.privacy import Relation
 from tasks.stores import session as session_module
 from tasks.stores.hold import MOST_ATTEMPTS, Hold
@@ -171,6 +174,35 @@ def test_a_result_that_was_stored_and_not_committed_is_committed_and_not_drawn(
     assert len(noise.drawn) == 1
     assert stored(session).read_bytes() == content
     assert kinds(ledger) == ["reserve"] + ["charge"] * len(steps) + ["commit"]
+
+
+def test_interactions_of_a_crash_are_given_back_and_beside_them_the_tables(
+    ledger, session, plan, monkeypatch
+):
+    """Beside a table of the same columns, stage and set: other steps, and a result of their own."""
+    domain = plan.spec.schema.domain
+    codes = np.stack([np.arange(60) % size for size in domain.sizes]).astype(np.uint16)
+    curator = Curator(domain, MemoryCounter(Dataset(domain, codes)), session)
+    cliques, costs = [("a", "b"), ("b", "c")], [session.reservation.costs["measure"] / 4] * 2
+    tables = curator.measure("measure", cliques, costs)
+    with monkeypatch.context() as patch:
+        patch.setattr(Hold, "commit", _crash)
+        with pytest.raises(Crash):
+            curator.interactions("measure", cliques, costs)
+    result = session.folder / "measure-0-interactions.noise"
+    content = result.read_bytes()
+    first = curator.interactions("measure", cliques, costs)
+    assert result.read_bytes() == content
+    again = curator.interactions("measure", cliques, costs)
+    assert all(same([(0, one.values)], [two.values]) for one, two in zip(first, again, strict=True))
+    assert all(
+        same([(0, one.values)], [two.values])
+        for one, two in zip(tables, curator.measure("measure", cliques, costs), strict=True)
+    )
+    assert charged(session) == session.reservation.costs["measure"]
+    assert kinds(ledger) == ["reserve", *["charge", "charge", "commit"] * 2]
+    asks = [entry.body["asks"] for entry in ledger.entries(release="first", kinds=("charge",))]
+    assert asks[2:] == [item.of.to_json() for item in first]
 
 
 def test_a_committed_result_is_read_back_and_costs_nothing(ledger, session, steps):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -26,11 +27,13 @@ from dp_core.domain import Clique
 from dp_core.ledger.places import Place, Total
 from dp_core.ledger.receipts import START, Receipt, make_receipt, result_hash
 from dp_core.ledger.session import TABLE
-from dp_core.marginals import Measurement
-from dp_core.names import table_step
-from dp_core.privacy import Privacy
+from dp_core.marginals import Measurement, Totals, tables_of
+from dp_core.names import interaction_step, table_step
+from dp_core.privacy import Noise, Privacy
 from dp_core.schema import Schema
 from dp_core.schema_file import parse_schema
+from dp_core.sums import sum_bounds
+from dp_core.sums.interactions import Interaction
 
 NASTY = "<script>alert('x')</script> & \"quoted\""
 ACCOUNT, RELEASE = "survey", "survey-2026"
@@ -106,10 +109,12 @@ def make_published(
     planned_rows: int | str = 300,
     records: float = 1003.25,
     max_rows: int | None = None,
+    beyond: Sequence[Clique] = (),
 ) -> tuple[Published, tuple[Dataset, ...]]:
     """Return a release and its sets; `reserved` falsifies the total, `sensitivity` the events.
 
-    `select` names the method of selection in the plan; `max_rows` makes a person the unit.
+    `select` names the method of selection in the plan; `max_rows` makes a person the unit; of
+    `beyond` the interactions are measured, beside everything else.
     """
     schema, k = make_schema(), max_rows or 1
     if max_rows is not None:
@@ -179,7 +184,8 @@ def make_published(
         for replicate in replicates:
             batch = f"{stage}-{replicate}"
             for clique in cliques:
-                cost = costs[stage] / (len(cliques) * len(replicates))
+                parts = len(cliques) + (len(beyond) if stage == "measure" else 0)
+                cost = costs[stage] / (parts * len(replicates))
                 event = currency.noise_event(cost, l1=k, l2_squared=k**2)
                 assert isinstance(event, LaplaceEvent | GaussianEvent)
                 values = event.to_json()
@@ -215,6 +221,28 @@ def make_published(
                 "commit",
                 {"batch": batch, "result": result_hash(drawn)},
             )
+    interactions = []
+    for clique in beyond:
+        of = Interaction(clique, schema.domain.project(clique).sizes)
+        _, l1, l2_squared = sum_bounds(of, privacy.relation)
+        event = currency.noise_event(cost, l1=l1, l2_squared=l2_squared)
+        assert isinstance(event, LaplaceEvent | GaussianEvent)
+        charge = {
+            "batch": "measure-0-interactions",
+            "stage": "measure",
+            "step": interaction_step(clique, 0),
+            "cost": str(cost),
+            "event": event.to_json(),
+            "asks": of.to_json(),
+        }
+        number, scale = chain.add("charge", charge).number, float(event.scale)
+        noise = np.rint(rng.normal(0, scale, of.length)).astype(np.int64)
+        values = of.of_table(tabulate(truth, clique)) + noise
+        kind_of_noise: Noise = "laplace" if pure else "gaussian"
+        interactions.append(Totals(of, values, kind_of_noise, scale, "measure", 0, number))
+    if beyond:
+        drawn = [(item.grant, item.values) for item in interactions]
+        chain.add("commit", {"batch": "measure-0-interactions", "result": result_hash(drawn)})
     spent = sum(Fraction(str(r.body["cost"])) for r in chain.receipts if r.kind == "charge")
     total = Total(
         account=ACCOUNT,
@@ -240,7 +268,7 @@ def make_published(
         receipts=tuple(chain.receipts),
         totals=(total,),
         place=Place(link="c" * 64),
-        released=tuple(measurements),
+        released=(*measurements, *interactions),
         sets=sets,
         rows=rows,
         mode=cast(Any, mode),
@@ -268,7 +296,9 @@ def write(
         rng = np.random.default_rng(number)
         write_synthetic(path, [decode(published.schema, codes, rng=rng)])
         files.append(path)
-    tallies = tally_sets(published.schema.domain, published.released, [[set_] for set_ in data])
+    tallies = tally_sets(
+        published.schema.domain, tables_of(published.released), [[set_] for set_ in data]
+    )
     return write_bundle(folder, published, synthetic=files, tallies=tallies, **options)
 
 

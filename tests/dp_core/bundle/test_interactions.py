@@ -1,0 +1,112 @@
+"""Interactions in a bundle: read back as they were measured, in words, and no forgery passes."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dp_core.bundle.marginals_file import read_marginals, write_marginals
+from dp_core.bundle.provenance import headline, made_from
+from dp_core.bundle.relations import measured_cliques
+from dp_core.bundle.report import beyond_lines
+from dp_core.bundle.verification import verify
+from dp_core.marginals import interactions_of
+from dp_core.sums.interactions import Interaction
+from tests.dp_core.bundle.conftest import make_published, write
+from tests.dp_core.bundle.forgery import failed, relink, reseal, statement_of
+
+BEYOND = (("age", "born"), ("sex", "height"))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    published, data = make_published(beyond=BEYOND)
+    folder = tmp_path_factory.mktemp("interactions")
+    return published, write(folder / "out", published, data, folder / "scratch")
+
+
+@pytest.fixture
+def forged(made, tmp_path):
+    """A copy to break."""
+    return shutil.copytree(made[1], tmp_path / "copy")
+
+
+def test_they_are_read_back_as_they_were_measured_and_verify(made):
+    published, folder = made
+    found = interactions_of(read_marginals(folder / "marginals.parquet", published.schema))
+    assert [item.of.columns for item in found] == list(BEYOND)
+    for item, measured in zip(found, interactions_of(published.released), strict=True):
+        assert (item.of, item.noise, item.scale) == (measured.of, measured.noise, measured.scale)
+        np.testing.assert_array_equal(item.values, measured.values)
+    assert not failed(verify(folder))
+
+
+def test_they_are_named_in_words(made):
+    published, folder = made
+    lines = beyond_lines(published.released)
+    assert {name for name, _, _ in lines} == {"age × born", "sex × height"}
+    for item in interactions_of(published.released):
+        (width,) = [width for name, _, width in lines if name == " × ".join(item.of.columns)]
+        cell = item.of.cell_stddev(item.scale)
+        assert 1.96 * cell <= width <= 1.96 * cell + 1.01
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert "What tables say beyond their margins" in page
+    assert "sex × height" in page
+    tables = len(published.released) - 2
+    assert made_from(published) == (f"{tables} noisy tables", "2 noisy interactions of columns")
+    assert headline(published)[0] == tables + 2
+    assert set(BEYOND) < set(measured_cliques(published.released)[0][0])
+
+
+SMALLER = {"name": "interaction", "columns": ["age", "born"], "sizes": [2, 2]}
+
+
+def charges(document):
+    return [
+        row
+        for row in document["ledger"]["receipts"]
+        if row["kind"] == "charge" and row["body"]["asks"]["name"] == "interaction"
+    ]
+
+
+@pytest.mark.parametrize("change", ["sizes", "columns", "event", "no unit", "name"])
+def test_a_forged_receipt_shows(forged, change):
+    document = statement_of(forged)
+    body = charges(document)[0]["body"]
+    asks, sentence, check = dict(body["asks"]), "is of other columns than receipt", "tables"
+    if change == "sizes":
+        body["asks"] = {**asks, "sizes": [size - 1 for size in asks["sizes"]]}
+    elif change == "columns":
+        body["asks"] = {**asks, "columns": ["age", "sex"]}
+    elif change == "event":
+        body["event"]["l2_sensitivity_squared"] -= 1
+        sentence, check = "assumes a smaller effect", "charges"
+    elif change == "no unit":
+        body["asks"] = {"name": "interaction", "columns": asks["columns"]}
+        sentence, check = "whose sensitivity this program does not know", "charges"
+    else:
+        body["asks"] = {"name": "table"}
+        body["event"]["l2_sensitivity_squared"] = 1
+    relink(document)
+    reseal(forged, document)
+    assert sentence in failed(verify(forged))[check]
+
+
+def test_numbers_of_fewer_codes_than_the_columns_have_show(made, forged):
+    """The file and the receipt forged alike: other sizes are a smaller sensitivity."""
+    published, _ = made
+    first, other = interactions_of(published.released)
+    sizes = first.of.sizes
+    smaller = Interaction(first.of.columns, (sizes[1], sizes[0]))
+    assert smaller.sizes != sizes
+    items = [replace(item, of=smaller) if item is first else item for item in published.released]
+    assert other in items
+    write_marginals(forged / "marginals.parquet", items, published.schema)
+    document = statement_of(forged)
+    charges(document)[0]["body"]["asks"] = smaller.to_json()
+    relink(document)
+    reseal(forged, document)
+    assert "not a complete noisy table" in failed(verify(forged))["tables"]
