@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
+# Where the machine says not to keep compiled modules, every process would compile ours again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test test-quick check lint types imports docs format bench clean help
 

@@ -18,7 +18,6 @@ from typing import Any, Literal, assert_never, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from dp_core.inference.intervals import (
     Floats,
@@ -117,6 +116,8 @@ class Combined:
             raise ValueError("No joint test is offered for posterior-predictive sets.")
         estimate = np.atleast_1d(self.estimate)
         chosen = np.arange(estimate.size) if which is None else np.atleast_1d(np.asarray(which))
+        from scipy import stats
+
         count = chosen.size
         if not count:
             raise ValueError("A joint test needs at least one coefficient.")

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 Floats = NDArray[np.float64]
 
@@ -28,6 +27,8 @@ def interval(
     """
     if not 0 < level < 1:
         raise ValueError(f"The level of an interval is between 0 and 1, not {level}.")
+    from scipy import stats  # a second of CPU, which a release does not need
+
     centre = np.asarray(estimate, dtype=np.float64)
     half = stats.t.ppf((1 + level) / 2, degrees_of_freedom) * np.sqrt(variance)
     return _plain(centre - half), _plain(centre + half)
@@ -43,6 +44,8 @@ def t_test(
 
     Without any variance the statistic is infinite, or 0 where the estimate is the null itself.
     """
+    from scipy import stats
+
     away = np.asarray(estimate, dtype=np.float64) - np.asarray(null, dtype=np.float64)
     error = np.sqrt(np.asarray(variance, dtype=np.float64))
     away, error = np.broadcast_arrays(away, error)
