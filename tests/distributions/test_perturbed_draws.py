@@ -133,8 +133,9 @@ def test_codes_are_drawn_in_proportion_to_counts_and_virtual_records():
         return stats.chisquare(seen, weights / weights.sum() * size).pvalue
 
     assert fit(0.5) > FALSE_ALARM
-    assert fit(0.4) < FALSE_ALARM
-    assert fit(0.6) < FALSE_ALARM
+    # Either passes by chance less than once in 1e9; .4 and .6 would in up to 6 of a hundred runs.
+    assert fit(0.35) < FALSE_ALARM
+    assert fit(0.7) < FALSE_ALARM
 
 
 def test_virtual_records_are_those_of_the_paper_for_one_sweep():

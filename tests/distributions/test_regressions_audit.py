@@ -26,7 +26,7 @@ from tests.statistical import delta_at_least, epsilon_at_least
 
 pytestmark = pytest.mark.statistical
 
-TIMES = 10_000
+TIMES = 12_000  # fewer would let pass what is wrong more often than once in 1e7 runs
 
 
 DOMAIN = Domain(("x", "g", "y", "b", "h"), (5, 2, 5, 2, 3))
@@ -126,7 +126,7 @@ def test_a_release_keeps_the_epsilon_it_was_charged(name, wrong, monkeypatch):
     moved = sign != 0
     happened = [(sign * (values - high) >= 0)[:, moved].all(axis=1) for values in (second, first)]
     bound = epsilon_at_least(*happened)
-    assert (bound > 1.1) if wrong else (0.2 < bound <= 1)
+    assert (bound > 1) if wrong else (0.2 < bound <= 1)
 
 
 @pytest.mark.parametrize("kind", ["zcdp", "gaussian"])

@@ -91,7 +91,7 @@ def appearance(neighbours, epsilon=1, delta=Fraction(1, 12)):
 def test_a_new_cell_appears_as_rarely_as_was_charged(neighbours, moved, monkeypatch):
     epsilon = Fraction(moved, 2)  # the same noise, of scale 2, under both relations
     bound, claim = appearance(neighbours, epsilon)
-    assert 0.5 * claim < bound <= claim <= 1 / 12
+    assert 0.4 * claim < bound <= claim <= 1 / 12  # under replace-one .62 on average
     # A threshold that is too low by so much.
     for low in (1, 2):
         with monkeypatch.context() as wrong:
@@ -104,7 +104,7 @@ def test_a_new_cell_appears_as_rarely_as_was_charged(neighbours, moved, monkeypa
 def test_a_row_that_counts_twice_is_found_where_a_cell_appears(neighbours, moved, monkeypatch):
     careless(monkeypatch, lambda counts: 2 * counts)
     bound, claim = appearance(neighbours, Fraction(moved))
-    assert bound > 1.5 * claim
+    assert bound > 1.2 * claim  # under replace-one 1.74 on average
 
 
 def change(neighbours, epsilon, times=1):
