@@ -203,7 +203,7 @@ def test_the_fast_path_of_simulation_3_draws_sets_like_the_library():
         return alike(real, figures(simulation3.corrected(*many, epsilon, rng)))
 
     assert fast(epsilon) > FALSE_ALARM
-    # It would tell a wrong budget, or sensitivity: p-values of 1e-47 and 1e-24, as above. The ranges
-    # cut off much of larger noise.
+    # It would tell a wrong budget, or sensitivity: p-values of 1e-47 and 1e-24, as above. Of larger
+    # noise the ranges cut off much.
     assert fast(3 * epsilon) < FALSE_ALARM
     assert fast(epsilon / 4) < FALSE_ALARM
