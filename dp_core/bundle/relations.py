@@ -86,15 +86,24 @@ def measured_cliques(
     """Return the columns of every measured table, and of every sum, by the set it is for."""
     tables: dict[int, list[Clique]] = {}
     sums: dict[int, list[Clique]] = {}
+    beyond: list[tuple[int, Clique]] = []
     for item in released:
         if isinstance(item, Measurement | SparseTable) and item.clique:
             tables.setdefault(item.replicate, []).append(item.clique)
         elif isinstance(item, Totals) and item.stage == "domain":
             continue  # what bins and levels were chosen by; no set is made of it
-        elif isinstance(item, Totals) and isinstance(item.of, BinnedCounts | Interaction):
+        elif isinstance(item, Totals) and isinstance(item.of, Interaction):
+            beyond.append((item.replicate, item.of.clique))
+        elif isinstance(item, Totals) and isinstance(item.of, BinnedCounts):
             tables.setdefault(item.replicate, []).append(item.of.clique)
         elif isinstance(item, Totals):
             sums.setdefault(item.replicate, []).append(item.of.clique)
+    # Beyond its margins a table says nothing of them: with all of them it is a whole table.
+    for number, clique in sorted(beyond, key=lambda each: len(each[1])):
+        held = [set(table) for table in tables.get(number, ())]
+        margins = combinations(clique, len(clique) - 1) if len(clique) > 2 else ()
+        if all(any(set(margin) <= table for table in held) for margin in margins):
+            tables.setdefault(number, []).append(clique)
     return tables, sums
 
 

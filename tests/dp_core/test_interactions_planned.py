@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from dp_core.accounting.currency import NoiseScale
 from dp_core.curator import Curator
 from dp_core.dataset import Dataset
 from dp_core.errors import BadInput
@@ -16,7 +17,7 @@ from dp_core.ledger.session import MemorySession
 from dp_core.marginals import Totals, interactions_of
 from dp_core.memory_counter import MemoryCounter
 from dp_core.noise_aware import redraw
-from dp_core.plan import make_plan
+from dp_core.plan import PlannedTable, _check_rows, make_plan
 from dp_core.procedure import carry_out
 from dp_core.reconstruction.independent import Independent
 from dp_core.selection.base import Selection
@@ -101,6 +102,17 @@ def test_a_whole_table_at_the_same_price_has_more_noise(tmp_path):
     whole = {table.clique: table for table in make_plan(spec).tables}
     ratio = tables["a", "b"].noise.scale / whole["a", "b"].noise.scale
     assert ratio == pytest.approx(1 / 3, rel=0.01)
+
+
+def test_an_interaction_tells_nothing_of_the_number_of_rows(tmp_path):
+    spec = write_spec(tmp_path)
+    beyond, table = (
+        PlannedTable("measure", ("a",), 2, Fraction(1), NoiseScale("gaussian", scale), 1, of)
+        for scale, of in ((1.0, True), (1e6, False))
+    )
+    _check_rows(spec, [beyond])
+    with pytest.raises(BadInput, match="number of rows"):
+        _check_rows(spec, [beyond, table])
 
 
 def test_what_has_no_interaction_is_refused_by_the_plan(tmp_path):

@@ -13,7 +13,7 @@ from dp_core.bundle.provenance import headline, made_from
 from dp_core.bundle.relations import measured_cliques
 from dp_core.bundle.report import beyond_lines
 from dp_core.bundle.verification import verify
-from dp_core.marginals import interactions_of
+from dp_core.marginals import Totals, interactions_of
 from dp_core.sums.interactions import Interaction
 from tests.dp_core.bundle.conftest import make_published, write
 from tests.dp_core.bundle.forgery import failed, relink, reseal, statement_of
@@ -61,7 +61,17 @@ def test_they_are_named_in_words(made):
     assert set(BEYOND) < set(measured_cliques(published.released)[0][0])
 
 
-SMALLER = {"name": "interaction", "columns": ["age", "born"], "sizes": [2, 2]}
+def test_one_of_three_columns_carries_their_relation_only_with_those_of_all_pairs():
+    def found(*cliques):
+        items = [
+            Totals(of, np.zeros(of.length, np.int64), "gaussian", 1.0, "measure", 0, 1)
+            for of in (Interaction(clique, (2,) * len(clique)) for clique in cliques)
+        ]
+        return measured_cliques(items)[0].get(0, [])
+
+    pairs = (("a", "b"), ("a", "c"), ("b", "c"))
+    assert found(("a", "b", "c"), *pairs[:2]) == list(pairs[:2])
+    assert found(("a", "b", "c"), *pairs) == [*pairs, ("a", "b", "c")]
 
 
 def charges(document):
