@@ -29,7 +29,7 @@ from tests.statistical import (
 
 pytestmark = pytest.mark.statistical
 
-CELLS = 20_000
+CELLS = 24_000  # a threshold that is too low by one is found but for a chance below 1e-9
 RELATIONS = [("add-remove", 1), ("replace-one", 2)]
 
 
@@ -164,7 +164,7 @@ def test_the_noise_is_discrete_laplace_of_the_scale_that_was_charged():
 def test_cells_are_kept_as_often_as_the_formula_says():
     from dp_core.metrics.threshold_error import kept_probability
 
-    for count in (9, 14, 20):
+    for count in (13, 17, 20):  # a threshold one off is 15 standard errors or more away
         found, step = kept(np.full(CELLS, count), "add-remove", Fraction(1, 4), Fraction(1, 100))
         chance = kept_probability([count], step.event.threshold, float(step.event.scale))[0]
         seen, error = (found > 0).mean(), math.sqrt(chance * (1 - chance) / CELLS)

@@ -222,7 +222,7 @@ def test_the_noise_of_a_sum_is_that_of_its_sensitivity_and_its_charge(kind, neig
     reach = 60
     if kind == "pure":
         scale = l1 / float(cost)
-        mass, wrong = discrete_laplace(scale, reach), discrete_laplace(scale * 1.2, reach)
+        mass, wrong = discrete_laplace(scale, reach), discrete_laplace(scale * 1.25, reach)
     else:
         scale = l1 / np.sqrt(2 * float(cost))
         mass, wrong = discrete_gaussian(scale, reach), discrete_gaussian(scale * 1.2, reach)
