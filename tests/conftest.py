@@ -17,6 +17,7 @@ from dp_core.dataset import Dataset
 from dp_core.domain import Clique
 from dp_core.marginals import Marginal
 from tests.databases import survey_database
+from tests.migrations import migrations_of_fresh_ledgers
 from tests.postgres import ledger_url, postgres_cluster, postgres_server, postgres_url
 from tests.prefect_tables import with_prefects_tables
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ledger_url",
+    "migrations_of_fresh_ledgers",
     "postgres_cluster",
     "postgres_server",
     "postgres_url",

@@ -20,6 +20,7 @@ import sys
 import textwrap
 import zlib
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dp_core.accounting.composition import Terms
 from dp_core.bundle.verification import verify
 from dp_core.errors import StageFailed
 from tasks import dask_counter
@@ -132,14 +134,8 @@ def place(tmp_path_factory, with_prefects_tables):
         patch.setenv("DP_RELEASE_HOME", str(place / "home"))
         patch.delenv("DP_RELEASE_LEDGER", raising=False)
         project = make_project(place / "work", place / "home")
+        project.open_account("fence", terms=Terms("basic", Fraction(40), Fraction("1e-3")))
     with_prefects_tables(place / "home" / "prefect")
-    terms = ["--epsilon", "40", "--delta", "1e-3", "--by", "officer", "--reason", "test"]
-    subprocess.run(
-        [sys.executable, "-m", "flows.cli", "ledger", "open", "fence", *terms],
-        env=environment(place),
-        capture_output=True,
-        check=True,
-    )
     write_data(project)
     jobs = []
     for name in ("violation", *FAILING, "verbose"):
