@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
@@ -259,6 +260,8 @@ def main() -> None:
     single.add_argument("--run", type=int, required=True)
     single.set_defaults(do=one)
     arguments = parser.parse_args()
+    # So that what is being run ends with this process.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     arguments.do(arguments)
 
 

@@ -56,23 +56,26 @@ def watch(
     """
     started, peak, most, status = time.perf_counter(), 0.0, 0.0, "ok"
     child = _fork(work, log) if callable(work) else _start(work, log, environment)
-    process = psutil.Process(child)
-    while True:
-        # The usage of this child alone, which resource.getrusage would add to that of all others.
-        ended, code, usage = os.wait4(child, os.WNOHANG)
-        if ended:
-            break
-        now, spent = _tree(process)
-        peak, most = max(peak, now), max(most, spent)
-        if most > seconds or time.perf_counter() - started > PATIENCE * seconds:
-            status = "not finished"
-        elif peak > megabytes:
-            status = "too large"
-        if status != "ok":
+    process, ended = psutil.Process(child), 0
+    try:
+        while True:
+            # Its own usage, which resource.getrusage would add to that of all others.
+            ended, code, usage = os.wait4(child, os.WNOHANG)
+            if ended:
+                break
+            now, spent = _tree(process)
+            peak, most = max(peak, now), max(most, spent)
+            if most > seconds or time.perf_counter() - started > PATIENCE * seconds:
+                status = "not finished"
+            elif peak > megabytes:
+                status = "too large"
+            if status != "ok":
+                break
+            time.sleep(PAUSE)
+    finally:  # also where this process is told to stop: nothing is left behind
+        if not ended:
             os.killpg(child, signal.SIGKILL)
             _, code, usage = os.wait4(child, 0)
-            break
-        time.sleep(PAUSE)
     if status == "ok" and code:
         status = "failed"
     lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
