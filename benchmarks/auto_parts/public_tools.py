@@ -62,7 +62,8 @@ TOOLS: Mapping[str, Tool] = {
     ),
     "dpmm": Tool(("dpmm==0.1.9",), ("mst", "aim", "privbayes")),
     "datasynthesizer": Tool(
-        ("DataSynthesizer==0.1.13", "pandas==2.3.3", "numpy==2.4.6"),
+        # It writes numbers of NumPy as text and reads them back, which NumPy 2 broke.
+        ("DataSynthesizer==0.1.13", "pandas==2.2.3", "numpy==1.26.4"),
         ("privbayes", "privbayes-2", "privbayes-1"),
     ),
 }
