@@ -63,6 +63,7 @@ def ours(arguments: argparse.Namespace) -> None:
         _fork if arguments.fork else _command,
         lambda path, _: made.read(path.with_suffix(".npz")),
         again=arguments.again,
+        retry=arguments.retry,
     )
     report(found.values(), arguments.presets)
 
@@ -78,6 +79,7 @@ def peers(arguments: argparse.Namespace) -> None:
         lambda job, source, target: public_tools.command(job, source, target, arguments.venvs),
         public_tools.read,
         again=arguments.again,
+        retry=arguments.retry,
     )
     wanted = {(file, data, epsilon) for file, data, _, epsilon, _ in found}
     others = {
@@ -124,6 +126,7 @@ def learning(arguments: argparse.Namespace) -> None:
             records, parts(name)[1], downstream.TARGETS[name]
         ),
         again=arguments.again,
+        retry=arguments.retry,
     )
     print(f"\n{_made_by(found.values())}\n")
     print(results.table(found.values(), methods, [*results.LEARNERS, *results.WAYS]))
@@ -214,6 +217,7 @@ def _common(parser: argparse.ArgumentParser, kept: str = "auto-results.csv") -> 
     parser.add_argument("--draw", type=int, default=0, help="of the generated files")
     parser.add_argument("--results", type=Path, default=Path(kept))
     parser.add_argument("--again", action="store_true", help="do what is in the CSV anew")
+    parser.add_argument("--retry", action="store_true", help="do those beyond a limit anew")
     parser.add_argument("--limit", type=float, default=600.0, help="CPU seconds of one run")
     parser.add_argument("--memory", type=float, default=8_000.0, help="megabytes of one run")
     parser.add_argument("--jobs", type=int, default=1, help="runs at the same time")

@@ -64,6 +64,7 @@ def run_all(
     *,
     score: Callable[[str, Dataset, Dataset], Mapping[str, float]] | None = None,
     again: bool = False,
+    retry: bool = False,
 ) -> dict[Key, Result]:
     """Do the runs that are not in the CSV yet, and return what is now known of those wanted.
 
@@ -76,6 +77,7 @@ def run_all(
         read: From that path and the file, the records that were made.
         score: From name, file and records to figures beside the two TVDs.
         again: Do them anew, whatever the CSV has; runs that failed are always done anew.
+        retry: Do those anew too that went beyond a limit.
     """
     known, lock, version = results.read(kept), Lock(), commit()
     data_of = cache(load)
@@ -87,7 +89,10 @@ def run_all(
         return job.file, print_of(job.file), job.method, job.epsilon, job.run
 
     def missing(job: Job) -> bool:
-        return again or key(job) not in known or known[key(job)].status == "failed"
+        if again or key(job) not in known:
+            return True
+        status = known[key(job)].status
+        return status == "failed" or (retry and status != "ok")
 
     with tempfile.TemporaryDirectory() as scratch:
 
