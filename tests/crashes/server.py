@@ -46,11 +46,13 @@ def serve() -> None:
     """Answer jobs until there are no more."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+    gc.disable()  # what is imported stays
     leave_out_great_expectations()
     _import_what_a_job_imports()
     # What is there stays: no child looks through it, which would copy its pages.
     gc.collect()
     gc.freeze()
+    gc.enable()
     # Arrow's allocator keeps a thread of its own for housekeeping, and makes it anew in a child.
     assert threading.active_count() == 1
     print(json.dumps({"ready": True}), file=answers, flush=True)

@@ -10,6 +10,7 @@ Several command lines in one process share one server of Prefect, which takes mo
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -141,6 +142,8 @@ def leak(text: str, rows: int) -> None:
 def main() -> None:
     """Do the jobs of a file, and write each one's exit code into another."""
     orders = json.loads(Path(sys.argv[1]).read_text())
+    # Most of what is made here is imported, and stays.
+    gc.set_threshold(20_000, 20, 20)
     from flows.settings import prepare
 
     # As the command does, before Prefect is imported.
