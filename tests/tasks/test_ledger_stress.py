@@ -41,7 +41,7 @@ SECONDS = 1200 if FULL else 240
 """After which something hangs."""
 ROOT = Path(__file__).parents[2]
 
-ACCOUNTED = 10 + Fraction(PROCESSES * OPERATIONS, 50)
+ACCOUNTED = (10 if FULL else 4) + Fraction(PROCESSES * OPERATIONS, 50)
 """Epsilon of the accounts: too little for everything, enough that much is done before it ends."""
 TERMS = {
     "town": Terms("basic", ACCOUNTED, Fraction("1e-3")),
