@@ -68,6 +68,9 @@ class FittedTables:
 TABLES: frozenset[ReleasedKind] = frozenset({"tables"})
 """What most reconstructions take."""
 
+TABLES_AND_INTERACTIONS: frozenset[ReleasedKind] = frozenset({"tables", "interactions"})
+"""What those take that draw noisy tables towards what smaller ones say."""
+
 
 class Reconstructor(Protocol):
     """A frozen dataclass whose fields are the method's options in the spec.

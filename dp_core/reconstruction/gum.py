@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 
 from dp_core.dataset import Dataset
 from dp_core.domain import Clique, Domain
-from dp_core.marginals import Released, ReleasedKind, Table, tables_of
-from dp_core.reconstruction.base import TABLES, FittedTables
+from dp_core.marginals import Released, ReleasedKind, Table, interactions_of, tables_of
+from dp_core.reconstruction.base import TABLES_AND_INTERACTIONS, FittedTables
 from dp_core.reconstruction.consistency import column_tables, consistent
+from dp_core.reconstruction.implied import implied_tables, unmeasured
 from dp_core.reconstruction.raking import MOST_CELLS, margin, possible_joint
 from dp_core.reconstruction.shrinkage import shrunk
 from dp_core.structural_zeros import StructuralZeros
@@ -29,7 +30,7 @@ from dp_core.structural_zeros import StructuralZeros
 _ROUNDS_BEFORE_RULES = 4  # enough for records to have about the tables
 _JOINED_CELLS = 1 << 17  # rules that share columns are reached together up to so many cells
 _RULE_ROUNDS = 50  # of raking; records are whole and reach no table better than this
-_MOST_VISITS = 10**8  # of values in all sweeps: about 20 seconds
+_MOST_VISITS = 10**8  # of values in all sweeps, of 8 tables each: about 20 seconds
 _PRODUCT_SHARE = 0.01  # of a rule's table, before it is raked: the product of its columns
 
 
@@ -67,6 +68,10 @@ class GumModel(FittedTables):
             self._move(data, larger, _ROUNDS_BEFORE_RULES, rng=rng)
             larger += rule_tables(data, apart, self.tables, self.zeros)
         self._move(data, larger, self.options.rounds, rng=rng)
+        if rows and self.options.implied and self.options.sweeps:
+            held = [*(table.clique for table in larger), *(r.columns for r in self.zeros.rules)]
+            pairs = unmeasured(self.domain, held)
+            larger += implied_tables(data, pairs, self.tables[: len(self.domain)])
         self._mend(data, larger, rng=rng)
         return self.zeros.repair(data, rng=rng)
 
@@ -80,7 +85,7 @@ class GumModel(FittedTables):
                 Gaps.of(self.domain, (*self.tables[: len(self.domain)], *tables), data.rows),
                 self.domain.sizes,
                 sweeps=self.options.sweeps,
-                most_visits=_MOST_VISITS,
+                most_visits=_MOST_VISITS * 8 // max(8, 2 * len(tables) // len(self.domain)),
                 rng=rng,
             )
 
@@ -114,9 +119,12 @@ class Gum:
         copies: Part of the received records that are copies of one already in the cell.
         sweeps: Largest number of times every record is visited in the end, to change single values;
             0: none, as in the paper.
+        implied: Whether in the end pairs that no table holds are cleared of chance, too: what
+            records say of them is drawn towards independence as far as chance explains it.
         tolerance: Stop when three rounds in a row lower the summed error by less than this part.
         shrink: Whether noisy cells are drawn towards what smaller tables say of them, as much as
             the noise warrants; otherwise negative ones are moved to zero, as in the paper.
+        together: With `shrink`, whether noisy pairs tell of each other, too.
         consistency_rounds: Without `shrink`, how often agreement and nonnegativity alternate.
     """
 
@@ -125,12 +133,14 @@ class Gum:
     decay: float = 0.9
     copies: float = 0.1
     sweeps: int = 3
+    implied: bool = True
     tolerance: float = 0.0005
     shrink: bool = True
+    together: bool = True
     consistency_rounds: int = 5
 
-    takes: ClassVar[frozenset[ReleasedKind]] = TABLES
-    for_inference: ClassVar[Mapping[str, object]] = {"shrink": False}
+    takes: ClassVar[frozenset[ReleasedKind]] = TABLES_AND_INTERACTIONS
+    for_inference: ClassVar[Mapping[str, object]] = {"shrink": False, "implied": False}
 
     def check(self, domain: Domain) -> None:
         """Every domain fits; only the tables are held, never their joint table."""
@@ -151,10 +161,18 @@ class Gum:
         zeros: StructuralZeros,
         rng: np.random.Generator,  # noqa: ARG002
     ) -> GumModel:
-        measurements = tables_of(released)
+        measurements, interactions = tables_of(released), interactions_of(released)
         known = zeros.with_empty_levels(domain, most_cells=MOST_CELLS)
-        if self.shrink:
-            tables, total = shrunk(domain, measurements, rows=rows, zeros=known)
+        if self.shrink or interactions:
+            tables, total = shrunk(
+                domain,
+                measurements,
+                rows=rows,
+                zeros=known,
+                interactions=interactions,
+                together=self.together,
+                believe=not self.shrink,
+            )
             return GumModel(domain, tables, total, zeros, self)
         tables, total = consistent(
             domain, measurements, rows=rows, zeros=known, rounds=self.consistency_rounds

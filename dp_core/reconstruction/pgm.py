@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -18,23 +19,35 @@ from numpy.typing import NDArray
 from dp_core.dataset import Dataset
 from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
-from dp_core.marginals import Released, ReleasedKind, Table, tables_of
-from dp_core.reconstruction.base import TABLES, FittedTables
+from dp_core.marginals import Measurement, Released, ReleasedKind, Table, interactions_of, tables_of
+from dp_core.reconstruction.base import TABLES_AND_INTERACTIONS, FittedTables
 from dp_core.reconstruction.drawing import records
 from dp_core.reconstruction.graphical.answers import Answers
-from dp_core.reconstruction.graphical.fitting import fit_tree
+from dp_core.reconstruction.graphical.fitting import Target, fit_tree
 from dp_core.reconstruction.graphical.junction_tree import JunctionTree, within
 from dp_core.reconstruction.graphical.targets import targets
+from dp_core.reconstruction.implied import unmeasured
 from dp_core.reconstruction.raking import MOST_CELLS
 from dp_core.structural_zeros import StructuralZeros
+from dp_core.sums.interactions import Interaction
 
 _LOG = logging.getLogger(__name__)
 _MBI_ROUNDS = 40
+_MOST_EVENED = 100  # columns; of more, the model's pairs take longer than the draw
+_RECORDS_A_CELL = 8  # of a clique that drawn records are held to as a whole
+_MOST_VISITS = 10**9  # of values and of the other columns' tables in all sweeps: about 20 seconds
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GraphicalModel(FittedTables):
-    """The tables of a junction tree's cliques, in the order of the tree."""
+    """The tables of a junction tree's cliques, in the order of the tree.
+
+    Attributes:
+        evened: Largest number of times every drawn record is visited, so that all pairs of columns
+            have the model's tables without the deviations of a draw.
+    """
+
+    evened: int = 0
 
     @property
     def tree(self) -> JunctionTree:
@@ -49,7 +62,33 @@ class GraphicalModel(FittedTables):
         return Answers(self.tree, self.tables).table(clique)
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        return self.zeros.repair(records(self.domain, self.tables, rows, rng=rng), rng=rng)
+        data = records(self.domain, self.tables, rows, rng=rng)
+        if rows and self.evened and len(self.domain) <= _MOST_EVENED:
+            self._even_out(data, rng=rng)
+        return self.zeros.repair(data, rng=rng)
+
+    def _even_out(self, data: Dataset, *, rng: np.random.Generator) -> None:
+        """Change single values until no change brings records nearer to the model, in place."""
+        from dp_core.reconstruction.kernels.descent import Gaps, descend
+
+        answers = Answers(self.tree, self.tables)
+        wanted: list[Clique] = [(name,) for name in self.domain.columns]
+        wanted += unmeasured(self.domain, ())
+        # Larger cliques say more than their pairs, where they have records enough to say it.
+        most = data.rows // _RECORDS_A_CELL
+        wanted += [c for c in self.tree.cliques if len(c) > 2 and self.domain.size(c) <= most]
+        tables = []
+        for clique in wanted:
+            with suppress(KeyError):  # too many cells are needed on the way
+                tables.append(Table(self.domain.project(clique), answers.table(clique)))
+        descend(
+            data.codes,
+            Gaps.of(self.domain, tables, data.rows),
+            self.domain.sizes,
+            sweeps=self.evened,
+            most_visits=_MOST_VISITS // len(self.domain),
+            rng=rng,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,21 +100,30 @@ class Pgm:
             room are refused, or, where they were measured already, used for what their columns say.
         shrink: Whether noisy cells are drawn towards what smaller tables say of them beforehand, as
             much as the noise warrants; otherwise the model's own penalty does so.
+        together: With `shrink`, whether noisy pairs tell of each other, too.
         smoothing: Without `shrink`, how strongly; near 0 is the least-squares fit of the paper,
             which takes more sweeps.
         sweeps: Largest number of walks along the tree.
+        evened: Largest number of times every drawn record is visited in the end, so that all pairs
+            of columns have the model's tables without the deviations of a draw.
         tolerance: A sweep that moves a smaller part of all records ends the work.
         engine: `native`, or `mbi`, the authors' package, which compiles anew for every structure;
             it fits the noisy tables as they are, in 40 rounds of its own for each sweep.
     """
 
-    takes: ClassVar[frozenset[ReleasedKind]] = TABLES
-    for_inference: ClassVar[Mapping[str, object]] = {"shrink": False, "smoothing": 0.1}
+    takes: ClassVar[frozenset[ReleasedKind]] = TABLES_AND_INTERACTIONS
+    for_inference: ClassVar[Mapping[str, object]] = {
+        "shrink": False,
+        "smoothing": 0.1,
+        "evened": 0,
+    }
 
     max_cells: int = 2**21
     shrink: bool = True
+    together: bool = True
     smoothing: float = 0.3
     sweeps: int = 50
+    evened: int = 3
     tolerance: float = 1e-4
     engine: Literal["native", "mbi"] = "native"
 
@@ -122,6 +170,8 @@ class Pgm:
             zeros=known,
             shrink=self.shrink,
             smoothing=self.smoothing,
+            interactions=interactions_of(released),
+            together=self.together,
         )
         cliques = [target.domain.columns for target in wanted]
         held = self._held(domain, cliques)
@@ -129,9 +179,11 @@ class Pgm:
         if self.engine == "mbi":
             from dp_core.reconstruction.graphical.mbi_engine import mbi_tables
 
+            for_mbi = [*measurements, *_as_tables(wanted, released)]
+
             tables = mbi_tables(
                 tree,
-                [each for each in measurements if tree.holder(each.clique) is not None],
+                [each for each in for_mbi if tree.holder(each.clique) is not None],
                 total=total,
                 zeros=known,
                 rounds=_MBI_ROUNDS * self.sweeps,
@@ -146,7 +198,7 @@ class Pgm:
                 sweeps=self.sweeps,
                 tolerance=self.tolerance,
             ).tables
-        return GraphicalModel(domain, tables, total, zeros)
+        return GraphicalModel(domain, tables, total, zeros, self.evened)
 
     def restore(
         self,
@@ -157,7 +209,7 @@ class Pgm:
         zeros: StructuralZeros,
         released: Sequence[Released] = (),  # noqa: ARG002
     ) -> GraphicalModel:
-        return GraphicalModel(domain, tuple(tables), rows, zeros)
+        return GraphicalModel(domain, tuple(tables), rows, zeros, self.evened)
 
     def _held(self, domain: Domain, cliques: Sequence[Clique]) -> Sequence[Clique]:
         if JunctionTree.of(domain, cliques).cells <= self.max_cells:
@@ -171,6 +223,20 @@ class Pgm:
             self.max_cells,
         )
         return held
+
+
+def _as_tables(wanted: Sequence[Target], released: Sequence[Released]) -> list[Measurement]:
+    """Return what interactions are once they are drawn in, for a package that knows tables only."""
+    found = []
+    for item in interactions_of(released):
+        assert isinstance(item.of, Interaction)
+        columns = set(item.of.clique)
+        target = next(each for each in wanted if set(each.domain.columns) == columns)
+        values = np.rint(target.values).astype(np.int64)
+        scale = item.of.cell_variance(item.variance) ** 0.5
+        about = (item.stage, item.replicate, item.grant)
+        found.append(Measurement(target.domain, values, "gaussian", scale, *about))
+    return found
 
 
 def within_rules(

@@ -119,6 +119,7 @@ class RoundModel:
             zeros=self._zeros,
             shrink=True,
             smoothing=0.3,
+            together=False,
         )
         cliques = [target.domain.columns for target in wanted]
         self._adjacent = adjacency(self._domain, cliques)

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from dp_core.domain import Domain
-from dp_core.marginals import Measurement, Table
+from dp_core.marginals import Measurement, Table, Totals
 from dp_core.reconstruction.consistency import column_tables, estimates, overlapping, reconcile
 from dp_core.reconstruction.graphical.fitting import Target
 from dp_core.reconstruction.shrinkage import shrunk
 from dp_core.structural_zeros import StructuralZeros
+from dp_core.sums.interactions import Interaction
 
 _LEAST_PENALTY = 1e-3  # records: keeps the log factor of a cell that is to be empty finite
 _SETTLING = 3e-4  # penalty of a shrunk table, part of its variance: enough to settle what is left
@@ -25,6 +26,8 @@ def targets(
     zeros: StructuralZeros,
     shrink: bool,
     smoothing: float,
+    interactions: Sequence[Totals] = (),
+    together: bool = True,
 ) -> tuple[tuple[Target, ...], int]:
     """Return one target for each column that was measured and each larger table, and the total.
 
@@ -40,12 +43,27 @@ def targets(
         smoothing: A cell that the columns alone expect to hold `E` records gets the penalty
             `smoothing * variance / sqrt(E)`: it is believed to differ from that by about
             `E ** 0.75 / sqrt(smoothing)`.
+        interactions: Noisy interactions.
+        together: Whether pairs tell of each other, where tables are drawn in.
     """
     variance = {
         table.clique: table.variance for table in estimates(domain, measurements, zeros=zeros)
     }
-    if shrink:
-        tables, total = shrunk(domain, measurements, rows=rows, zeros=zeros)
+    for item in interactions:
+        clique = tuple(name for name in domain.columns if name in item.of.clique)
+        assert isinstance(item.of, Interaction)
+        noise = item.of.cell_variance(item.variance)
+        variance[clique] = 1 / (1 / noise + 1 / variance.get(clique, np.inf))
+    if shrink or interactions:
+        tables, total = shrunk(
+            domain,
+            measurements,
+            rows=rows,
+            zeros=zeros,
+            interactions=interactions,
+            together=together,
+            believe=not shrink,
+        )
         columns, larger = tables[: len(domain)], tables[len(domain) :]
     else:
         columns, total = column_tables(domain, measurements, rows=rows, zeros=zeros)

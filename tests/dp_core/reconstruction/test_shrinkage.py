@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import integrate, stats
 
 from dp_core.domain import Domain
-from dp_core.marginals import Measurement
+from dp_core.marginals import Measurement, Totals
 from dp_core.reconstruction import shrinkage
 from dp_core.reconstruction.consistency import discrepancy
 from dp_core.reconstruction.shrinkage import low_rank, shrink_residual, shrunk
 from dp_core.structural_zeros import Rule, StructuralZeros
+from dp_core.sums.interactions import Interaction
 
 DOMAIN = Domain(("a", "b", "c", "d"), (6, 8, 5, 3))
 NONE = StructuralZeros()
@@ -154,3 +157,135 @@ def test_the_one_free_cell_of_a_binary_pair_is_believed_and_larger_tables_are_no
     independent = tables[-1].values.sum(axis=1, keepdims=True) * tables[-1].values.sum(axis=0)
     left = np.abs(tables[-1].values - independent / 4000).max()
     assert left < 0.5 * np.abs(wide.values - 2000 * wide.values.sum(axis=0) / 4000).max()
+
+
+def interaction(clique, stddev, seed=0):
+    """What a table says beyond its margins, with noise like that of a whole table."""
+    sizes = DOMAIN.project(clique).sizes
+    of = Interaction(clique, sizes)
+    scale = stddev * of.unit
+    rng = np.random.default_rng([seed, 7, *DOMAIN.axes(clique)])
+    noise = np.rint(rng.normal(0, scale, of.length)).astype(np.int64)
+    order = tuple(name for name in DOMAIN.columns if name in clique)
+    table = exact(clique).transpose([order.index(name) for name in clique])
+    values = of.of_table(np.ascontiguousarray(table).astype(np.int64)) + noise
+    return Totals(of, values, "gaussian", scale, "measure", 0, 1)
+
+
+ONES = [(name,) for name in DOMAIN.columns]
+
+
+def test_without_noise_interactions_are_the_rest_of_the_tables():
+    larger = [("a", "b"), ("a", "c"), ("b", "c"), ("c", "a", "b"), ("d", "b")]
+    tables, rows = shrunk(
+        DOMAIN,
+        [measured(clique, 1e-3) for clique in ONES],
+        rows=None,
+        zeros=NONE,
+        interactions=[interaction(clique, 1e-3) for clique in larger],
+    )
+    assert rows == joint().sum()
+    wanted = [*ONES, ("a", "b"), ("a", "c"), ("b", "c"), ("a", "b", "c"), ("b", "d")]
+    assert [table.clique for table in tables] == wanted
+    for table in tables:
+        np.testing.assert_allclose(table.values, exact(table.clique), atol=0.5)
+
+
+def test_a_columns_interaction_is_averaged_with_its_table():
+    def error(**more):
+        tables, _ = shrunk(
+            DOMAIN, [measured(clique, 60.0) for clique in ONES], rows=20_000, zeros=NONE, **more
+        )
+        return np.abs(tables[0].values - exact(("a",))).sum()
+
+    precise = error(interactions=[interaction(("a",), 1.0)])
+    useless = error(interactions=[interaction(("a",), 1e6)])
+    assert 3 * precise < error()
+    assert useless == pytest.approx(error(), rel=1e-3)
+
+
+def test_a_table_and_its_interaction_are_averaged_by_their_noise():
+    ones = [measured(clique, 1e-3) for clique in ONES]
+
+    def error(table, alone):
+        tables, _ = shrunk(
+            DOMAIN,
+            [*ones, measured(("a", "c"), table)],
+            rows=None,
+            zeros=NONE,
+            interactions=[interaction(("a", "c"), alone)],
+            believe=True,
+        )
+        return np.square(tables[4].values - exact(("a", "c"))).sum()
+
+    assert error(20.0, 1e6) == pytest.approx(error(20.0, 1e9), rel=1e-3)
+    assert error(1e6, 20.0) == pytest.approx(error(1e9, 20.0), rel=1e-3)
+    both = error(20.0, 20.0)
+    assert both < 0.8 * min(error(20.0, 1e9), error(1e9, 20.0))
+
+
+def test_impossible_cells_hold_nothing_of_an_interaction():
+    zeros = StructuralZeros((Rule(("b", "c"), ((0, 1), (2,)), "rule"),))
+    tables, _ = shrunk(
+        DOMAIN,
+        [measured(clique, 30.0) for clique in ONES],
+        rows=None,
+        zeros=zeros,
+        interactions=[interaction(("c", "b"), 30.0)],
+    )
+    assert tables[4].clique == ("b", "c")
+    assert (tables[4].values[:2, 2] == 0).all()
+
+
+def test_many_binary_pairs_learn_from_each_other_how_much_to_believe():
+    names = tuple("abcdefghijkl")
+    domain = Domain(names, (2,) * 12)
+    rng = np.random.default_rng(5)
+    ones = [
+        Measurement(domain.project((n,)), np.array([5000, 5000]), "gaussian", 1e-3, "one_way", 0, 1)
+        for n in names
+    ]
+    noise = {pair: int(rng.normal(0, 300)) for pair in itertools.combinations(names, 2)}
+
+    def deviation(pairs):
+        found = [Interaction(pair, (2, 2)) for pair in pairs]
+        made = []
+        for of in found:
+            cell = noise[of.columns]
+            exact = of.of_table(np.array([[2500 + cell, 2500 - cell], [2500 - cell, 2500 + cell]]))
+            made.append(Totals(of, exact, "gaussian", 600 * of.unit, "measure", 0, 1))
+        tables, _ = shrunk(domain, ones, rows=10_000, zeros=NONE, interactions=made, together=False)
+        return np.mean([abs(table.values[0, 0] - 2500) for table in tables[12:]])
+
+    pure_noise = np.mean(np.abs(list(noise.values())))
+    assert deviation(list(noise)) < 0.35 * pure_noise
+    alone = list(noise)[:3]
+    assert deviation(alone) == pytest.approx(
+        np.mean([abs(noise[pair]) for pair in alone]), rel=0.01
+    )
+
+
+def test_pairs_tell_of_each_other():
+    names = tuple("abcdefgh")
+    domain = Domain(names, (6,) * 8)
+    score = np.linspace(-1, 1, 6)
+    exact = 500.0 * (1 + 0.15 * np.multiply.outer(score, score))
+    rng = np.random.default_rng(3)
+    ones = [
+        Measurement(domain.project((n,)), np.full(6, 3000), "gaussian", 1e-3, "one_way", 0, 1)
+        for n in names
+    ]
+    pairs = [
+        Measurement(
+            domain.project(pair),
+            np.rint(exact + rng.normal(0, 70.0, exact.shape)).astype(np.int64),
+            *("gaussian", 70.0, "measure", 0, 1),
+        )
+        for pair in itertools.combinations(names, 2)
+    ]
+
+    def error(together):
+        tables, _ = shrunk(domain, [*ones, *pairs], rows=18_000, zeros=NONE, together=together)
+        return np.mean([np.abs(table.values - exact).sum() for table in tables[8:]])
+
+    assert error(True) < 0.8 * error(False)
