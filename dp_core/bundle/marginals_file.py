@@ -432,7 +432,7 @@ def _queries(table: pa.Table, kind: str, wrong: BadInput) -> Queries:
 def _sum(text: str, wrong: BadInput) -> Sum:
     try:
         return sum_from_json(json.loads(text))
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, RecursionError):
         raise wrong from None
 
 

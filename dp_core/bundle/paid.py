@@ -39,10 +39,11 @@ from dp_core.ledger.session import (
     sparse_asks,
 )
 from dp_core.marginals import Answers, SparseTable, Totals
-from dp_core.names import set_of, step_name, table_step
+from dp_core.names import interaction_step, set_of, step_name, table_step
 from dp_core.scores import QueryCounts, required
 from dp_core.sparse_counting import sparse_result
 from dp_core.sums import SUMS
+from dp_core.sums.interactions import Interaction
 
 
 def charges_cover(claims: Claims) -> str | tuple[str, ...]:
@@ -243,6 +244,9 @@ def _is_what_was_asked(item: Measured, charge: Charge) -> bool:
         name = charge.step.removeprefix(where)
         own = charge.step.startswith(where) and not name.startswith(("set ", "round "))
         asked = QueryCounts(item.queries) if isinstance(item, Answers) else item.of
+        if isinstance(asked, Interaction):
+            # Its name is of its columns, as a table's is.
+            own = charge.step == interaction_step(asked.clique, item.replicate, item.round)
         return own and asked.to_json() == charge.asks
     if table_step(item.clique, item.replicate, item.round) != charge.step:
         return False

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+import numpy as np
+
 from dp_core.domain import Clique, Domain
 from dp_core.inference.carried import not_carried
 from dp_core.inference.faint import Faint, faint
@@ -152,7 +154,8 @@ def thin_groups(
         Each group with the part of its possible cells that is so.
     """
     own = [item for item in (_as_table(each, schema) for each in released) if item is not None]
-    known = tuple(item for item in own if item.replicate in (0, 1))
+    first = [item for item in own if item.replicate in (0, 1)]
+    known = (*first, *_with_columns(released, first, schema))
     measured = [frozenset(table.clique) for table in known]
     # Of hundreds of columns most pairs are in no table; which are is looked up, not searched.
     pairs = _pairs(measured)
@@ -214,6 +217,41 @@ def _as_table(item: Released, schema: Schema) -> Measurement | None:
             item.grant,
         )
     return None
+
+
+def _with_columns(
+    released: Sequence[Released], tables: Sequence[Measurement], schema: Schema
+) -> list[Measurement]:
+    """Return interactions of two columns as the tables that they make with their columns' tables.
+
+    Args:
+        released: Everything that was measured; of sets with their own tables, the first's is taken.
+        tables: Those of counts.
+        schema: As published.
+    """
+    ones: dict[str, Measurement] = {}
+    for table in tables:
+        if len(table.clique) == 1:
+            ones.setdefault(table.clique[0], table)
+    found = []
+    for item in released:
+        if not isinstance(item, Totals) or not isinstance(item.of, Interaction):
+            continue
+        clique, domain = item.of.clique, schema.domain.project(item.of.clique)
+        known = len(clique) == 2 and all(name in ones for name in clique)
+        if not known or item.replicate not in (0, 1) or domain.sizes != item.of.sizes:
+            continue
+        values = item.of.spread(item.values)
+        for axis, name in enumerate(clique):
+            counts = ones[name].values / domain.sizes[1 - axis]
+            mean = counts.mean() / 2  # half of the even table from each of the two
+            values = values + np.expand_dims(counts - mean, 1 - axis)
+        scale = math.sqrt(item.of.cell_variance(item.variance))
+        about = (item.stage, item.replicate, item.grant)
+        found.append(
+            Measurement(domain, np.rint(values).astype(np.int64), "gaussian", scale, *about)
+        )
+    return found
 
 
 def _named(cell: Faint, schema: Schema) -> str:

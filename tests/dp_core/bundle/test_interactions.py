@@ -82,7 +82,7 @@ def charges(document):
     ]
 
 
-@pytest.mark.parametrize("change", ["sizes", "columns", "event", "no unit", "name"])
+@pytest.mark.parametrize("change", ["sizes", "columns", "event", "no unit", "name", "step"])
 def test_a_forged_receipt_shows(forged, change):
     document = statement_of(forged)
     body = charges(document)[0]["body"]
@@ -97,6 +97,8 @@ def test_a_forged_receipt_shows(forged, change):
     elif change == "no unit":
         body["asks"] = {"name": "interaction", "columns": asks["columns"]}
         sentence, check = "whose sensitivity this program does not know", "charges"
+    elif change == "step":
+        body["step"] = "interaction of sex x height again"
     else:
         body["asks"] = {"name": "table"}
         body["event"]["l2_sensitivity_squared"] = 1

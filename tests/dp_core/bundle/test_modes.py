@@ -34,7 +34,18 @@ MODES = ("shared", "split", "noise-aware")
 BINARY = Domain(("a", "b", "c"), (2, 2, 2))
 
 MODELLED = {
-    *("independent", "fdh", "fixed", "privsyn", "cipher", "mst", "aim", "mwem-pgm", "privbayes"),
+    *(
+        "auto",
+        "independent",
+        "fdh",
+        "fixed",
+        "privsyn",
+        "cipher",
+        "mst",
+        "aim",
+        "mwem-pgm",
+        "privbayes",
+    ),
     *("laplace-sanitizer", "modips", "slomag", "sequential-regression", "average"),
 }
 ORIGINS = {

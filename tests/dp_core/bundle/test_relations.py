@@ -9,6 +9,7 @@ from dp_core.marginals import Measurement, Totals
 from dp_core.schema_file import parse_schema
 from dp_core.structural_zeros import Rule, StructuralZeros
 from dp_core.sums.binned_counts import BinnedCounts
+from dp_core.sums.interactions import Interaction
 from dp_core.sums.moments import CellCounts
 from dp_core.trial import codes_schema
 
@@ -114,3 +115,16 @@ def test_which_numbers_are_missing_is_added_up_with_its_noise():
     pairs = CellCounts(by=("a", "b"), sizes=(2, 2), numbers=("c",), positions=(3,))
     item = Totals(pairs, np.array([20, 8, 15, 16] * 2), "gaussian", 7.0, "measure", 1, 1)
     assert thin_groups([item], schema, [("a", "b")]) == ((("a", "b"), 0.5),)
+
+
+@pytest.mark.parametrize("scale", [2.0, 60.0])
+def test_a_pair_measured_without_its_margins_is_as_thin_as_a_table_of_its_noise(scale):
+    counts = np.array([[500, 300, 20], [400, 350, 20]])
+    whole = table(("a", "c"), counts, scale=scale)
+    of = Interaction(("a", "c"), (2, 3))
+    beyond = Totals(of, of.of_table(counts), "gaussian", scale * of.unit, "measure", 0, 3)
+    apart = [table(("a",), counts.sum(1)), table(("c",), counts.sum(0)), beyond]
+    found = thin_groups([whole], SCHEMA, [("a", "c")])
+    assert bool(found) == (scale > 2)
+    assert thin_groups(apart, SCHEMA, [("a", "c")]) == found
+    assert thin_groups([beyond], SCHEMA, [("a", "c")]) == ()
