@@ -63,15 +63,16 @@ def redraw(
     return tuple(drawn)
 
 
-def unshrunk(reconstructor: _Method) -> _Method:
-    """Return a reconstruction that does not draw noisy tables towards what it takes for likely.
+def unshrunk(method: _Method) -> _Method:
+    """Return a method that does not draw noisy tables towards what it takes for likely.
 
     What is drawn towards something is nearer to the truth on the whole and wrong in one direction
     everywhere, which no interval covers. A method says in `for_inference` which of its options do
-    so, and what they are without.
+    so, and what they are without; a selection says so of what is measured best only if it is drawn
+    in afterwards.
     """
-    options: Mapping[str, Any] = getattr(reconstructor, "for_inference", {})
-    return dataclasses.replace(reconstructor, **options)  # type: ignore[type-var]
+    options: Mapping[str, Any] = getattr(method, "for_inference", {})
+    return dataclasses.replace(method, **options)  # type: ignore[type-var]
 
 
 def _centred(

@@ -32,6 +32,15 @@ class Preset:
 
 
 PRESETS: Mapping[str, Preset] = {
+    "auto": Preset(
+        select="auto",
+        reconstruct="auto",
+        shares={
+            "one_way": Fraction(1, 10),
+            "select": Fraction(1, 20),
+            "measure": Fraction(17, 20),
+        },
+    ),
     "independent": Preset(
         select="one_way",
         reconstruct="independent",

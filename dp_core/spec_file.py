@@ -28,16 +28,16 @@ from dp_core.spec_methods import (
     MODES,
     PARAMETRIC_MODES,
     check_mode,
+    for_noise_aware,
     in_place,
     read_parametric,
     read_stages,
-    without_shrinking,
 )
 from dp_core.spec_shares import read_shares
 from dp_core.typed_text import shown
 from dp_core.yaml_text import load
 
-DEFAULT_METHOD = "privsyn"
+DEFAULT_METHOD = "auto"
 MAX_EPSILON = 1000
 MAX_SETS = 1000
 MAX_ROWS = 10**10
@@ -139,7 +139,8 @@ def load_spec(path: Path) -> ReleaseSpec:
         *(selector, selector_name, reconstructor, reconstructor_name),
     )
     if mode == "noise-aware":
-        reconstructor = without_shrinking(sections["reconstruct"], reconstructor)
+        selector = for_noise_aware(sections["select"], selector)
+        reconstructor = for_noise_aware(sections["reconstruct"], reconstructor)
     noise = _read_noise(sections["measure"], preset, privacy)
     if selector.own_delta:
         _check_thresholds(keys["privacy"], sections["measure"], privacy, noise, selector_name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from dp_core import registry
 from dp_core.errors import BadInput
@@ -21,6 +21,7 @@ from dp_core.schema import Schema
 from dp_core.selection.base import Selector
 from dp_core.spec import Mode
 
+_Method = TypeVar("_Method")
 _EXAMPLE = "{sets: 5, rows: same, mode: shared, seed: 7}"
 MODES: tuple[Mode, ...] = ("shared", "split", "noise-aware")
 """How sets are made of tables; the first is the default."""
@@ -205,20 +206,20 @@ def check_mode(
         )
 
 
-def without_shrinking(section: Node, reconstructor: Reconstructor) -> Reconstructor:
-    """Return the reconstruction that noise-aware sets need: one that draws towards nothing.
+def for_noise_aware(section: Node, method: _Method) -> _Method:
+    """Return a stage's method as noise-aware sets need it: see `unshrunk`.
 
     Raises:
         BadInput: if the spec asks for an option that would make their intervals wrong.
     """
-    honest = unshrunk(reconstructor)
+    honest = unshrunk(method)
     stated = section.entries()
     for field in dataclasses.fields(honest):  # type: ignore[arg-type]
-        wanted, given = (getattr(each, field.name) for each in (honest, reconstructor))
+        wanted, given = (getattr(each, field.name) for each in (honest, method))
         if field.name in stated and wanted != given:
             raise stated[field.name].error(
-                f"must be {str(wanted).lower()} for noise-aware sets: what draws noisy tables"
-                " towards something makes their intervals too short; leave it out."
+                f"must be {str(wanted).lower()} for noise-aware sets, whose intervals would be too"
+                " short: leave it out."
             )
     return honest
 

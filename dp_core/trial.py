@@ -113,7 +113,7 @@ def trial_plan(
     resolved = resolve_shares(shares or {}, usable)
     check_mode(mode, sets, selector, selector_name, reconstructor, reconstructor_name)
     if mode == "noise-aware":
-        reconstructor = unshrunk(reconstructor)
+        selector, reconstructor = unshrunk(selector), unshrunk(reconstructor)
     selector.check_basics(
         privacy.relation.of_rows, [stage for stage, share in resolved.items() if share]
     )

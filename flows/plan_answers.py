@@ -9,6 +9,7 @@ from dp_core.bundle.provenance import listed
 from dp_core.plan import Plan, PlannedTable, PlannedTotal, check_reach
 from dp_core.privacy import PAYING_STAGES
 from dp_core.private_domain.questions import PlannedChoice
+from dp_core.selection.auto import Auto
 from dp_core.selection.thresholds import Thresholding, planned_threshold
 from flows.amounts import above_facts, amount, left_facts
 from tasks.stores.accounts import Above
@@ -62,6 +63,7 @@ def plan_facts(plan: Plan, ledger: Ledger | None) -> dict[str, object]:
         "evenness": _evenness(plan),
         "bins_unused": _bins_unused(plan),
         "score_noise_within": _within(plan.score_noise.half_width) if plan.score_noise else None,
+        "expected_error": _expected_error(plan),
         "threshold": threshold,
         "memory_bytes": plan.memory,
         **_account_of(plan, ledger),
@@ -98,6 +100,22 @@ def _account_of(plan: Plan, ledger: Ledger | None) -> dict[str, object]:
         "more_such_releases": 0 if closed else fits,
         "approval": approval_facts(ledger, plan),
     }
+
+
+def _expected_error(plan: Plan) -> dict[str, object] | None:
+    """Return between which average TVDs a file like others comes out, where the method says so."""
+    spec, rows = plan.spec, plan.spec.schema.rows_about
+    if not isinstance(spec.selector, Auto) or not rows or len(spec.schema.domain) < 2:
+        return None
+    least, most = spec.selector.forecast(
+        spec.schema.domain,
+        rows,
+        plan.currency,
+        spec.privacy.relation,
+        one_way=plan.costs["one_way"] / plan.replicates,
+        measure=plan.costs["measure"] / plan.replicates,
+    )
+    return {"two_way": [least.two, most.two], "three_way": [least.three, most.three]}
 
 
 def _threshold(plan: Plan) -> dict[str, object] | None:

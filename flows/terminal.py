@@ -90,6 +90,13 @@ def _plan(console: Console, plan: Mapping[str, Any]) -> None:
         )
     if plan["threshold"] and plan["threshold"]["rare_lost"]:
         sentence(console, plan["threshold"]["rare_lost"])
+    if plan["expected_error"] is not None:
+        low, high = plan["expected_error"]["two_way"]
+        sentence(
+            console,
+            f"Of a file like others, tables of two columns will be off by a TVD of {low:.2g} to"
+            f" {high:.2g} on average, the less the less its columns depend on each other.",
+        )
     if plan["score_noise_within"] is not None:
         console.print(
             f"Scores of the selection are within {number(plan['score_noise_within'])} records"

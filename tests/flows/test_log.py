@@ -42,7 +42,7 @@ def test_what_happens_is_logged_in_order_and_once(project, logged, tmp_path):
     assert {line["release"] for line in lines} == {"town"}
     assert lines[0] == {
         **{"version": 1, "time": lines[0]["time"], "event": "opened", "release": "town"},
-        **{"account": "town", "method": "privsyn", "epsilon": 1.0, "delta": 1e-6},
+        **{"account": "town", "method": "auto", "epsilon": 1.0, "delta": 1e-6},
         **{"neighbours": "add-remove", "plan": run.plan.hash},
     }
     assert [line["stage"] for line in named(lines, "stage-begun")] == list(STAGES)

@@ -97,19 +97,26 @@ def test_a_release_outlives_lost_workers_and_draws_every_result_once(
 
 def undisturbed(project, steps):
     """Return the counts of the same file by threads of this process."""
-    from dp_core.names import table_step
+    from dp_core.names import interaction_step, table_step
     from dp_core.spec_file import load_spec
+    from dp_core.sums.interactions import Interaction
     from tasks.dask_counter import DaskCounter
 
     domain = load_spec(project.spec).schema.domain
     store = CodeStore(project.run_folder / "confidential/codes", domain)
     assert store.chunks == 8
     counter = DaskCounter(store, domain)
-    possible = [(), *permutations(domain.columns, 1), *permutations(domain.columns, 2)]
+    possible = [(), *(c for size in (1, 2, 3) for c in permutations(domain.columns, size))]
     named = {table_step(clique, 0): clique for clique in possible}
-    asked = {step: named[step[1]] for step in steps if step[1] in named}
+    beyond = {interaction_step(clique, 0, 0): clique for clique in possible if clique}
+    asked = {step: (named | beyond)[step[1]] for step in steps if step[1] in named | beyond}
     found = counter.count(list(asked.values()))
-    return {step: found[clique].counts for step, clique in asked.items()}
+    return {
+        step: Interaction(clique, found[clique].counts.shape).of_table(found[clique].counts)
+        if step[1] in beyond
+        else found[clique].counts
+        for step, clique in asked.items()
+    }
 
 
 @pytest.mark.runbook("dask-no-worker")

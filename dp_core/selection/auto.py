@@ -1,0 +1,345 @@
+"""Whatever measures best: single columns, pairs, triples, each as a table or without its margins.
+
+From the schema, the noisy one-way tables and one noisy vector of all pairs' dependence it expects
+the error that each division of the budget would leave, and takes the division with the least:
+nothing but columns where noise would drown everything else, some pairs, all pairs, or triples too
+where the budget reaches so far. What it decides by is public or charged.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.accounting.currency import Currency
+from dp_core.accounting.sensitivity import count_l1, count_l2_squared
+from dp_core.domain import Clique, Domain
+from dp_core.errors import BadInput
+from dp_core.marginals import Released, ReleasedKind, tables_of
+from dp_core.privacy import Neighbours, Relation, Stage
+from dp_core.scores import InDif
+from dp_core.selection.allocation import normalise
+from dp_core.selection.allocation import shares as allocate
+from dp_core.selection.base import AdaptiveSelector, Selection
+from dp_core.selection.densemarg import one_way_tables
+from dp_core.selection.dependence import expected_dependence, usual
+from dp_core.selection.residual_balance import Expected, Parts, balance, expected
+from dp_core.structural_zeros import StructuralZeros
+from dp_core.sums import sum_bounds
+from dp_core.sums.interactions import Interaction
+
+if TYPE_CHECKING:
+    from dp_core.curator import Curator
+
+_TRIPLE_PART = 0.05  # what a triple adds to its pairs, beside the mean of these
+_HALF_NORMAL = math.sqrt(2 / math.pi)
+_LEAST_PART = 0.1  # of a pair's deviation is more than chance in any case
+_MOST_CELLS = 2**26  # of any table
+_MOST_TRIPLES = 700
+_MOST_LISTED = 60_000  # triples that are weighed against each other
+_TABLE_FROM = 0.3  # a pair of which more than this part is its own is measured with its margins
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Auto(AdaptiveSelector):
+    """Divide the budget between columns, pairs and triples so that least error is expected.
+
+    Attributes:
+        order: Most columns of what is measured together: 1, 2 or 3.
+        basis: `interactions`: a pair whose table would mostly repeat its columns' is measured
+            without its margins, which costs less, and so are triples; `tables`: everything is
+            measured whole, and no triples are.
+        max_cells: Pairs with more cells are never measured, nor asked about.
+        max_triple_cells: Likewise of triples.
+    """
+
+    for_inference: ClassVar[Mapping[str, object]] = {"basis": "tables"}
+
+    order: Literal[1, 2, 3] = 3
+    basis: Literal["interactions", "tables"] = "interactions"
+    max_cells: int = 2**20
+    max_triple_cells: int = 2**12
+
+    @property
+    def gives(self) -> frozenset[ReleasedKind]:
+        return frozenset({"tables", "interactions"} if self.basis == "interactions" else {"tables"})
+
+    def check_basics(
+        self,
+        neighbours: Neighbours,  # noqa: ARG002
+        measured: Collection[Stage],
+    ) -> None:
+        if "one_way" not in measured:
+            raise BadInput(
+                "`select: auto` looks at one-way tables first: give `shares.one_way` a part of the"
+                " budget, such as 0.1."
+            )
+
+    def __post_init__(self) -> None:
+        for name in ("max_cells", "max_triple_cells"):
+            if not 1 <= getattr(self, name) <= _MOST_CELLS:
+                raise ValueError(f"{name} is a whole number from 1 to {_MOST_CELLS:,}.")
+
+    def needs(self, domain: Domain) -> tuple[Clique, ...]:
+        if self.order == 1:
+            return ()
+        return tuple(
+            pair
+            for pair in itertools.combinations(domain.columns, 2)
+            if domain.size(pair) <= self.max_cells
+        )
+
+    def statistic(self, domain: Domain) -> InDif | None:
+        pairs = tuple((one, two) for one, two in self.needs(domain))
+        return InDif(pairs) if pairs else None
+
+    def select(
+        self,
+        curator: Curator,
+        known: Sequence[Released],
+        *,
+        domain: Domain,
+        cost: Fraction,
+        measure_cost: Fraction,
+        zeros: StructuralZeros,  # noqa: ARG002
+        rng: np.random.Generator,  # noqa: ARG002
+        replicate: int = 0,  # noqa: ARG002
+    ) -> Selection:
+        columns = one_way_tables(domain, tables_of(known))
+        rows = float(columns[0][0].sum())
+        statistic = self.statistic(domain)
+        pairs: tuple[Clique, ...] = statistic.pairs if statistic else ()
+        dependence = np.zeros(0)
+        stddev = 0.0
+        if statistic:
+            noisy = curator.perturb("select", "indif", statistic, cost).astype(np.float64)
+            stddev = curator.statistic_noise(statistic, cost).stddev
+            smaller = np.array([min(domain.project(pair).sizes) for pair in pairs])
+            most = 2 * rows * (1 - 1 / smaller)  # no pair of this many levels is further from it
+            dependence = expected_dependence(noisy, stddev, rows)
+            dependence = np.minimum(dependence, np.maximum(most, 1e-9))
+        costs = Costs(
+            curator.currency, curator.relation, measure_cost, whole=self.basis == "tables"
+        )
+        parts, cliques, alone = self.parts(
+            domain,
+            [values for values, _ in columns],
+            np.array([1 / precision for _, precision in columns]),
+            dict(zip(pairs, dependence.tolist(), strict=True)),
+            costs,
+        )
+        shares = balance(parts)
+        left = expected(parts, shares)
+        chosen = {
+            clique: max(1, round(share * 10**7))
+            for clique, share in zip(cliques, shares.tolist(), strict=True)
+            if share > 0
+        }
+        of_order = [
+            [share for clique, share in zip(cliques, shares.tolist(), strict=True)
+             if len(clique) == order and share > 0]
+            for order in (1, 2, 3)
+        ]  # fmt: skip
+        note = {
+            "noise_stddev": stddev,
+            "parts": {order: len(found) for order, found in enumerate(of_order, start=1)},
+            "shares": {order: sum(found) for order, found in enumerate(of_order, start=1)},
+            "expected_error": {"two_way": left.two, "three_way": left.three},
+        }
+        return Selection(
+            cliques=tuple(chosen),
+            weights=normalise(tuple(chosen.values())),
+            interactions=frozenset(clique for clique in chosen if clique in alone),
+            note=note,
+        )
+
+    def forecast(
+        self,
+        domain: Domain,
+        rows: int,
+        currency: Currency,
+        relation: Relation,
+        *,
+        one_way: Fraction,
+        measure: Fraction,
+    ) -> tuple[Expected, Expected]:
+        """Return what error to expect before anything is known but the schema: least and most.
+
+        Columns are taken to have few frequent codes and many rare ones, and pairs to be between a
+        third and twice as dependent as they are in files at large.
+
+        Args:
+            domain: All columns.
+            rows: About how many records there are.
+            currency: What the release pays in.
+            relation: Its neighbours.
+            one_way: Budget of the one-way tables of one measurement.
+            measure: Budget of what is selected, of one measurement.
+        """
+        columns = [rows / np.arange(1, size + 1) for size in domain.sizes]
+        columns = [column * (rows / column.sum()) for column in columns]
+        pure = currency.kind == "pure"
+        weights = allocate(domain.sizes, "epsilon" if pure else "rho")
+        whole = self.basis == "tables"
+        known = [Costs(currency, relation, one_way * weight, whole).table for weight in weights]
+        found = []
+        for times in (1 / 3, 2.0):
+            pairs = dict.fromkeys(self.needs(domain), times * usual(rows))
+            costs = Costs(currency, relation, measure, whole)
+            parts, _, _ = self.parts(domain, columns, np.array(known), pairs, costs)
+            found.append(expected(parts, balance(parts)))
+        return found[0], found[1]
+
+    def parts(
+        self,
+        domain: Domain,
+        columns: Sequence[NDArray[np.float64]],
+        known: NDArray[np.float64],
+        dependence: dict[Clique, float],
+        costs: Costs,
+    ) -> tuple[Parts, tuple[Clique, ...], frozenset[Clique]]:
+        """Return what may be measured, its cliques, and which of them without their margins.
+
+        Args:
+            domain: All columns.
+            columns: Estimated one-way tables, records.
+            known: Variance of a cell of each, records squared.
+            dependence: Of each pair that may be measured, records.
+            costs: Noise of each kind.
+        """
+        rows = max(float(columns[0].sum()), 1.0)
+        factor = [_chance(column) for column in columns]
+
+        def chance(clique: Clique) -> float:
+            return (
+                _HALF_NORMAL * math.sqrt(rows) * math.prod(factor[i] for i in domain.axes(clique))
+            )
+
+        # The file is a sample, in which nothing is quite independent: that part is no dependence.
+        dependence = {
+            pair: math.sqrt(max(value**2 - chance(pair) ** 2, (_LEAST_PART * value) ** 2))
+            for pair, value in dependence.items()
+        }
+        triples, unlisted = self._triples(domain, dependence, chance, rows)
+        cliques = (*((name,) for name in domain.columns), *dependence, *triples)
+        alone = frozenset(clique for clique in cliques if costs.apart(domain.project(clique)))
+        margin = np.full((len(cliques), 2), np.inf)
+        for at, clique in enumerate(cliques):
+            if len(clique) == 2 and clique not in alone:
+                sizes = domain.project(clique).sizes
+                margin[at] = costs.table * sizes[1], costs.table * sizes[0]
+        d = len(domain)
+        others = d * (d - 1) // 2 - len(dependence)
+        parts = Parts(
+            columns=columns,
+            known=known,
+            cliques=[domain.axes(clique) for clique in cliques],
+            dependence=np.array([0.0] * d + [*dependence.values()] + [*triples.values()]),
+            noise=np.array(
+                [costs.own(domain.project(clique), alone=clique in alone) for clique in cliques]
+            ),
+            margin=margin,
+            exponent=costs.exponent,
+            unlisted=(others * usual(rows), unlisted),
+        )
+        return parts, cliques, alone
+
+    def _triples(
+        self,
+        domain: Domain,
+        dependence: dict[Clique, float],
+        chance: Callable[[Clique], float],
+        rows: float,
+    ) -> tuple[dict[Clique, float], float]:
+        """Return the triples that may be worth measuring, and what the others deviate in sum."""
+        d = len(domain)
+        number = math.comb(d, 3)
+        listed = self.order == 3 and self.basis == "interactions" and number <= _MOST_LISTED
+        if not listed or number == 0:
+            return {}, 0.0
+        found: dict[Clique, float] = {}
+        seen: dict[Clique, float] = {}
+        for clique in itertools.combinations(domain.columns, 3):
+            pairs = [
+                dependence.get(pair, usual(rows)) for pair in itertools.combinations(clique, 2)
+            ]
+            deviation = _TRIPLE_PART * sum(pairs) / 3
+            seen[clique] = math.hypot(deviation, chance(clique))
+            if domain.size(clique) <= self.max_triple_cells:
+                found[clique] = deviation
+        best = sorted(found, key=lambda clique: domain.size(clique) / seen[clique])
+        kept = {clique: found[clique] for clique in best[:_MOST_TRIPLES]}
+        return kept, sum(seen.values()) - sum(seen[clique] for clique in kept)
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What noise the whole measuring budget leaves on a table, and on an interaction.
+
+    Attributes:
+        currency: What the release pays in.
+        relation: Its neighbours.
+        budget: In the currency.
+        whole: Whether everything is measured as tables.
+    """
+
+    currency: Currency
+    relation: Relation
+    budget: Fraction
+    whole: bool
+
+    @property
+    def exponent(self) -> float:
+        """Precision goes as the budget to this power."""
+        return 2.0 if self.currency.kind == "pure" else 1.0
+
+    @property
+    def table(self) -> float:
+        """Variance of a cell of a table, records squared."""
+        bounds = {"l1": count_l1(self.relation), "l2_squared": count_l2_squared(self.relation)}
+        return float(self.currency.noise(self.budget, **bounds).stddev ** 2)
+
+    def apart(self, domain: Domain) -> bool:
+        """Return whether a clique is better measured without its margins."""
+        part = math.prod(1 - 1 / size for size in domain.sizes)
+        if self.whole or (len(domain) == 2 and part > _TABLE_FROM):
+            return False
+        if not self._measurable(domain):
+            return False
+        return self.own(domain, alone=True) < self.own(domain, alone=False)
+
+    def _measurable(self, domain: Domain) -> bool:
+        """Return whether there is an interaction of these columns that is not too large."""
+        try:
+            Interaction(domain.columns, domain.sizes)
+        except ValueError:
+            return False
+        return True
+
+    def own(self, domain: Domain, *, alone: bool) -> float:
+        """Return the variance that the whole budget leaves on a cell's own deviation."""
+        if not alone:
+            return self.table * math.prod(1 - 1 / size for size in domain.sizes if size > 1)
+        asked = Interaction(domain.columns, domain.sizes)
+        _, l1, l2_squared = sum_bounds(asked, self.relation)
+        noise = self.currency.noise(self.budget, l1=l1, l2_squared=l2_squared)
+        return float(asked.cell_stddev(noise.stddev) ** 2)
+
+
+def _chance(column: NDArray[np.float64]) -> float:
+    """Return a column's factor of what chance puts into an interaction, over root of the rows.
+
+    A count deviates by the root of what is expected; of that the part (1 - 1/p) is a column's own.
+    """
+    share = column / max(float(column.sum()), 1e-9)
+    return float(np.sqrt(share).sum() * math.sqrt(1 - 1 / column.size))
+
+
+METHOD = Auto

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from dp_core.domain import Domain
+from dp_core.marginals import Measurement, Totals
+from dp_core.reconstruction.auto import AutoReconstruction
+from dp_core.reconstruction.gum import GumModel
+from dp_core.reconstruction.pgm import GraphicalModel
+from dp_core.structural_zeros import Rule, StructuralZeros
+from dp_core.sums.interactions import Interaction
+
+NONE = StructuralZeros()
+SMALL = Domain(tuple("abcde"), (2, 3, 2, 4, 2))
+LARGE = Domain(tuple("abcde"), (40, 50, 30, 20, 25))
+
+
+def tables_of(domain, cliques, rows=4000):
+    """Exact tables of independent, even columns."""
+    found = []
+    for clique in cliques:
+        project = domain.project(clique)
+        values = np.full(project.sizes, round(rows / project.size()))
+        found.append(Measurement(project, values, "gaussian", 1.0, "measure", 0, 1))
+    return found
+
+
+def fitted(domain, released, method=AutoReconstruction(), zeros=NONE):  # noqa: B008
+    return method.fit(domain, released, rows=4000, zeros=zeros, rng=np.random.default_rng(0))
+
+
+def test_a_small_graph_is_a_graphical_model_and_a_large_one_is_moved_records():
+    pairs = list(itertools.combinations("abcde", 2))
+    assert isinstance(fitted(SMALL, tables_of(SMALL, pairs)), GraphicalModel)
+    assert isinstance(fitted(LARGE, tables_of(LARGE, pairs)), GumModel)
+    assert isinstance(fitted(LARGE, tables_of(LARGE, [("a", "b"), ("b", "c")])), GraphicalModel)
+
+
+def test_a_rule_over_many_columns_counts_among_what_the_model_has_to_hold():
+    rule = Rule(tuple("abcde"), ((0,), (0,), (0,), (0,), (0,)), "never all first")
+    zeros = StructuralZeros((rule,))
+    assert isinstance(fitted(LARGE, tables_of(LARGE, [("a", "b")]), zeros=zeros), GumModel)
+
+
+@pytest.mark.parametrize(("domain", "kind"), [(SMALL, GraphicalModel), (LARGE, GumModel)])
+def test_a_model_is_restored_by_the_method_that_made_it(domain, kind):
+    released = tables_of(domain, list(itertools.combinations("abcde", 2)))
+    of = Interaction(("a", "b"), domain.sizes[:2])
+    released.append(
+        Totals(of, np.zeros(of.length, dtype=np.int64), "gaussian", of.unit, "measure", 0, 2)
+    )
+    method = AutoReconstruction()
+    model = fitted(domain, released)
+    again = method.restore(domain, model.tables, rows=model.rows, zeros=NONE, released=released)
+    assert type(again) is type(model) is kind
+    drawn = [each.sample(500, rng=np.random.default_rng(3)).codes for each in (model, again)]
+    np.testing.assert_array_equal(*drawn)
+
+
+def test_its_options_are_those_of_the_methods():
+    model = fitted(LARGE, tables_of(LARGE, itertools.combinations("abcde", 2)),
+                   AutoReconstruction(shrink=False))  # fmt: skip
+    assert not model.options.shrink
+    small = AutoReconstruction(most_cells=5)
+    assert isinstance(fitted(SMALL, tables_of(SMALL, [("a", "b")]), small), GumModel)
+
+
+def test_memory_is_that_of_the_method_that_will_be_used():
+    pairs = list(itertools.combinations("abcde", 2))
+    method = AutoReconstruction()
+    assert method.memory(SMALL, pairs, 1000) < 2**27
+    assert method.memory(LARGE, pairs, 10**6) > 2**26

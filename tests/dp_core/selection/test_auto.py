@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dp_core.accounting.currency import Currency, largest_limit
+from dp_core.curator import Curator
+from dp_core.dataset import Dataset
+from dp_core.domain import Domain
+from dp_core.errors import BadInput
+from dp_core.ledger.session import MemorySession
+from dp_core.memory_counter import MemoryCounter
+from dp_core.privacy import Relation
+from dp_core.selection.auto import Auto, Costs
+from dp_core.selection.one_way import OneWay
+from dp_core.structural_zeros import StructuralZeros
+
+BINARY = Domain(tuple("abcdefgh"), (2,) * 8)
+MIXED = Domain(tuple("abcd"), (2, 6, 40, 3))
+DELTA = Fraction("1e-9")
+ROW = Relation("add-remove")
+
+
+def limit_of(epsilon, kind="zcdp"):
+    return largest_limit(kind, Fraction(epsilon), DELTA if kind == "zcdp" else Fraction(0))
+
+
+def selected(domain, codes, epsilon, *, kind="zcdp", method=Auto(), neighbours="add-remove"):  # noqa: B008
+    """Return what is selected, and the session that paid."""
+    currency = Currency(kind, limit_of(epsilon, kind))
+    session = MemorySession(currency, neighbours)
+    curator = Curator(domain, MemoryCounter(Dataset(domain, codes.astype(np.uint16))), session)
+    planned = OneWay().planned(domain)
+    known = curator.measure(
+        "one_way", planned.cliques, [currency.limit / 10 * weight for weight in planned.weights]
+    )
+    return method.select(
+        curator,
+        known,
+        domain=domain,
+        cost=currency.limit / 20,
+        measure_cost=currency.limit * Fraction(17, 20),
+        zeros=StructuralZeros(),
+        rng=np.random.default_rng(0),
+    ), session
+
+
+def dependent(domain, rows=20_000, seed=1):
+    """Every column goes with one hidden scale."""
+    rng = np.random.default_rng(seed)
+    hidden = rng.random(rows)
+    own = rng.random((len(domain), rows))
+    mixed = np.where(rng.random((len(domain), rows)) < 0.6, hidden, own)
+    return np.stack([row * size for row, size in zip(mixed, domain.sizes, strict=True)]).astype(int)
+
+
+def test_binary_pairs_and_columns_are_measured_without_their_margins():
+    selection, session = selected(BINARY, dependent(BINARY), "1")
+    pairs = [clique for clique in selection.cliques if len(clique) == 2]
+    assert len(pairs) == 28
+    assert selection.interactions == frozenset(selection.cliques)
+    assert sum(selection.weights) == 1
+    assert [charge.step.cost for charge in session.charges][-1] == limit_of("1") / 20
+
+
+def test_with_more_epsilon_triples_are_measured_too():
+    few, _ = selected(BINARY, dependent(BINARY), "0.05")
+    many, _ = selected(BINARY, dependent(BINARY), "20")
+    assert few.note["parts"][3] == 0
+    assert many.note["parts"][3] == 56
+    assert many.note["expected_error"]["two_way"] < few.note["expected_error"]["two_way"] / 10
+
+
+def test_of_independent_columns_nothing_but_columns_is_measured():
+    rng = np.random.default_rng(0)
+    codes = np.stack([rng.integers(0, size, 5_000) for size in MIXED.sizes])
+    selection, _ = selected(MIXED, codes, "0.1")
+    assert {len(clique) for clique in selection.cliques} == {1}
+
+
+def test_a_pair_that_is_mostly_its_own_is_measured_whole():
+    selection, _ = selected(MIXED, dependent(MIXED), "5")
+    assert ("b", "c") in selection.cliques
+    assert ("b", "c") not in selection.interactions
+    assert ("a", "c") not in selection.interactions
+    assert ("a", "b", "d") in selection.interactions
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("kind", ["zcdp", "pure"])
+def test_every_kind_of_release_is_divided(kind, neighbours):
+    selection, _ = selected(MIXED, dependent(MIXED), "2", kind=kind, neighbours=neighbours)
+    assert sum(selection.weights) == 1
+    assert {name for clique in selection.cliques for name in clique} == set("abcd")
+
+
+def test_under_pure_epsilon_parities_are_measured_without_their_margins_and_large_pairs_whole():
+    mixed, _ = selected(MIXED, dependent(MIXED), "8", kind="pure")
+    assert ("b", "c") in mixed.cliques
+    assert ("b", "c") not in mixed.interactions
+    binary, _ = selected(BINARY, dependent(BINARY), "4", kind="pure")
+    pairs = {clique for clique in binary.cliques if len(clique) == 2}
+    assert pairs
+    assert pairs <= binary.interactions
+
+
+def test_as_tables_everything_is_measured_whole_and_no_triples_are():
+    selection, _ = selected(BINARY, dependent(BINARY), "20", method=Auto(basis="tables"))
+    assert not selection.interactions
+    assert {len(clique) for clique in selection.cliques} <= {1, 2}
+    assert Auto(basis="tables").gives == {"tables"}
+
+
+def test_the_order_bounds_what_is_measured_together():
+    pairs, _ = selected(BINARY, dependent(BINARY), "20", method=Auto(order=2))
+    assert max(map(len, pairs.cliques)) == 2
+    single, session = selected(BINARY, dependent(BINARY), "20", method=Auto(order=1))
+    assert {len(clique) for clique in single.cliques} == {1}
+    assert all(charge.step.stage == "one_way" for charge in session.charges)
+
+
+def test_an_interaction_of_two_codes_has_a_quarter_of_the_noise_of_its_table():
+    costs = Costs(Currency("zcdp", limit_of("1")), ROW, limit_of("1"), whole=False)
+    pair = BINARY.project(("a", "b"))
+    assert costs.own(pair, alone=False) == pytest.approx(costs.table / 4)
+    assert costs.own(pair, alone=True) == pytest.approx(costs.table / 16, rel=1e-3)
+    assert costs.apart(pair)
+    assert not costs.apart(MIXED.project(("b", "c")))
+    assert costs.apart(MIXED.project(("a", "b", "d")))
+
+
+def test_without_one_way_tables_it_is_refused():
+    with pytest.raises(BadInput, match=r"shares\.one_way"):
+        Auto().check_basics("add-remove", ["total"])
+    Auto().check_basics("add-remove", ["one_way"])
+
+
+def test_the_forecast_falls_with_epsilon_and_holds_what_is_found():
+    codes = dependent(BINARY)
+    before = 1.0
+    for epsilon in ("0.2", "1", "5"):
+        limit = limit_of(epsilon)
+        least, most = Auto().forecast(
+            *(BINARY, 20_000, Currency("zcdp", limit), ROW),
+            one_way=limit / 10,
+            measure=limit * Fraction(17, 20),
+        )
+        assert least.two <= most.two < before
+        before = least.two
+        selection, _ = selected(BINARY, codes, epsilon)
+        assert least.two / 2 < selection.note["expected_error"]["two_way"] < 2 * most.two
+
+
+def test_a_domain_of_many_columns_is_divided_without_listing_its_triples():
+    domain = Domain(tuple(f"c{i}" for i in range(80)), (2,) * 80)
+    selection, _ = selected(domain, dependent(domain, rows=3_000), "1")
+    assert len({frozenset(c) for c in selection.cliques}) == len(selection.cliques)
+    assert set(itertools.chain.from_iterable(selection.cliques)) == set(domain.columns)
+
+
+def test_a_triple_too_large_for_its_interaction_is_measured_whole_or_not_at_all():
+    domain = Domain(tuple("abc"), (455, 3, 3))
+    selection, _ = selected(domain, dependent(domain), "5")
+    assert domain.columns not in selection.interactions
+    limit = limit_of("5")
+    least, most = Auto().forecast(
+        *(domain, 20_000, Currency("zcdp", limit), ROW), one_way=limit / 10, measure=limit / 2
+    )
+    assert least.two < most.two
+
+
+def test_options_beyond_what_a_table_may_hold_are_refused():
+    with pytest.raises(ValueError, match="max_triple_cells"):
+        Auto(max_triple_cells=2**27)
+    with pytest.raises(ValueError, match="max_cells"):
+        Auto(max_cells=0)

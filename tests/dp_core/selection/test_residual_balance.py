@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from dp_core.selection.residual_balance import Parts, _Error, balance, expected
+
+ROWS = 10_000.0
+
+
+def parts_of(levels, *, pairs=2000.0, triples=None, noise=400.0, exponent=1.0, margin=None):
+    """Parts of even columns; `triples` None: only single columns and pairs."""
+    columns = [np.full(size, ROWS / size) for size in levels]
+    d = len(levels)
+    cliques = [(at,) for at in range(d)] + list(itertools.combinations(range(d), 2))
+    count = len(cliques) - d
+    dependence = [0.0] * d + list(np.broadcast_to(pairs, count))
+    if triples is not None:
+        more = list(itertools.combinations(range(d), 3))
+        cliques += more
+        dependence += list(np.broadcast_to(triples, len(more)))
+    margins = np.full((len(cliques), 2), np.inf)
+    if margin is not None:
+        margins[d : d + count] = margin
+    return Parts(
+        columns=columns,
+        known=np.full(d, 100.0 * noise),
+        cliques=cliques,
+        dependence=np.asarray(dependence, dtype=float),
+        noise=np.full(len(cliques), noise),
+        margin=margins,
+        exponent=exponent,
+    )
+
+
+@pytest.mark.parametrize("exponent", [1.0, 2.0])
+@pytest.mark.parametrize("margin", [None, 900.0])
+def test_shares_sum_to_one_and_equal_parts_get_equal_shares(exponent, margin):
+    share = balance(parts_of((6, 6, 6), noise=4.0, exponent=exponent, margin=margin))
+    assert share.sum() == pytest.approx(1)
+    np.testing.assert_allclose(share[:3], share[0], rtol=1e-9)
+    np.testing.assert_allclose(share[3:], share[3], rtol=1e-9)
+    assert share[3] > 0
+
+
+def test_with_little_noise_shares_are_those_that_make_the_summed_variance_least():
+    # Error of a pair's table: the root of v2/s2 + 2 v1/s1, each of its two terms the more often
+    # divided the more parts there are; the best ratio of the two sums of shares is closed.
+    given = parts_of((4, 4, 4, 4), pairs=5000.0, noise=1.0)
+    given.known[:] = np.inf
+    error = _Error(given)
+    share = balance(given)
+    for index in range(share.size):
+        for other in range(share.size):
+            moved = share.copy()
+            moved[index] += 1e-3
+            moved[other] -= 1e-3
+            assert error.value(share) <= error.value(moved) * (1 + 1e-6)
+    one, two = share[:4].sum(), share[4:].sum()
+    # Both of 4 levels: cells of a pair 16, of a column 4; mean errors in proportion to
+    # 4 sqrt(4/s1) and 16 sqrt(6/s2), and e1, e2 enter as 2 e1^2 + e2^2 of all tables of two.
+    of_two = one * 0 + np.array([2 * 16 * 4, 256 * 6])
+    of_three = np.array([3 * 16 * 4, 3 * 256 * 6])
+    errors = [np.sqrt((w / np.array([one, two])).sum()) for w in (of_two, of_three)]
+    gain = of_two / errors[0] + of_three / errors[1]
+    best = np.sqrt(gain) / np.sqrt(gain).sum()
+    np.testing.assert_allclose([one, two], best, rtol=0.01)
+
+
+@pytest.mark.parametrize("exponent", [1.0, 2.0])
+def test_a_pair_that_hardly_depends_is_not_measured(exponent):
+    given = parts_of((6, 6, 6), pairs=np.array([4000.0, 1e-3, 1e-3]), exponent=exponent)
+    share = balance(given)
+    assert share[3] > 0.1
+    assert share[4] == share[5] == 0
+
+
+def test_under_noise_larger_than_every_count_columns_get_everything():
+    share = balance(parts_of((6, 6, 6), noise=1e12))
+    assert share[3:].sum() == 0
+    assert share.sum() == pytest.approx(1)
+
+
+def test_triples_are_measured_once_their_noise_is_below_what_they_hold():
+    few = parts_of((2,) * 6, triples=100.0, noise=1e5)
+    many = parts_of((2,) * 6, triples=100.0, noise=1e-1)
+    assert balance(few)[21:].sum() == 0
+    assert balance(many)[21:].sum() > 0.1
+
+
+def test_pairs_that_tell_of_their_columns_leave_more_to_pairs():
+    apart = balance(parts_of((6, 6, 6)))
+    whole = balance(parts_of((6, 6, 6), margin=6 * 400.0))
+    assert whole[:3].sum() < apart[:3].sum()
+
+
+def test_the_expected_error_falls_with_the_noise_and_ends_at_what_is_not_measured():
+    errors = []
+    for noise in (1e4, 1e2, 1.0, 1e-8):
+        given = parts_of((4, 4, 4), triples=300.0, noise=noise)
+        errors.append(expected(given, balance(given)))
+    assert all(one.two > other.two for one, other in itertools.pairwise(errors))
+    assert all(one.three > other.three for one, other in itertools.pairwise(errors))
+    assert errors[-1].two < 1e-4
+    # Nothing of the triples is measured: what they hold stays, and the chance of a sample.
+    given = parts_of((4, 4, 4), triples=300.0, noise=1e-8)
+    shares = np.where(np.arange(7) < 6, 1 / 6, 0.0)
+    chance = 64 * np.sqrt(2 / np.pi) * np.sqrt((3 / 4) ** 3 * ROWS / 64)
+    left = np.hypot(300.0, chance) / (2 * ROWS)
+    assert expected(given, shares).three == pytest.approx(left, rel=0.02)
+
+
+@pytest.mark.parametrize("exponent", [1.0, 2.0])
+@pytest.mark.parametrize("margin", [None, 900.0])
+def test_the_gain_is_the_slope_of_the_error(exponent, margin):
+    given = parts_of(
+        (2, 3, 20), pairs=np.array([5000.0, 3000, 900]), triples=200.0, exponent=exponent,
+        margin=margin,
+    )  # fmt: skip
+    error = _Error(given)
+    share = np.array([0.25, 0.1, 0.15, 0.15, 0.15, 0.1, 0.1])
+    for index in range(share.size):
+        step = np.zeros(share.size)
+        step[index] = 1e-6
+        slope = (error.value(share - step) - error.value(share + step)) / 2e-6
+        assert error.gain(share)[index] == pytest.approx(slope, rel=1e-4)
+
+
+def test_two_columns_have_no_tables_of_three():
+    given = parts_of((4, 4))
+    found = expected(given, balance(given))
+    assert found.two > 0
+    assert found.three == 0
