@@ -38,7 +38,7 @@ from dp_core.scores import QueryCounts, Statistic, TableChecks, bounds, sensitiv
 from dp_core.sparse_counting import read_sparse_result, words
 from dp_core.sums import Sum, sum_bounds
 from dp_core.sums.codes import check_codes
-from dp_core.sums.interactions import Interaction
+from dp_core.sums.interactions import MOST_ENTRIES, Interaction
 
 
 class Curator:
@@ -170,13 +170,16 @@ class Curator:
             round: As of `measure`.
 
         Raises:
-            ValueError: if there is no such interaction, or it is too large.
+            ValueError: if there is no such interaction, or one or all are too large.
 
         Privacy:
             Each is one event of exactly its cost, at the interaction's own L1 and L2 sensitivities;
             see `Interaction`.
         """
         asked = [Interaction(clique, self._domain.project(clique).sizes) for clique in cliques]
+        # privacy: a record moves all entries, and a release has room for so many of each set.
+        if sum(of.length for of in asked) > MOST_ENTRIES:
+            raise ValueError(f"More than {MOST_ENTRIES:,} entries of interactions at once.")
         steps = []
         for of, cost in zip(asked, costs, strict=True):
             l1, l2_squared = self._bounds(of)
@@ -215,15 +218,6 @@ class Curator:
             )
             for of, (grant, values) in zip(asked, results, strict=True)
         )
-
-    def interaction_noise(self, sizes: Sequence[int], cost: Fraction) -> NoiseScale:
-        """Return the noise of each entry of an interaction at that cost, in its unit. Public.
-
-        Args:
-            sizes: Number of codes of each column.
-            cost: Budget, in the release's currency.
-        """
-        return self.total_noise(Interaction(tuple(map(str, range(len(sizes)))), tuple(sizes)), cost)
 
     def answer(
         self,

@@ -16,7 +16,8 @@ from dp_core.accounting.currency import Currency
 from dp_core.accounting.curves import MOST_CELLS, SMOOTHING, gaussian_epsilon
 
 CELLS_OF_A_CHARGE = 2**24
-"""Cells of one charge that one row may change: two of a table, all of a vector of scores.
+"""Cells of one charge that one row may change: two of a table, all of a vector of scores, and all
+entries of an interaction, 2^20 at most.
 
 One score for each pair of 5,793 columns; nobody counts that many tables.
 """

@@ -19,8 +19,9 @@ SMOOTHING = 2
 MOST_CELLS = 2**31
 """Cells that one unit may change in one release; the rounding argument's slack is for this many.
 
-One or two of each table for every row of it (at most `dp_core.privacy.MOST_ROWS`), and all of a
-vector of scores: far below, whatever a release measures.
+One or two of each table for every row of it (at most `dp_core.privacy.MOST_ROWS`), all of a vector
+of scores, and all entries of an interaction, of which each set has 2^20 at most
+(`dp_core.sums.interactions.MOST_ENTRIES`): far below, whatever a release measures.
 """
 
 TINIEST = 1e-290

@@ -33,7 +33,7 @@ from dp_core.selection.dependence import expected_dependence, usual
 from dp_core.selection.residual_balance import Expected, Parts, balance, expected
 from dp_core.structural_zeros import StructuralZeros
 from dp_core.sums import sum_bounds
-from dp_core.sums.interactions import Interaction
+from dp_core.sums.interactions import MOST_ENTRIES, Interaction
 
 if TYPE_CHECKING:
     from dp_core.curator import Curator
@@ -45,6 +45,7 @@ _MOST_CELLS = 2**26  # of any table
 _MOST_TRIPLES = 700
 _MOST_LISTED = 60_000  # triples that are weighed against each other
 _TABLE_FROM = 0.3  # a pair of which more than this part is its own is measured with its margins
+_COLUMN_FROM = 0.95  # likewise a column, whose margin is the number of records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +69,11 @@ class Auto(AdaptiveSelector):
     max_triple_cells: int = 2**12
 
     @property
+    def adaptive(self) -> bool:
+        """Whether pairs are asked about: a selection of columns alone asks nothing."""
+        return self.order > 1
+
+    @property
     def gives(self) -> frozenset[ReleasedKind]:
         return frozenset({"tables", "interactions"} if self.basis == "interactions" else {"tables"})
 
@@ -78,8 +84,8 @@ class Auto(AdaptiveSelector):
     ) -> None:
         if "one_way" not in measured:
             raise BadInput(
-                "`select: auto` looks at one-way tables first: give `shares.one_way` a part of the"
-                " budget, such as 0.1."
+                "`select: auto` looks at one-way tables first: give them a part of the budget, such"
+                " as one_way: {share: 0.1}."
             )
 
     def __post_init__(self) -> None:
@@ -229,7 +235,7 @@ class Auto(AdaptiveSelector):
         }
         triples, unlisted = self._triples(domain, dependence, chance, rows)
         cliques = (*((name,) for name in domain.columns), *dependence, *triples)
-        alone = frozenset(clique for clique in cliques if costs.apart(domain.project(clique)))
+        alone = _alone(domain, [each for each in cliques if costs.apart(domain.project(each))])
         margin = np.full((len(cliques), 2), np.inf)
         for at, clique in enumerate(cliques):
             if len(clique) == 2 and clique not in alone:
@@ -309,7 +315,8 @@ class Costs:
     def apart(self, domain: Domain) -> bool:
         """Return whether a clique is better measured without its margins."""
         part = math.prod(1 - 1 / size for size in domain.sizes)
-        if self.whole or (len(domain) == 2 and part > _TABLE_FROM):
+        most = {1: _COLUMN_FROM, 2: _TABLE_FROM}.get(len(domain), 1.0)
+        if self.whole or part > most:
             return False
         if not self._measurable(domain):
             return False
@@ -331,6 +338,18 @@ class Costs:
         _, l1, l2_squared = sum_bounds(asked, self.relation)
         noise = self.currency.noise(self.budget, l1=l1, l2_squared=l2_squared)
         return float(asked.cell_stddev(noise.stddev) ** 2)
+
+
+def _alone(domain: Domain, cliques: Sequence[Clique]) -> frozenset[Clique]:
+    """Return those, first ones first, that may all be measured without their margins at once."""
+    left = MOST_ENTRIES
+    found = []
+    for clique in cliques:
+        left -= Interaction(clique, domain.project(clique).sizes).length
+        if left < 0:
+            break
+        found.append(clique)
+    return frozenset(found)
 
 
 def _chance(column: NDArray[np.float64]) -> float:

@@ -34,6 +34,12 @@ MOST_CELLS = 2**26
 """Cells of the table that it is of."""
 LARGEST = 2**33
 """Largest coefficient, of all columns together."""
+MOST_ENTRIES = 2**20
+"""Entries of one interaction, and of all that are measured at once for a set.
+
+A record may move every one of them, and the accounting of a release has room for 2^31 moved numbers
+(`dp_core.accounting.curves`): those of a thousand sets are half of that.
+"""
 
 _ROWS = 2**29
 """Of a larger file the entries are computed in Python's whole numbers."""
@@ -77,8 +83,13 @@ class Interaction(Sum):
             raise ValueError("Every column of an interaction has a size.")
         if any(not 2 <= size <= MOST_CODES for size in self.sizes):
             raise ValueError(f"A column of an interaction has 2 to {MOST_CODES} codes.")
-        if prod(self.sizes) > MOST_CELLS or prod(each.reach for each in self._each()) > LARGEST:
+        if (
+            prod(self.sizes) > MOST_CELLS
+            # privacy: a record moves all of them, and the accounting has room for so many.
+            or self.length > MOST_ENTRIES
             # privacy: beyond this the entries of a file might not fit in 64 bits.
+            or prod(each.reach for each in self._each()) > LARGEST
+        ):
             raise ValueError(
                 f"The interaction of {' x '.join(self.columns)} has too many cells to be measured:"
                 " leave out a column, or give its columns wider bins."

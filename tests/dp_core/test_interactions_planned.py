@@ -83,7 +83,7 @@ def test_they_cost_their_weight_and_are_as_exact_as_planned(tmp_path, mode, priv
         assert (table.noise.kind, table.cells) == (item.noise, item.of.cells)
         assert table.noise.scale == pytest.approx(item.of.cell_stddev(item.scale))
         curator = Curator(plan.spec.schema.domain, MemoryCounter(data_of(plan)), session)
-        assert curator.interaction_noise(item.of.sizes, table.cost).scale == item.scale
+        assert curator.total_noise(item.of, table.cost).scale == item.scale
 
 
 def test_a_plan_says_that_they_are_none_of_its_tables(tmp_path):

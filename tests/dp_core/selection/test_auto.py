@@ -133,7 +133,7 @@ def test_an_interaction_of_two_codes_has_a_quarter_of_the_noise_of_its_table():
 
 
 def test_without_one_way_tables_it_is_refused():
-    with pytest.raises(BadInput, match=r"shares\.one_way"):
+    with pytest.raises(BadInput, match=r"one_way: \{share: 0\.1\}"):
         Auto().check_basics("add-remove", ["total"])
     Auto().check_basics("add-remove", ["one_way"])
 
@@ -177,3 +177,19 @@ def test_options_beyond_what_a_table_may_hold_are_refused():
         Auto(max_triple_cells=2**27)
     with pytest.raises(ValueError, match="max_cells"):
         Auto(max_cells=0)
+
+
+def test_no_more_is_measured_apart_at_once_than_the_accounting_has_room_for(monkeypatch):
+    from dp_core.selection import auto
+
+    monkeypatch.setattr(auto, "MOST_ENTRIES", 12)
+    selection, _ = selected(BINARY, dependent(BINARY), "20")
+    # Eight columns of one entry each, and the first four pairs.
+    assert sum(len(clique) == 1 for clique in selection.interactions) <= 8
+    assert len(selection.interactions) <= 12
+    assert len(selection.cliques) > 12
+
+
+def test_a_selection_of_columns_alone_gets_no_share_for_looking():
+    assert not Auto(order=1).adaptive
+    assert Auto(order=2).adaptive

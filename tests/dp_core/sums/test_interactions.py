@@ -21,7 +21,7 @@ from dp_core.marginals import Measurement, Totals, interactions_of, kind_of
 from dp_core.memory_counter import MemoryCounter
 from dp_core.names import interaction_step, table_step
 from dp_core.privacy import Relation
-from dp_core.sums.interactions import LARGEST, Interaction
+from dp_core.sums.interactions import LARGEST, MOST_ENTRIES, Interaction
 from dp_core.sums.moments import CellCounts
 from tests.statistical import FALSE_ALARM, discrete_gaussian, discrete_laplace, fits
 
@@ -245,7 +245,7 @@ def test_the_charge_is_what_the_formula_says(kind, neighbours, max_rows):
         assert event.scale == pytest.approx(sqrt(event.l2_sensitivity_squared * 3 / 2), rel=1e-3)
     assert session.charges[0].step.cost == cost
     assert cost * Fraction(999_999, 10**6) <= session.currency.cost(event) <= cost
-    assert curator.interaction_noise((3, 5), cost).scale == found.scale
+    assert curator.total_noise(of_sizes((3, 5)), cost).scale == found.scale
     relation = Relation(neighbours, max_rows)
     of = found.of
     assert isinstance(of, Interaction)
@@ -327,3 +327,25 @@ def rounded(mass, scale, per_scale, reach, off):
     fine = mass(scale * off, far)
     place = np.rint(np.arange(-far, far + 1) / scale * per_scale).astype(int)
     return np.bincount(np.clip(place, -reach, reach) + reach, weights=fine, minlength=2 * reach + 1)
+
+
+def test_a_record_moves_no_more_entries_than_the_accounting_has_room_for(monkeypatch):
+    from dp_core import curator as curator_module
+    from dp_core.accounting.account_curve import CELLS_OF_A_CHARGE
+    from dp_core.accounting.curves import MOST_CELLS
+    from dp_core.spec_file import MAX_SETS
+
+    assert MOST_ENTRIES <= CELLS_OF_A_CHARGE
+    assert 2 * MOST_ENTRIES * MAX_SETS <= MOST_CELLS
+    assert of_sizes((1025, 1025)).length == MOST_ENTRIES
+    with pytest.raises(ValueError, match="too many cells"):
+        of_sizes((1025, 1026))
+    monkeypatch.setattr(curator_module, "MOST_ENTRIES", 3)
+    domain = Domain(("a", "b", "c"), (2, 3, 3))
+    counter = MemoryCounter(Dataset(domain, np.zeros((3, 5), dtype=np.uint16)))
+    session = MemorySession(Currency("pure", Fraction(2)), "add-remove")
+    curator = Curator(domain, counter, session)
+    with pytest.raises(ValueError, match="at once"):
+        curator.interactions("measure", [("b",), ("c",)], [Fraction(1)] * 2)
+    assert not session.charges
+    assert len(curator.interactions("measure", [("a",), ("b",)], [Fraction(1)] * 2)) == 2
