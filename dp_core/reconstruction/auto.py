@@ -13,12 +13,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from dp_core import registry
 from dp_core.domain import Clique, Domain
 from dp_core.marginals import Released, ReleasedKind, Table, interactions_of, tables_of
 from dp_core.reconstruction.base import TABLES_AND_INTERACTIONS, Model, Reconstructor
 from dp_core.reconstruction.graphical.junction_tree import JunctionTree
-from dp_core.reconstruction.gum import Gum
-from dp_core.reconstruction.pgm import Pgm
 from dp_core.structural_zeros import StructuralZeros
 
 _EVENED = 3  # the default of `pgm`
@@ -89,13 +88,15 @@ class AutoReconstruction:
         """Return the method for these tables; always the same one for the same."""
         cells = JunctionTree.of(domain, [*cliques, *(rule.columns for rule in zeros.rules)]).cells
         if cells <= self.most_cells and cells * len(cliques) <= _MOST_VISITS:
-            return Pgm(
+            return registry.find("reconstruction", "pgm")(
                 shrink=self.shrink,
                 together=self.together,
                 smoothing=self.smoothing,
                 evened=_EVENED if self.cleared else 0,
             )
-        return Gum(shrink=self.shrink, together=self.together, implied=self.cleared)
+        return registry.find("reconstruction", "gum")(
+            shrink=self.shrink, together=self.together, implied=self.cleared
+        )
 
 
 def _cliques(released: Sequence[Released]) -> list[Clique]:

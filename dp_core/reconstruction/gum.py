@@ -22,7 +22,7 @@ from dp_core.domain import Clique, Domain
 from dp_core.marginals import Released, ReleasedKind, Table, interactions_of, tables_of
 from dp_core.reconstruction.base import TABLES_AND_INTERACTIONS, FittedTables
 from dp_core.reconstruction.consistency import column_tables, consistent
-from dp_core.reconstruction.implied import implied_tables, unmeasured
+from dp_core.reconstruction.implied import counted, implied_tables, unmeasured
 from dp_core.reconstruction.raking import MOST_CELLS, margin, possible_joint
 from dp_core.reconstruction.shrinkage import shrunk
 from dp_core.structural_zeros import StructuralZeros
@@ -227,14 +227,10 @@ def rule_tables(
     domain = data.domain
     found = []
     for clique in cliques:
-        project = domain.project(clique)
-        cells = np.zeros(data.rows, dtype=np.int64)
         product = np.asarray(1.0)
-        for name, size in zip(clique, project.sizes, strict=True):
-            codes = data.column(name)
-            cells = cells * size + codes
-            product = np.multiply.outer(product, np.bincount(codes, minlength=size) / data.rows)
-        seen = np.bincount(cells, minlength=project.size()).reshape(project.sizes)
+        for name in clique:
+            product = np.multiply.outer(product, counted(data, (name,)) / data.rows)
+        seen = counted(data, clique)
         # A little of everything possible, so that what was not drawn may be.
         mixed = (1 - _PRODUCT_SHARE) * seen / data.rows + _PRODUCT_SHARE * product
         table = possible_joint(domain, clique, tables, zeros, start=mixed, rounds=_RULE_ROUNDS)

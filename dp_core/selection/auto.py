@@ -28,8 +28,8 @@ from dp_core.scores import InDif
 from dp_core.selection.allocation import normalise
 from dp_core.selection.allocation import shares as allocate
 from dp_core.selection.base import AdaptiveSelector, Selection
-from dp_core.selection.densemarg import one_way_tables
 from dp_core.selection.dependence import expected_dependence, usual
+from dp_core.selection.pairs import dependences, one_way_tables, pairs_up_to
 from dp_core.selection.residual_balance import Expected, Parts, balance, expected
 from dp_core.structural_zeros import StructuralZeros
 from dp_core.sums import sum_bounds
@@ -94,17 +94,10 @@ class Auto(AdaptiveSelector):
                 raise ValueError(f"{name} is a whole number from 1 to {_MOST_CELLS:,}.")
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
-        if self.order == 1:
-            return ()
-        return tuple(
-            pair
-            for pair in itertools.combinations(domain.columns, 2)
-            if domain.size(pair) <= self.max_cells
-        )
+        return pairs_up_to(domain, self.max_cells) if self.order > 1 else ()
 
     def statistic(self, domain: Domain) -> InDif | None:
-        pairs = tuple((one, two) for one, two in self.needs(domain))
-        return InDif(pairs) if pairs else None
+        return dependences(self.needs(domain))
 
     def select(
         self,

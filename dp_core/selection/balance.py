@@ -19,11 +19,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.selection.binning import BINS, binned
+from dp_core.selection.dependence import exponential_under_noise
+
 _POWER = 0.3  # a cell of expected count E is taken to differ from it in proportion to E ** _POWER
 _PAIRS_WEIGHT = 1.4  # a pair that is measured also tells about the pairs of its columns
 _COLUMNS_WEIGHT = 0.7  # errors of a pair's columns partly cancel against the pair's own
 _WORTH = 0.03  # part of the error that measuring pairs must save; less than that is within noise
-_BINS = 32
 _STEPS = 300
 _HALF_NORMAL = math.sqrt(2 / math.pi)
 
@@ -92,24 +94,15 @@ def posterior_mean(
         usual: Mean dependence of pairs in files at large, records, positive.
     """
     average = np.array([noisy.mean()])
-    mean = float(_expected(average, stddev / math.sqrt(noisy.size), usual)[0])
-    return _expected(noisy, stddev, mean)
+    mean = float(_posterior(average, stddev / math.sqrt(noisy.size), usual)[0])
+    return _posterior(noisy, stddev, mean)
 
 
-def _expected(noisy: NDArray[np.float64], stddev: float, mean: float) -> NDArray[np.float64]:
+def _posterior(noisy: NDArray[np.float64], stddev: float, mean: float) -> NDArray[np.float64]:
     """Return what noisy values stand for if the true ones are exponential with that mean."""
-    from scipy.special import log_ndtr
-
     if stddev <= 0:
         return np.maximum(noisy, 1e-9)
-    centre = noisy - stddev**2 / mean
-    ratio: NDArray[np.float64] = centre / stddev
-    hazard: NDArray[np.float64] = np.exp(
-        -0.5 * ratio**2 - 0.5 * math.log(2 * math.pi) - log_ndtr(ratio)
-    )
-    # Far below zero the two terms cancel to about stddev / -ratio.
-    far = stddev / np.maximum(-ratio, 1.0)
-    return np.where(ratio < -1e4, far, np.maximum(centre + stddev * hazard, 1e-9 * stddev))
+    return np.asarray(exponential_under_noise(noisy, stddev, np.asarray(mean))[1])
 
 
 class _Error:
@@ -118,12 +111,12 @@ class _Error:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.sizes = np.array([column.size for column in problem.columns], dtype=np.float64)
-        self.counts = np.zeros((len(problem.pairs), _BINS))
-        self.widths = np.zeros((len(problem.pairs), _BINS))
+        self.counts = np.zeros((len(problem.pairs), BINS))
+        self.widths = np.zeros((len(problem.pairs), BINS))
         total = max(float(np.mean([column.sum() for column in problem.columns])), 1.0)
         for index, (one, two) in enumerate(problem.pairs):
-            self.counts[index], self.widths[index] = _binned(
-                problem.columns[one], problem.columns[two], total
+            self.counts[index], self.widths[index] = binned(
+                [problem.columns[one], problem.columns[two]], total, _POWER
             )
         # What a cell adds to its columns' tables is the smaller part of its noise in a small table:
         # of 2 x 2 cells a quarter.
@@ -189,19 +182,3 @@ class _Error:
         by_pair += by_column[one] / self.sizes[two] + by_column[two] / self.sizes[one]
         slopes: NDArray[np.float64] = np.concatenate([by_pair, by_column]) * slope
         return np.maximum(slopes, 1e-300)
-
-
-def _binned(
-    one: NDArray[np.float64], two: NDArray[np.float64], total: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return how many cells a pair has of each of a few widths, and the mean width of those."""
-    expected = np.multiply.outer(one, two).ravel() / total
-    width = expected[expected > 1e-6] ** _POWER
-    if width.size == 0:
-        width = np.ones(1)
-    logs = np.log(width)
-    low, high = float(logs.min()), float(logs.max())
-    bins = np.minimum(((logs - low) * (_BINS / max(high - low, 1e-9))).astype(np.int64), _BINS - 1)
-    counts = np.bincount(bins, minlength=_BINS).astype(np.float64)
-    sums = np.bincount(bins, weights=width, minlength=_BINS)
-    return counts, np.divide(sums, counts, out=np.zeros(_BINS), where=counts > 0)

@@ -6,7 +6,6 @@ public numbers. Zhang et al., PrivSyn, 2021, Sections 3 and 4.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -21,6 +20,7 @@ from dp_core.scores import InDif
 from dp_core.selection.allocation import Allocation, normalise, weight
 from dp_core.selection.balance import Problem, balance, posterior_mean
 from dp_core.selection.base import AdaptiveSelector, Selection
+from dp_core.selection.pairs import dependences, one_way_tables, pairs_up_to
 from dp_core.structural_zeros import StructuralZeros
 
 if TYPE_CHECKING:
@@ -48,15 +48,10 @@ class DenseMarg(AdaptiveSelector):
     gamma: int = 0
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
-        return tuple(
-            pair
-            for pair in itertools.combinations(domain.columns, 2)
-            if domain.size(pair) <= self.max_cells
-        )
+        return pairs_up_to(domain, self.max_cells)
 
     def statistic(self, domain: Domain) -> InDif | None:
-        pairs = tuple((one, two) for one, two in self.needs(domain))
-        return InDif(pairs) if pairs else None
+        return dependences(self.needs(domain))
 
     def select(
         self,
@@ -154,24 +149,6 @@ class DenseMarg(AdaptiveSelector):
         covered = {column for clique in cliques for column in clique}
         cliques += tuple((column,) for column in domain.columns if column not in covered)
         return {clique: weight(domain.size(clique), allocation) for clique in cliques}
-
-
-def one_way_tables(
-    domain: Domain, known: Sequence[Measurement]
-) -> list[tuple[NDArray[np.float64], float]]:
-    """Return each column's estimated table, nonnegative, and the precision of its cells."""
-    from dp_core.reconstruction.consistency import column_tables
-
-    tables, _ = column_tables(domain, known, rows=None, zeros=StructuralZeros())
-    found = []
-    for table, column in zip(tables, domain.columns, strict=True):
-        precision = sum(
-            table.values.size / (measurement.values.size * measurement.variance)
-            for measurement in known
-            if column in measurement.clique
-        )
-        found.append((table.values, precision))
-    return found
 
 
 def greedy(

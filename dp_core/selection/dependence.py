@@ -34,7 +34,7 @@ def expected_dependence(
         rows: Number of records.
     """
     means = _MEANS * rows
-    log_density, mean = _exponential_under_noise(noisy[:, None], stddev, means)
+    log_density, mean = exponential_under_noise(noisy[:, None], stddev, means)
     density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
     weights = _USUAL
     for _ in range(_ROUNDS):
@@ -47,7 +47,7 @@ def expected_dependence(
     return np.asarray((belief * mean).sum(axis=1))
 
 
-def _exponential_under_noise(
+def exponential_under_noise(
     noisy: NDArray[np.float64], stddev: float, means: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the log density of noisy values of each mean, and what they then stand for.

@@ -22,9 +22,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.selection.binning import BINS, binned
+
 _POWER = 0.3  # a cell of expected count E is taken to differ from it in proportion to E ** _POWER
 _WORTH = 0.05  # part of the error that more than single columns must save
-_BINS = 32
 _STEPS = 300
 _LOOKS = 10  # steps between two looks at whether they still help
 _TOLERANCE = 2e-5
@@ -125,12 +126,12 @@ class _Error:
         d = len(parts.columns)
         self.number = (float(d), d * (d - 1) / 2, d * (d - 1) * (d - 2) / 6)
         self.rows = max(float(np.mean([column.sum() for column in parts.columns])), 1.0)
-        shape = (len(parts.cliques), _BINS)
+        shape = (len(parts.cliques), BINS)
         self.counts, self.widths = np.zeros(shape), np.zeros(shape)
         for index, clique in enumerate(parts.cliques):
             tables = [parts.columns[at] for at in clique]
             power = 1.0 if len(clique) == 1 else _POWER
-            self.counts[index], self.widths[index] = _binned(tables, self.rows, power)
+            self.counts[index], self.widths[index] = binned(tables, self.rows, power)
         spread = _HALF_NORMAL * (self.counts * self.widths).sum(axis=1)
         scale = parts.dependence / np.maximum(spread, 1e-300)
         # The file is a sample: beside what its columns have to do with each other there is chance,
@@ -207,21 +208,3 @@ class _Error:
             shares[shares < 0.1 / shares.size] = 0.0
             shares /= shares.sum()
         return shares
-
-
-def _binned(
-    tables: Sequence[NDArray[np.float64]], rows: float, power: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return how many cells a part has of each of a few widths, and the mean width of those."""
-    expected = np.asarray(rows)
-    for table in tables:
-        expected = np.multiply.outer(expected, table / rows)
-    width = expected[expected > 1e-6] ** power
-    if width.size == 0:
-        width = np.ones(1)
-    logs = np.log(width)
-    low, high = float(logs.min()), float(logs.max())
-    bins = np.minimum(((logs - low) * (_BINS / max(high - low, 1e-9))).astype(np.int64), _BINS - 1)
-    counts = np.bincount(bins, minlength=_BINS).astype(np.float64)
-    sums = np.bincount(bins, weights=width, minlength=_BINS)
-    return counts, np.divide(sums, counts, out=np.zeros(_BINS), where=counts > 0)

@@ -1,0 +1,38 @@
+"""Cells of a table that is the product of its columns, put into a few bins of like width."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+BINS = 32
+"""Widths that are told apart."""
+
+
+def binned(
+    tables: Sequence[NDArray[np.float64]], rows: float, power: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return how many cells a table has of each of a few widths, and the mean width of those.
+
+    Args:
+        tables: One-way tables of its columns, records; its cells are expected to be their product.
+        rows: Number of records.
+        power: A cell of expected count E has the width E ** power; next to empty ones are left out.
+
+    Returns:
+        Both of shape (`BINS`,).
+    """
+    expected = np.asarray(rows)
+    for table in tables:
+        expected = np.multiply.outer(expected, table / rows)
+    width = expected[expected > 1e-6] ** power
+    if width.size == 0:
+        width = np.ones(1)
+    logs = np.log(width)
+    low, high = float(logs.min()), float(logs.max())
+    bins = np.minimum(((logs - low) * (BINS / max(high - low, 1e-9))).astype(np.int64), BINS - 1)
+    counts = np.bincount(bins, minlength=BINS).astype(np.float64)
+    sums = np.bincount(bins, weights=width, minlength=BINS)
+    return counts, np.divide(sums, counts, out=np.zeros(BINS), where=counts > 0)
