@@ -88,15 +88,19 @@ class AutoReconstruction:
         """Return the method for these tables; always the same one for the same."""
         cells = JunctionTree.of(domain, [*cliques, *(rule.columns for rule in zeros.rules)]).cells
         if cells <= self.most_cells and cells * len(cliques) <= _MOST_VISITS:
-            return registry.find("reconstruction", "pgm")(
-                shrink=self.shrink,
-                together=self.together,
-                smoothing=self.smoothing,
-                evened=_EVENED if self.cleared else 0,
+            name, own = (
+                "pgm",
+                {
+                    "smoothing": self.smoothing,
+                    "evened": _EVENED if self.cleared else 0,
+                },
             )
-        return registry.find("reconstruction", "gum")(
-            shrink=self.shrink, together=self.together, implied=self.cleared
+        else:
+            name, own = "gum", {"implied": self.cleared}
+        method: Reconstructor = registry.find("reconstruction", name)(
+            shrink=self.shrink, together=self.together, **own
         )
+        return method
 
 
 def _cliques(released: Sequence[Released]) -> list[Clique]:
