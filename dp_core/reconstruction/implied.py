@@ -2,7 +2,7 @@
 
 Records that have the measured tables say something about every other pair too: what follows from
 the tables, and what chance and the moving of records put there. The second is noise of a known
-size, so it is taken off as noise is (`shrinkage.py`); what is left is a table for the records to
+size, so it is taken off as noise is (`belief.py`); what is left is a table for the records to
 reach like the others. Without it two columns that have nothing to do with each other come out with
 the chance deviations of a draw, beside those that the file itself has.
 """
@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from dp_core.dataset import Dataset
 from dp_core.domain import Clique, Domain
 from dp_core.marginals import Table
+from dp_core.reconstruction.belief import believed, shrink_residual
 from dp_core.reconstruction.raking import rake
 from dp_core.reconstruction.shared_factors import Deviation, common_part, enough
-from dp_core.reconstruction.shrinkage import believed, beyond, interaction_part, shrink_residual
+from dp_core.reconstruction.table_parts import beyond, interaction_part
 
 MOST_CELLS = 1 << 16
 """Larger pairs are left as they come."""

@@ -2,16 +2,13 @@
 
 Most cells of a large table hold less than their noise. What is known of them is the product of
 the columns' tables (or, for more columns, what the pairs imply); what the noisy cell adds is
-believed in part: much where the cell can hold many records, little where it cannot. How much
-is learned from the table itself, as the weights of a mixture of normal priors of different widths
-(adaptive shrinkage: Stephens, Biostatistics 2017). Then the table is raked to the smaller ones,
-so that all tables agree.
+believed in part (`belief.py`). Each table is raked to the smaller ones, from the smallest on, so
+that all tables agree.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,6 +17,7 @@ from numpy.typing import NDArray
 
 from dp_core.domain import Clique, Domain
 from dp_core.marginals import Measurement, Table, Totals
+from dp_core.reconstruction.belief import believed, shrink_numbers, shrink_table
 from dp_core.reconstruction.consistency import (
     Estimate,
     norm_sub,
@@ -27,16 +25,17 @@ from dp_core.reconstruction.consistency import (
     reconcile,
 )
 from dp_core.reconstruction.raking import others, rake
+from dp_core.reconstruction.shared_factors import Deviation, common_part, enough
+from dp_core.reconstruction.table_parts import (
+    beyond,
+    free_part,
+    interaction_part,
+    interactions_by_clique,
+)
 from dp_core.structural_zeros import StructuralZeros
-from dp_core.sums.interactions import Interaction
 
-_WIDTHS = np.array([0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0])
-_POWER = 0.75  # a cell of expected count E differs from it by about _WIDTHS * E ** _POWER
-_LOW_RANK_SHARE = 0.3  # weight of the low-rank estimate of two columns beside the cellwise one
 _FEW_FREE = 1  # a table of 2 x 2 cells has nothing of its own to learn a prior from
 _FEW_TABLES = 10  # nor have fewer such tables together: they are believed
-_SMALLEST = 0.5  # records; a smaller cell narrows the prior of such a table no further
-_MIXTURE_ROUNDS = 40
 _RAKING_ROUNDS = 30
 _MOST_CELLS = 1 << 20  # beyond it a table is only made nonnegative
 
@@ -67,7 +66,7 @@ def shrunk(
         and the number of records, which every table sums to.
     """
     tables, subsets, total = overlapping(domain, measurements, rows=rows, zeros=zeros)
-    alone = _alone(domain, interactions)
+    alone = interactions_by_clique(domain, interactions)
     # A column's interaction is its table but for the number of rows, which is known better.
     for clique, (values, variance) in alone.items():
         if len(clique) == 1:
@@ -119,8 +118,10 @@ class _Gap:
         free: Part of the noise that `residual` still has.
         possible: Which cells can occur.
         margins: The smaller tables.
+        clique: Columns of the table.
         raw: The noisy table itself where it is too large to be shrunk, otherwise None.
         belief: What is believed of the residual already.
+        common: What is believed of it because other pairs say the same.
         single: Whether `residual` is one number, up to its sign.
     """
 
@@ -146,111 +147,13 @@ class _Gap:
         common = self.common if self.common is not None else np.zeros_like(self.residual)
         left = self.residual - common
         if self.belief is not None:
-            believed = self.belief
+            belief = self.belief
         elif self.single:
-            believed = left
+            belief = left
         else:
-            believed = shrink_residual(left, self.variance * self.free, self.expected)
-        if self.belief is None and left.ndim == 2 and min(left.shape) > 2:
-            share = _LOW_RANK_SHARE
-            believed = (1 - share) * believed + share * low_rank(left, self.variance)
-        fitted = np.maximum(self.expected + common + believed, 0.0) * self.possible
+            belief = shrink_table(left, self.variance, self.free, self.expected)
+        fitted = np.maximum(self.expected + common + belief, 0.0) * self.possible
         return rake(fitted, self.clique, self.margins, rounds=_RAKING_ROUNDS)
-
-
-def shrink_residual(
-    residual: NDArray[np.float64],
-    variance: float | NDArray[np.float64],
-    expected: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """Return the expected true residual of each cell, given its noisy one.
-
-    The prior of a cell is a mixture of centred normal distributions whose standard deviations are
-    fixed multiples of `expected ** 0.75`; the weights of the mixture are those under which the
-    table's residuals are most likely (by EM, from equal weights, with a few cells' worth of
-    weight on no residual at all).
-
-    Args:
-        residual: Noisy count less the expected one, any shape.
-        variance: Of the noise of each, records squared; one for all, or the same shape.
-        expected: What smaller tables say the cell holds, same shape, not negative.
-    """
-    width = np.square(np.multiply.outer(expected.ravel() ** _POWER, _WIDTHS))
-    # Cells that cannot matter stay as expected, and do not vote on the mixture.
-    noise = np.broadcast_to(np.asarray(variance, dtype=np.float64), residual.shape).ravel()
-    active = np.flatnonzero((width[:, -1] > 1e-3 * noise) & (noise > 0))
-    shrunken = np.zeros(residual.size)
-    if active.size:
-        prior = width[active]
-        spread = prior + noise[active, None]
-        noisy = residual.ravel()[active]
-        log_likelihood = -0.5 * (np.log(spread) + np.square(noisy)[:, None] / spread)
-        likelihood = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))
-        weights = _weights(likelihood)
-        belief = (likelihood * (prior / spread)) @ weights / (likelihood @ weights)
-        shrunken[active] = belief * noisy
-    return shrunken.reshape(residual.shape)
-
-
-def _weights(likelihood: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the weights of the widths under which cells are most likely, shape (widths,).
-
-    Args:
-        likelihood: Of each cell under each width, up to a factor of its own, shape (cells, widths).
-    """
-    weights = np.full(_WIDTHS.size, 1 / _WIDTHS.size)
-    favour = np.full(_WIDTHS.size, 1e-9)
-    favour[0] = 4.0
-    for _ in range(_MIXTURE_ROUNDS):
-        scale = 1.0 / (likelihood @ weights)
-        weights = weights * (scale @ likelihood) + favour
-        weights /= weights.sum()
-    return weights
-
-
-def evidence(
-    residual: NDArray[np.float64],
-    variance: float | NDArray[np.float64],
-    expected: NDArray[np.float64],
-) -> float:
-    """Return the log likelihood of residuals under the prior that `shrink_residual` learns.
-
-    Args:
-        residual: As there, and so are the others.
-        variance: Of the noise.
-        expected: What smaller tables say.
-    """
-    width = np.square(np.multiply.outer(expected.ravel() ** _POWER, _WIDTHS))
-    noise = np.broadcast_to(np.asarray(variance, dtype=np.float64), residual.shape).ravel()
-    active = np.flatnonzero((width[:, -1] > 1e-3 * noise) & (noise > 0))
-    if not active.size:
-        return 0.0
-    spread = width[active] + noise[active, None]
-    log_likelihood = -0.5 * (np.log(spread) + np.square(residual.ravel()[active])[:, None] / spread)
-    most = log_likelihood.max(axis=1, keepdims=True)
-    likelihood = np.exp(log_likelihood - most)
-    return float((np.log(likelihood @ _weights(likelihood)) + most[:, 0]).sum())
-
-
-def low_rank(residual: NDArray[np.float64], variance: float) -> NDArray[np.float64]:
-    """Return the part of a table of two columns that stands out of the noise as a whole.
-
-    Dependence between two columns is mostly of low rank (one scale against another), and noise is
-    spread over all of them. Singular values are shrunk as is best for squared error: those below
-    `sqrt(variance) * (sqrt(p) + sqrt(q))` are noise (Gavish and Donoho, IEEE Trans. Inf. Theory
-    2017, equation 7).
-
-    Args:
-        residual: Noisy count less the expected one, rows and columns summing to 0.
-        variance: Of the noise of each cell, records squared.
-    """
-    left, values, right = np.linalg.svd(residual, full_matrices=False)
-    p, q = residual.shape[0] - 1, residual.shape[1] - 1
-    relative = np.square(values) / variance
-    inner = np.square(relative - p - q) - 4 * p * q
-    kept = relative > (math.sqrt(p) + math.sqrt(q)) ** 2
-    shrunken = np.sqrt(np.maximum(inner, 0.0) / np.maximum(relative, 1e-300) * variance) * kept
-    return np.asarray((left * shrunken) @ right)
 
 
 def _gap(
@@ -314,13 +217,11 @@ def _gap(
         weight = variance / (variance + alone[1])
         residual += weight * (alone[0] - beyond(expected) - beyond(residual)) * possible
         variance *= 1 - weight
-    return _Gap(expected, residual, variance, _free(domain, inside), possible, margins, clique)
+    return _Gap(expected, residual, variance, free_part(domain, inside), possible, margins, clique)
 
 
 def _tell_each_other(domain: Domain, gaps: Sequence[_Gap], total: float) -> None:
     """Note of each pair what all pairs have in common, where there are enough of them."""
-    from dp_core.reconstruction.shared_factors import Deviation, common_part, enough
-
     pairs = {gap.clique: gap for gap in gaps if gap.raw is None}
     if not enough(domain, len(pairs)):
         return
@@ -338,93 +239,18 @@ def _tell_each_other(domain: Domain, gaps: Sequence[_Gap], total: float) -> None
         )
 
 
-def believed(
-    common: NDArray[np.float64],
-    residual: NDArray[np.float64],
-    variance: float | NDArray[np.float64],
-    expected: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """Return what all pairs have in common as far as this one is more likely with it than without.
-
-    A pair may depend in a way of its own, which what others have in common only blurs.
-
-    Args:
-        common: What all pairs say of this one, records.
-        residual: Of this one, as for `shrink_residual`, and so are the others.
-        variance: Of the noise.
-        expected: What smaller tables say.
-    """
-    free = max(1.0, (residual.shape[0] - 1) * (residual.shape[1] - 1)) / residual.size
-    without = evidence(residual, variance, expected)
-    gain = (evidence(residual - common, variance, expected) - without) * free
-    return np.asarray(common / (1 + math.exp(min(-gain, 500.0))))
-
-
 def _believe_single(gaps: Sequence[_Gap]) -> None:
-    """Note what is believed of tables whose residual is one number: they have one prior together.
-
-    A table of 2 x 2 cells has nothing of its own to learn a prior from, but many have.
-    """
+    """Note what is believed of tables whose residual is one number, where there are enough."""
     single = [gap for gap in gaps if gap.single and gap.residual.any()]
     if len(single) < _FEW_TABLES:
         return
-    left = [gap.residual - (0.0 if gap.common is None else gap.common) for gap in single]
-    # In all cells at once, the prior of the number is as narrow as that of its smallest cells.
-    width = [float((np.maximum(g.expected, _SMALLEST) ** (-2 * _POWER)).sum()) for g in single]
-    found = shrink_residual(
-        np.array([float(np.abs(each).max()) for each in left]),
-        np.array([gap.variance * gap.free for gap in single]),
-        np.array(width) ** (-0.5 / _POWER),
+    found = shrink_numbers(
+        [gap.residual - (0.0 if gap.common is None else gap.common) for gap in single],
+        [gap.variance * gap.free for gap in single],
+        [gap.expected for gap in single],
     )
-    for gap, each, size in zip(single, left, found, strict=True):
-        largest = float(np.abs(each).max())
-        gap.belief = each * (size / largest) if largest else each
-
-
-def _alone(
-    domain: Domain, interactions: Sequence[Totals]
-) -> dict[Clique, tuple[NDArray[np.float64], float]]:
-    """Return each clique's interaction, records, and the variance of a whole table like it.
-
-    Those of the same columns are averaged by inverse variance.
-    """
-    found: dict[Clique, tuple[NDArray[np.float64], float]] = {}
-    for item in interactions:
-        assert isinstance(item.of, Interaction)
-        clique = tuple(name for name in domain.columns if name in item.of.columns)
-        values = item.of.spread(item.values)
-        values = values.transpose([item.of.columns.index(name) for name in clique])
-        variance = item.of.cell_variance(item.variance)
-        if clique in found:
-            before, spread = found[clique]
-            weight = spread / (spread + variance)
-            values, variance = before + weight * (values - before), spread * (1 - weight)
-        found[clique] = values, variance
-    return found
-
-
-def beyond(table: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the part of a table that sums to 0 over every axis."""
-    for axis in range(table.ndim):
-        table = table - table.mean(axis=axis, keepdims=True)
-    return table
-
-
-def interaction_part(domain: Domain) -> float:
-    """Return the part of a table's noise that is in its interaction."""
-    return math.prod(1 - 1 / size for size in domain.sizes)
-
-
-def _free(domain: Domain, inside: Sequence[Clique]) -> float:
-    """Return the part of a table's noise that is left when the margins `inside` are known."""
-    if len(domain) > 12:
-        return 1.0
-    free = 0
-    for size in range(len(domain) + 1):
-        for subset in itertools.combinations(domain.columns, size):
-            if not any(set(subset) <= set(clique) for clique in inside):
-                free += math.prod(levels - 1 for levels in domain.project(subset).sizes)
-    return free / domain.size()
+    for gap, belief in zip(single, found, strict=True):
+        gap.belief = belief
 
 
 def _pooled(

@@ -178,7 +178,7 @@ def _left_by_chance(expected: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return by how much cells differ from what single columns expect, records, if not measured.
 
     A Poisson number's mean deviation (a close bound of it), and the dependence that cells of so
-    many records usually have (`shrinkage.py`: about `E ** 0.75`).
+    many records usually have (`belief.py`: about `E ** 0.75`).
     """
     chance = np.minimum(np.sqrt(2 / np.pi * expected), 2 * expected)
     return np.asarray(chance + expected**0.75)

@@ -1,0 +1,209 @@
+"""How much of a noisy residual is believed: of a cell, of a table of two columns, of one number.
+
+A residual is a noisy count less what is known of it otherwise. It is believed much where the cell
+can hold many records, and little where it cannot. How much is learned from the residuals
+themselves, as the weights of a mixture of normal priors of different widths (adaptive shrinkage:
+Stephens, Biostatistics 2017). Public side of the wall.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+_WIDTHS = np.array([0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0])
+_POWER = 0.75  # a cell of expected count E differs from it by about _WIDTHS * E ** _POWER
+_LOW_RANK_SHARE = 0.3  # weight of the low-rank estimate of two columns beside the cellwise one
+_SMALLEST = 0.5  # records; a smaller cell narrows the prior of a table's one number no further
+_MIXTURE_ROUNDS = 40
+
+
+def shrink_table(
+    residual: NDArray[np.float64],
+    variance: float,
+    free: float,
+    expected: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return what is believed of a table's residual: cell by cell, and of two columns as a whole.
+
+    Args:
+        residual: Noisy table less the expected one, orthogonal to what is known.
+        variance: Of the noise of a cell before it was made so, records squared.
+        free: Part of the noise that the residual still has.
+        expected: What smaller tables say the cells hold, same shape, not negative.
+    """
+    found = shrink_residual(residual, variance * free, expected)
+    if residual.ndim == 2 and min(residual.shape) > 2:
+        share = _LOW_RANK_SHARE
+        found = (1 - share) * found + share * low_rank(residual, variance)
+    return found
+
+
+def shrink_residual(
+    residual: NDArray[np.float64],
+    variance: float | NDArray[np.float64],
+    expected: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return the expected true residual of each cell, given its noisy one.
+
+    The prior of a cell is a mixture of centred normal distributions whose standard deviations are
+    fixed multiples of `expected ** 0.75`; the weights of the mixture are those under which the
+    table's residuals are most likely (by EM, from equal weights, with a few cells' worth of
+    weight on no residual at all).
+
+    Args:
+        residual: Noisy count less the expected one, any shape.
+        variance: Of the noise of each, records squared; one for all, or the same shape.
+        expected: What smaller tables say the cell holds, same shape, not negative.
+    """
+    shrunken = np.zeros(residual.size)
+    found = _mixture(residual, variance, expected)
+    if found.active.size:
+        likelihood, weights = found.likelihood, found.weights
+        belief = (likelihood * (found.prior / found.spread)) @ weights / (likelihood @ weights)
+        shrunken[found.active] = belief * residual.ravel()[found.active]
+    return shrunken.reshape(residual.shape)
+
+
+def evidence(
+    residual: NDArray[np.float64],
+    variance: float | NDArray[np.float64],
+    expected: NDArray[np.float64],
+) -> float:
+    """Return the log likelihood of residuals under the prior that `shrink_residual` learns.
+
+    Args:
+        residual: As there, and so are the others.
+        variance: Of the noise.
+        expected: What smaller tables say.
+    """
+    found = _mixture(residual, variance, expected)
+    return float((np.log(found.likelihood @ found.weights) + found.most).sum())
+
+
+def believed(
+    common: NDArray[np.float64],
+    residual: NDArray[np.float64],
+    variance: float | NDArray[np.float64],
+    expected: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return what all pairs have in common as far as this one is more likely with it than without.
+
+    A pair may depend in a way of its own, which what others have in common only blurs.
+
+    Args:
+        common: What all pairs say of this one, records.
+        residual: Of this one, as for `shrink_residual`, and so are the others.
+        variance: Of the noise.
+        expected: What smaller tables say.
+    """
+    free = max(1.0, (residual.shape[0] - 1) * (residual.shape[1] - 1)) / residual.size
+    without = evidence(residual, variance, expected)
+    gain = (evidence(residual - common, variance, expected) - without) * free
+    return np.asarray(common / (1 + math.exp(min(-gain, 500.0))))
+
+
+def shrink_numbers(
+    residuals: Sequence[NDArray[np.float64]],
+    variances: Sequence[float],
+    expected: Sequence[NDArray[np.float64]],
+) -> list[NDArray[np.float64]]:
+    """Return what is believed of tables whose residual is one number: they have one prior together.
+
+    A table of 2 x 2 cells has nothing of its own to learn a prior from, but many have.
+
+    Args:
+        residuals: Of each table, the same in all cells but for the sign.
+        variances: Of the noise of each one's cells.
+        expected: What smaller tables say of each.
+    """
+    sizes = [float(np.abs(each).max()) for each in residuals]
+    # In all cells at once, the prior of the number is as narrow as that of its smallest cells.
+    width = [float((np.maximum(e, _SMALLEST) ** (-2 * _POWER)).sum()) for e in expected]
+    found = shrink_residual(
+        np.array(sizes), np.array(variances), np.array(width) ** (-0.5 / _POWER)
+    )
+    return [
+        each * (size / largest) if largest else each
+        for each, size, largest in zip(residuals, found, sizes, strict=True)
+    ]
+
+
+def low_rank(residual: NDArray[np.float64], variance: float) -> NDArray[np.float64]:
+    """Return the part of a table of two columns that stands out of the noise as a whole.
+
+    Dependence between two columns is mostly of low rank (one scale against another), and noise is
+    spread over all of them. Singular values are shrunk as is best for squared error: those below
+    `sqrt(variance) * (sqrt(p) + sqrt(q))` are noise (Gavish and Donoho, IEEE Trans. Inf. Theory
+    2017, equation 7).
+
+    Args:
+        residual: Noisy count less the expected one, rows and columns summing to 0.
+        variance: Of the noise of each cell, records squared.
+    """
+    left, values, right = np.linalg.svd(residual, full_matrices=False)
+    p, q = residual.shape[0] - 1, residual.shape[1] - 1
+    relative = np.square(values) / variance
+    inner = np.square(relative - p - q) - 4 * p * q
+    kept = relative > (math.sqrt(p) + math.sqrt(q)) ** 2
+    shrunken = np.sqrt(np.maximum(inner, 0.0) / np.maximum(relative, 1e-300) * variance) * kept
+    return np.asarray((left * shrunken) @ right)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Mixture:
+    """The prior that residuals are most likely under, and how likely each is.
+
+    Attributes:
+        active: Indices of the cells that can matter; the arrays below are of these.
+        prior: Variance of each under each width, records squared, shape (cells, widths).
+        spread: The same with the noise.
+        likelihood: Of each under each width, up to a factor of its own, same shape.
+        most: Logarithm of that factor, shape (cells,).
+        weights: Of the widths, shape (widths,).
+    """
+
+    active: NDArray[np.intp]
+    prior: NDArray[np.float64]
+    spread: NDArray[np.float64]
+    likelihood: NDArray[np.float64]
+    most: NDArray[np.float64]
+    weights: NDArray[np.float64]
+
+
+def _mixture(
+    residual: NDArray[np.float64],
+    variance: float | NDArray[np.float64],
+    expected: NDArray[np.float64],
+) -> _Mixture:
+    """Return the prior that `shrink_residual` learns; the arguments are its."""
+    width = np.square(np.multiply.outer(expected.ravel() ** _POWER, _WIDTHS))
+    # Cells that cannot matter stay as expected, and do not vote on the mixture.
+    noise = np.broadcast_to(np.asarray(variance, dtype=np.float64), residual.shape).ravel()
+    active = np.flatnonzero((width[:, -1] > 1e-3 * noise) & (noise > 0))
+    prior = width[active]
+    spread = prior + noise[active, None]
+    log_likelihood = -0.5 * (np.log(spread) + np.square(residual.ravel()[active])[:, None] / spread)
+    most = log_likelihood.max(axis=1, keepdims=True)
+    likelihood = np.exp(log_likelihood - most)
+    return _Mixture(active, prior, spread, likelihood, most[:, 0], _weights(likelihood))
+
+
+def _weights(likelihood: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the weights of the widths under which cells are most likely, shape (widths,).
+
+    Args:
+        likelihood: Of each cell under each width, up to a factor of its own, shape (cells, widths).
+    """
+    weights = np.full(_WIDTHS.size, 1 / _WIDTHS.size)
+    favour = np.full(_WIDTHS.size, 1e-9)
+    favour[0] = 4.0
+    for _ in range(_MIXTURE_ROUNDS):
+        scale = 1.0 / (likelihood @ weights)
+        weights = weights * (scale @ likelihood) + favour
+        weights /= weights.sum()
+    return weights

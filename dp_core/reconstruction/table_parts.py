@@ -1,0 +1,60 @@
+"""Parts of a table and of its noise: what is left of them when margins are known. Public side."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.domain import Clique, Domain
+from dp_core.marginals import Totals
+from dp_core.sums.interactions import Interaction
+
+
+def beyond(table: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the part of a table that sums to 0 over every axis."""
+    for axis in range(table.ndim):
+        table = table - table.mean(axis=axis, keepdims=True)
+    return table
+
+
+def interaction_part(domain: Domain) -> float:
+    """Return the part of a table's noise that is in its interaction."""
+    return math.prod(1 - 1 / size for size in domain.sizes)
+
+
+def free_part(domain: Domain, inside: Sequence[Clique]) -> float:
+    """Return the part of a table's noise that is left when the margins `inside` are known."""
+    if len(domain) > 12:
+        return 1.0
+    free = 0
+    for size in range(len(domain) + 1):
+        for subset in itertools.combinations(domain.columns, size):
+            if not any(set(subset) <= set(clique) for clique in inside):
+                free += math.prod(levels - 1 for levels in domain.project(subset).sizes)
+    return free / domain.size()
+
+
+def interactions_by_clique(
+    domain: Domain, interactions: Sequence[Totals]
+) -> dict[Clique, tuple[NDArray[np.float64], float]]:
+    """Return each clique's interaction, records, and the variance of a whole table like it.
+
+    Those of the same columns are averaged by inverse variance.
+    """
+    found: dict[Clique, tuple[NDArray[np.float64], float]] = {}
+    for item in interactions:
+        assert isinstance(item.of, Interaction)
+        clique = tuple(name for name in domain.columns if name in item.of.columns)
+        values = item.of.spread(item.values)
+        values = values.transpose([item.of.columns.index(name) for name in clique])
+        variance = item.of.cell_variance(item.variance)
+        if clique in found:
+            before, spread = found[clique]
+            weight = spread / (spread + variance)
+            values, variance = before + weight * (values - before), spread * (1 - weight)
+        found[clique] = values, variance
+    return found
