@@ -28,8 +28,8 @@ MOST_CELLS = 10_000
 
 Figure = Literal["worst_tvd", "mean_tvd", "fit"]
 """What a threshold is on. `worst_tvd`, `mean_tvd`: of the charged tables, at the upper end of their
-intervals. `fit`: how much further the sets are from their noisy tables than noise and the drawing
-of rows explain (TVD)."""
+intervals. `fit`: how much further the sets are from what was measured, noisy tables and
+interactions alike, than noise and the drawing of rows explain (TVD)."""
 
 FIGURES: tuple[Figure, ...] = get_args(Figure)
 OF_CHARGED: frozenset[Figure] = frozenset({"worst_tvd", "mean_tvd"})
@@ -136,12 +136,17 @@ def reference_counts(
 def public_figures(
     set_tvd: Sequence[float], expected_tvd: Sequence[float], tables: int
 ) -> tuple[Public, ...]:
-    """Return the figures of the fit to the noisy tables.
+    """Return the figures of the fit to what was measured (`dp_core.bundle.fit`).
+
+    `fit` is the mean of `set_tvd` less the mean of `expected_tvd`, or 0 if that is negative: 0 of
+    sets that are as far from what was measured as noise and drawing explain, and of a model with an
+    error of its own the TVD that it adds.
 
     Args:
-        set_tvd: Distance of each set from each noisy table that it serves.
+        set_tvd: Distance of each set from each noisy table that it serves, and from each
+            interaction, as the table that it makes with the set's own margins.
         expected_tvd: What noise and the drawing of rows give, for each of them.
-        tables: Number of noisy tables.
+        tables: Number of noisy tables and interactions.
     """
     to_noisy, expected = mean(list(set_tvd)), mean(list(expected_tvd))
     further = None if to_noisy is None or expected is None else max(0.0, to_noisy - expected)

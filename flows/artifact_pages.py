@@ -136,7 +136,9 @@ def accuracy_rows(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the table of accuracy against plan, from the public facts that the check left."""
     return [
         {
-            "table": " x ".join(fit["columns"]),
+            # Runs of an earlier version compared whole tables only, and do not say so.
+            "table": " x ".join(fit["columns"])
+            + (" (beyond its margins)" if fit.get("beyond") else ""),
             "cells": fit["cells"],
             "noise: a count is within": f"±{fit['within']}",
             "TVD planned (noise and drawing)": f"{fit['expected_tvd']:.4f}",

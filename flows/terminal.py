@@ -211,6 +211,8 @@ def _accuracy(console: Console, accuracy: Mapping[str, Any]) -> None:
         return
     count = accuracy["tables"]
     tables = f"the {count} noisy tables" if count != 1 else "the noisy table"
+    if beyond := accuracy.get("interactions"):
+        tables += f" and the {beyond} interactions" if beyond != 1 else " and the interaction"
     fact(
         console,
         "Accuracy",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dp_core.grid import CoarseCounter, Coarsening
-from dp_core.marginals import Counter, Measurement, tables_of
+from dp_core.marginals import Counter
 from dp_core.quality import countable, public_figures
 from tasks.charged_checks import ask_checks
 from tasks.compare_inference import compare_inference
@@ -19,19 +19,21 @@ from tasks.stage import stage
 from tasks.synthesize import synthetic_codes
 
 if TYPE_CHECKING:
+    from dp_core.bundle.fit import Compared
     from dp_core.metrics.marginal_error import Tally
 
 
 @stage("check")
 def check_quality(run: Run) -> Mapping[str, object]:
-    """Compare the sets with the noisy tables, and with the data: charged, and for staff only."""
-    from dp_core.bundle.checks import check_fit, utility, write_utility
+    """Compare the sets with what was measured, and with the data: charged, and for staff only."""
+    from dp_core.bundle.checks import utility, write_utility
+    from dp_core.bundle.fit import check_fit
     from tasks.dask_counter import DaskCounter
 
     domain = run.spec.schema.domain
     tallies, number = tally_sets(run), records(run)
     fits = check_fit(
-        _own_tables(run), tallies, records=number, redrawn=run.spec.mode == "noise-aware"
+        _compared(run), tallies, records=number, redrawn=run.spec.mode == "noise-aware"
     )
     # Of what whoever verifies can count again from the published sets.
     judged = [fit for fit in fits if {*fit.clique} <= {*countable(run.spec.schema).columns}]
@@ -56,13 +58,14 @@ def check_quality(run: Run) -> Mapping[str, object]:
     result = utility(counters[0], counters[1:], domain)
     write_utility(run.folder.internal, result, title=run.spec.schema.title)
     compare_inference(run)
-    # Public by construction: noisy tables and synthetic sets only, and what a receipt paid for.
+    # Public by construction: noisy tables, interactions and sets only, and what a receipt paid for.
     return {
         "checks": {
             "public": [figure.to_json() for figure in figures],
             "charged": [figure.to_json(number) for figure in charged],
         },
-        "tables": len(fits),
+        "tables": sum(not fit.beyond for fit in fits),
+        "interactions": sum(fit.beyond for fit in fits),
         "mean_tvd_to_noisy": _mean([value for fit in fits for value in fit.set_tvd]),
         "mean_expected_tvd": _mean([value for fit in fits for value in fit.expected_tvd]),
         "fits": fit_facts(fits),
@@ -71,14 +74,14 @@ def check_quality(run: Run) -> Mapping[str, object]:
 
 def tally_sets(run: Run) -> tuple[Tally, ...]:
     """Return for each set the counts that checks, pictures and report look at."""
-    from dp_core.bundle.checks import needed_counts
+    from dp_core.bundle.fit import needed_counts
     from dp_core.dataset import Dataset
     from dp_core.metrics.marginal_error import Tally
 
     schema = run.spec.schema
     coarsening = Coarsening(schema) if schema.coarse is not None else None
     domain = schema.domain if coarsening is None else coarsening.domain
-    cliques = dict.fromkeys((*needed_counts(domain, _own_tables(run)), *run.spec.checks))
+    cliques = dict.fromkeys((*needed_counts(domain, read_released(run)), *run.spec.checks))
     tallies = []
     for number in range(1, run.spec.sets + 1):
         tally, store = Tally(domain, cliques), synthetic_codes(run, number)
@@ -90,12 +93,12 @@ def tally_sets(run: Run) -> tuple[Tally, ...]:
     return tuple(tallies)
 
 
-def _own_tables(run: Run) -> tuple[Measurement, ...]:
-    """Return the noisy tables that are of the schema's own codes."""
+def _compared(run: Run) -> tuple[Compared, ...]:
+    """Return the noisy tables and interactions that are of the schema's own codes."""
+    from dp_core.bundle.fit import comparable
+
     schema = run.spec.schema
-    tables = tables_of(read_released(run))
-    domain = (schema.coarse or schema).domain
-    return tuple(table for table in tables if table.domain == domain.project(table.clique))
+    return comparable(read_released(run), (schema.coarse or schema).domain)
 
 
 def records(run: Run) -> int:

@@ -1,4 +1,4 @@
-"""How near the sets come to the noisy tables, as public facts that the check leaves."""
+"""How near the sets come to what was measured, as public facts that the check leaves."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dp_core.bundle.checks import TableFit
+    from dp_core.bundle.fit import TableFit
 
 MOST = 30
-"""Tables that are left for people; the report has all."""
+"""Tables and interactions that are left for people; the report has all."""
 
 
 def fit_facts(fits: Sequence[TableFit]) -> list[dict[str, object]]:
-    """Return the fit of the worst tables, the worst first.
+    """Return the fit of the worst tables and interactions, the worst first.
 
     Args:
-        fits: Of all tables; made of noisy tables and synthetic sets alone.
+        fits: Of all; made of noisy tables, interactions and synthetic sets alone.
     """
     judged = [fit for fit in fits if not math.isnan(fit.ratio)]
     worst = sorted(judged, key=lambda fit: (-fit.ratio, fit.clique))[:MOST]
@@ -29,6 +29,7 @@ def fit_facts(fits: Sequence[TableFit]) -> list[dict[str, object]]:
             "tvd": math.fsum(fit.set_tvd) / len(fit.set_tvd),
             "expected_tvd": math.fsum(fit.expected_tvd) / len(fit.expected_tvd),
             "ratio": fit.ratio,
+            "beyond": fit.beyond,
         }
         for fit in worst
     ]

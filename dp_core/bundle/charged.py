@@ -1,8 +1,8 @@
 """Anyone's check of the statement's `checks`: each charged figure has its receipt, and no other.
 
 The reference counts are made again from the published sets; their hash must be the one that the
-receipt named before the file was asked. The public figures are made again from the noisy tables and
-the sets, whether or not a threshold is on one of them.
+receipt named before the file was asked. The public figures are made again from the noisy tables,
+the interactions and the sets, whether or not a threshold is on one of them.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from typing import Any
 import numpy as np
 
 from dp_core.accounting.events import GaussianEvent, LaplaceEvent
-from dp_core.bundle.checks import check_fit
 from dp_core.bundle.claims import Charge, Claims
 from dp_core.bundle.codebook import MARGINALS
+from dp_core.bundle.fit import check_fit, columns_of, comparable
 from dp_core.bundle.marginals_file import read_marginals
 from dp_core.bundle.recount import tallies_of_files
 from dp_core.canonical import canonical_json
 from dp_core.figures import charged_json
 from dp_core.ledger.receipts import result_hash
-from dp_core.marginals import Measurement
 from dp_core.metrics.noise_size import Noise
 from dp_core.quality import countable, public_figures, reference_counts
 from dp_core.scores.table_checks import checks_asked
@@ -104,19 +103,11 @@ def _charged(
 def _public(folder: Path, stated: Any, claims: Claims, records: int) -> list[str]:
     """Return what is wrong with the public figures, made again from noisy tables and sets."""
     domain = countable(claims.schema)
-    tables = [
-        item
-        for item in read_marginals(folder / MARGINALS, claims.schema)
-        if isinstance(item, Measurement)
-        and item.clique
-        and {*item.clique} <= {*domain.columns}
-        and item.domain == domain.project(item.clique)
-    ]
-    tallies = tallies_of_files(
-        folder, claims.schema, claims.sets, [item.clique for item in tables] or [domain.columns[:1]]
-    )
+    measured = comparable(read_marginals(folder / MARGINALS, claims.schema), domain)
+    cliques = [columns_of(item) for item in measured] or [domain.columns[:1]]
+    tallies = tallies_of_files(folder, claims.schema, claims.sets, cliques)
     redrawn = claims.plan["spec"]["synthesize"]["mode"] == "noise-aware"
-    fits = check_fit(tables, tallies, records=records, redrawn=redrawn)
+    fits = check_fit(measured, tallies, records=records, redrawn=redrawn)
     made = public_figures(
         [value for fit in fits for value in fit.set_tvd],
         [value for fit in fits for value in fit.expected_tvd],

@@ -1,8 +1,8 @@
-"""Checks of the synthetic sets: public ones for the bundle, confidential ones for staff.
+"""Confidential checks of the synthetic sets, for staff.
 
-The two never meet: `check_fit` takes noisy tables and synthetic counts and its result is
-published; `utility` takes the confidential file's counter and its result goes to the internal
-folder only, under a first line that says so.
+`utility` takes the confidential file's counter, and its result goes to the internal folder only,
+under a first line that says so. It never meets the public checks (`fit.py`), which take noisy
+tables and synthetic counts and are published.
 """
 
 from __future__ import annotations
@@ -11,176 +11,29 @@ import html
 import json
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from dp_core.dataset import Dataset
 from dp_core.domain import Clique, Domain
 from dp_core.errors import StageFailed
 from dp_core.figures import Internal
-from dp_core.marginals import Counter, Measurement
+from dp_core.marginals import Counter
 from dp_core.metrics.marginal_error import (
     CELL_LIMIT,
     TRIPLES,
     MarginalError,
-    Tally,
     batches,
     small_cliques,
     summarise,
     tvd,
     within_limit,
 )
-from dp_core.metrics.noise_size import (
-    Noise,
-    expected_absolute,
-    expected_tvd,
-    half_width,
-)
 
-_NORMAL = 1.959963984540054
 CONFIDENTIAL = (
     "CONFIDENTIAL: computed from the confidential data, outside the privacy guarantee."
     " Not to be published, quoted or sent on."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class TableFit:
-    """How near the synthetic sets come to one noisy table, beside what noise alone does.
-
-    Attributes:
-        clique: Columns of the table.
-        stage: Stage that paid for it.
-        replicate: Set it was measured for, 0 when all sets share it.
-        cells: Number of cells.
-        noise: Kind of noise.
-        scale: Its parameter, records.
-        half_width: A cell's noise is within this many records 95 times in 100.
-        noise_tvd: Half of the noise's expected L1, as a part of the records.
-        set_tvd: For each set it serves: half of the L1 between noisy table and set, likewise.
-        expected_tvd: For each of them: what noise and the drawing of rows would give together.
-        outside: For each of them: cells further apart than these two explain 95 times in 100.
-    """
-
-    clique: Clique
-    stage: str
-    replicate: int
-    cells: int
-    noise: Noise
-    scale: float
-    half_width: int
-    noise_tvd: float
-    set_tvd: tuple[float, ...]
-    expected_tvd: tuple[float, ...]
-    outside: tuple[int, ...]
-
-    @property
-    def ratio(self) -> float:
-        """Distance of the sets over what noise and drawing would give; about 1 is a good fit."""
-        expected = math.fsum(self.expected_tvd)
-        return math.fsum(self.set_tvd) / expected if expected > 0 else math.nan
-
-    @property
-    def outside_share(self) -> float:
-        """Part of the cells beyond the 95 % range, mean over the sets; 5 % is to be expected."""
-        return sum(self.outside) / max(len(self.outside) * self.cells, 1)
-
-
-def check_fit(
-    measurements: Sequence[Measurement],
-    tallies: Sequence[Tally],
-    *,
-    records: float,
-    redrawn: bool = False,
-) -> tuple[TableFit, ...]:
-    """Compare synthetic sets with the noisy tables they were made from. Public.
-
-    A set is brought to `records` records before it is compared, so a release of fewer or more rows
-    than the file has is judged by its shape. A perfect model would still differ from the noisy
-    table by the noise and by the drawing of a finite number of rows (multinomial: variance
-    n p (1 - p) per cell); both are allowed for, as independent errors. Tables of no column (the
-    number of rows) are left out.
-
-    Args:
-        measurements: Noisy tables.
-        tallies: One per synthetic set, counting at least the tables that serve it.
-        records: Public or estimated number of records of the file.
-        redrawn: Whether the sets are noise-aware: fitted to the tables with their noise once more,
-            and so expected to be as far from them as two noisy tables are from each other.
-    """
-    times = math.sqrt(2) if redrawn else 1.0
-    fits = []
-    for table in measurements:
-        if not table.clique:
-            continue
-        served = (
-            list(tallies)
-            if table.replicate == 0
-            else list(tallies[table.replicate - 1 : table.replicate])
-        )
-        width = half_width(table.noise, table.scale)
-        reach = times * width
-        mean_noise = times * expected_absolute(table.noise, table.scale)
-        whole = 2 * max(records, 1.0)
-        distances, expected, outside = [], [], []
-        for tally in served:
-            counts, rows = tally.count(table.clique), max(tally.rows, 1)
-            gap = np.abs(table.values - counts * (records / rows))
-            drawing = (records / rows) ** 2 * counts * (1 - counts / rows)
-            distances.append(float(gap.sum()) / whole)
-            expected.append(float(np.sqrt(mean_noise**2 + 2 / math.pi * drawing).sum()) / whole)
-            # Half a record is rounding, not misfit: noisy counts are whole, scaled ones are not.
-            limit = np.sqrt(reach**2 + _NORMAL**2 * drawing) + 0.5
-            outside.append(int(np.count_nonzero(gap > limit)))
-        fits.append(
-            TableFit(
-                clique=table.clique,
-                stage=table.stage,
-                replicate=table.replicate,
-                cells=table.values.size,
-                noise=table.noise,
-                scale=table.scale,
-                half_width=width,
-                noise_tvd=expected_tvd(
-                    table.noise, table.scale, cells=table.values.size, records=records
-                ),
-                set_tvd=tuple(distances),
-                expected_tvd=tuple(expected),
-                outside=tuple(outside),
-            )
-        )
-    return tuple(fits)
-
-
-def tally_sets(
-    domain: Domain, measurements: Sequence[Measurement], sets: Iterable[Iterable[Dataset]]
-) -> tuple[Tally, ...]:
-    """Return a tally of each synthetic set, over what the bundle's checks and pictures need.
-
-    That is every measured table and every single column.
-
-    Args:
-        domain: All columns.
-        measurements: Noisy tables.
-        sets: For each set its pieces (a list of one dataset, or a stream of them).
-    """
-    cliques = needed_counts(domain, measurements)
-    tallies = []
-    for pieces in sets:
-        tally = Tally(domain, cliques)
-        for piece in pieces:
-            tally.add(piece)
-        tallies.append(tally)
-    return tuple(tallies)
-
-
-def needed_counts(domain: Domain, measurements: Sequence[Measurement]) -> tuple[Clique, ...]:
-    """Return the marginals of a synthetic set that `check_fit` and the report look at."""
-    measured = (table.clique for table in measurements if table.clique)
-    return tuple(dict.fromkeys([*((column,) for column in domain.columns), *measured]))
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from dp_core.accounting.currency import NoiseScale
 from dp_core.accounting.statement import Guarantee
-from dp_core.bundle.checks import TableFit, check_fit
 from dp_core.bundle.chosen import chosen
 from dp_core.bundle.citation import CITATION
 from dp_core.bundle.example_code import example_code, size_factor
+from dp_core.bundle.fit import TableFit, check_fit, comparable
 from dp_core.bundle.pictures import Picture, picture
 from dp_core.bundle.plain_values import plain, timestamp
 from dp_core.bundle.provenance import headline, listed, made_from
@@ -34,10 +33,9 @@ from dp_core.bundle.weights import weights_statement
 from dp_core.canonical import digest
 from dp_core.following import origin
 from dp_core.inference.rules import OFF, WORDING, rule_of
-from dp_core.marginals import Released, SparseTable, interactions_of, tables_of
+from dp_core.marginals import SparseTable, tables_of
 from dp_core.metrics.marginal_error import Tally
 from dp_core.privacy import unit_words
-from dp_core.sums.interactions import Interaction
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -81,22 +79,36 @@ class Line:
     outside: str
 
 
+@dataclass(frozen=True, slots=True)
+class Beyond:
+    """What was measured of one table beyond its margins in words.
+
+    `half_width` is of the noise in a cell of the table that it stands for, records.
+    """
+
+    name: str
+    cells: int
+    half_width: int
+    fit: str
+    outside: str
+
+
 def report(published: Published, tallies: Sequence[Tally]) -> str:
     """Return the report as one HTML page without scripts and outside requests.
 
     Args:
         published: The release.
-        tallies: One per synthetic set, of `checks.needed_counts`.
+        tallies: One per synthetic set, of `fit.needed_counts`.
     """
     tables = tables_of(published.released)
+    schema = published.schema.coarse or published.schema
     fits = check_fit(
-        tables,
+        comparable(published.released, schema.domain),
         tallies,
         records=published.records,
         redrawn=published.mode == "noise-aware",
     )
     lines = table_lines(fits, records=published.records)
-    schema = published.schema.coarse or published.schema
     pictures: list[Picture] = [
         picture(
             column,
@@ -148,7 +160,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         spending=_spending(published),
         made_from=listed(made_from(published)),
         headline=headline(published),
-        beyond=beyond_lines(published.released),
+        beyond=beyond_lines(fits),
         thresholds=any(isinstance(item, SparseTable) for item in published.released),
         rows=rows,
         uneven=len(set(published.set_rows)) > 1,
@@ -183,45 +195,55 @@ def _template() -> Template:
 
 
 def table_lines(fits: Sequence[TableFit], *, records: float) -> tuple[Line, ...]:
-    """Return each noisy table in words, most exact first."""
+    """Return each noisy table that was measured whole in words, most exact first."""
     lines = []
-    for fit in sorted(
-        fits, key=lambda fit: (fit.half_width * fit.cells, fit.clique, fit.replicate)
-    ):
-        name = " × ".join(fit.clique)
-        if fit.replicate:
-            name += f" (for set {fit.replicate})"
+    for fit in _most_exact_first(fits, beyond=False):
         typical = max(records, 1.0) / fit.cells
         relative = fit.half_width / typical
         level = (relative > FINE) + (relative > CARE)
         lines.append(
             Line(
-                name=name,
+                name=_name(fit),
                 cells=fit.cells,
                 half_width=fit.half_width,
                 example=within_words(_round_number(typical), fit.half_width),
                 relative=100 * relative,
                 verdict=_VERDICTS[level],
                 mark=("good", "care", "poor")[level],
-                fit="–" if math.isnan(fit.ratio) else f"{fit.ratio:.2f}",
+                fit=_ratio(fit),
                 outside=f"{100 * fit.outside_share:.1f} %",
             )
         )
     return tuple(lines)
 
 
-def beyond_lines(released: Sequence[Released]) -> tuple[tuple[str, int, int], ...]:
-    """Return each interaction in words, most exact first: columns, cells and noise in a cell.
+def beyond_lines(fits: Sequence[TableFit]) -> tuple[Beyond, ...]:
+    """Return what was measured of tables beyond their margins in words, most exact first."""
+    return tuple(
+        Beyond(
+            name=_name(fit),
+            cells=fit.cells,
+            half_width=fit.half_width,
+            fit=_ratio(fit),
+            outside=f"{100 * fit.outside_share:.1f} %",
+        )
+        for fit in _most_exact_first(fits, beyond=True)
+    )
 
-    The noise is that of the table it stands for, 95 times in 100, in records.
-    """
-    found = []
-    for item in interactions_of(released):
-        of = cast(Interaction, item.of)
-        name = " × ".join(of.columns) + (f" (for set {item.replicate})" if item.replicate else "")
-        width = NoiseScale(item.noise, of.cell_stddev(item.scale)).half_width
-        found.append((name, of.cells, math.ceil(width)))
-    return tuple(sorted(found, key=lambda line: (line[2] * line[1], line[0])))
+
+def _most_exact_first(fits: Sequence[TableFit], *, beyond: bool) -> list[TableFit]:
+    return sorted(
+        (fit for fit in fits if fit.beyond == beyond),
+        key=lambda fit: (fit.half_width * fit.cells, fit.clique, fit.replicate),
+    )
+
+
+def _name(fit: TableFit) -> str:
+    return " × ".join(fit.clique) + (f" (for set {fit.replicate})" if fit.replicate else "")
+
+
+def _ratio(fit: TableFit) -> str:
+    return "–" if math.isnan(fit.ratio) else f"{fit.ratio:.2f}"
 
 
 def bets(epsilon: Fraction) -> tuple[tuple[str, str], ...]:
@@ -249,15 +271,21 @@ def within_words(count: int, half_width: int) -> str:
 
 
 def summary_sentence(fits: Sequence[TableFit]) -> str:
-    """Return how well the synthetic sets follow the noisy tables, in one or two sentences."""
-    ratios = [fit.ratio for fit in fits if not math.isnan(fit.ratio)]
-    if not ratios:
+    """Return how well the synthetic sets follow what was measured, in one or two sentences."""
+    judged = [fit for fit in fits if not math.isnan(fit.ratio)]
+    if not judged:
         return "There is no noisy table to compare the synthetic sets with."
-    mean = math.fsum(ratios) / len(ratios)
-    far = sum(ratio > 1.5 for ratio in ratios)
+    mean = math.fsum(fit.ratio for fit in judged) / len(judged)
+    far = sum(fit.ratio > 1.5 for fit in judged)
+    beyond = sum(fit.beyond for fit in judged)
+    found = [
+        f"{count} noisy {kind}{'s' if count > 1 else ''}"
+        for count, kind in ((len(judged) - beyond, "table"), (beyond, "interaction"))
+        if count
+    ]
     text = (
-        f"Over {len(ratios)} noisy tables the synthetic sets are on average {mean:.2f} times as far"
-        " from the noisy table as the noise and the drawing of rows together explain."
+        f"Over {' and '.join(found)} the synthetic sets are on average {mean:.2f} times as far"
+        " from what was measured as the noise and the drawing of rows together explain."
     )
     if far:
         text += (

@@ -100,7 +100,7 @@ def write_bundle(
             interruption may come between the renaming and whatever follows it.
         published: The release; the rows of each set are taken from the tallies.
         synthetic: The m synthetic sets, written by `write_synthetic`, in order; they are copied.
-        tallies: One per set, of `checks.needed_counts`.
+        tallies: One per set, of `fit.needed_counts`.
         inspect: Called with the complete hidden folder before it gets its name; what it raises
             stops the bundle from being handed over.
         sign: Signs the statement with the ledger's key.

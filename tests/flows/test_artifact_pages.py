@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import get_args
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from dp_core.accounting.composition import Amount
-from dp_core.bundle.checks import TableFit
+from dp_core.bundle.fit import TableFit
 from flows.answers import stages_of
 from flows.artifact_pages import _STATES, account_page, accuracy_rows, bar, outcome_page, stage_rows
 from flows.outcomes import Outcome, OutcomeName
@@ -127,8 +128,6 @@ def fit(name, found, planned):
         stage="measure",
         replicate=0,
         cells=6,
-        noise="laplace",
-        scale=2.0,
         half_width=7,
         noise_tvd=0.1,
         set_tvd=(found, found),
@@ -145,6 +144,8 @@ def test_accuracy_begins_with_the_table_that_is_furthest_from_its_plan():
         ("a x b", "1.00"),
         ("d x b", "0.50"),
     ]
+    related = accuracy_rows({"fits": fit_facts([replace(fits[0], beyond=True)])})
+    assert related[0]["table"] == "a x b (beyond its margins)"
     assert rows[0]["noise: a count is within"] == "±7"
     assert (rows[0]["TVD found"], rows[0]["TVD planned (noise and drawing)"]) == (
         "0.3000",

@@ -16,7 +16,7 @@ import pytest
 
 from dp_core.accounting.currency import Currency, Kind, largest_limit
 from dp_core.accounting.events import GaussianEvent, LaplaceEvent
-from dp_core.bundle.checks import tally_sets
+from dp_core.bundle.fit import tally_sets
 from dp_core.bundle.published import Published
 from dp_core.bundle.synthetic_file import write_synthetic
 from dp_core.bundle.writer import write_bundle
@@ -27,7 +27,7 @@ from dp_core.domain import Clique
 from dp_core.ledger.places import Place, Total
 from dp_core.ledger.receipts import START, Receipt, make_receipt, result_hash
 from dp_core.ledger.session import TABLE
-from dp_core.marginals import Measurement, Totals, tables_of
+from dp_core.marginals import Measurement, Totals
 from dp_core.names import interaction_step, table_step
 from dp_core.privacy import Noise, Privacy
 from dp_core.schema import Schema
@@ -296,9 +296,7 @@ def write(
         rng = np.random.default_rng(number)
         write_synthetic(path, [decode(published.schema, codes, rng=rng)])
         files.append(path)
-    tallies = tally_sets(
-        published.schema.domain, tables_of(published.released), [[set_] for set_ in data]
-    )
+    tallies = tally_sets(published.schema.domain, published.released, [[set_] for set_ in data])
     return write_bundle(folder, published, synthetic=files, tallies=tallies, **options)
 
 

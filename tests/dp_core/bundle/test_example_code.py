@@ -10,8 +10,8 @@ import os
 import numpy as np
 import pytest
 
-from dp_core.bundle.checks import tally_sets
 from dp_core.bundle.example_code import _total, example_code, size_factor
+from dp_core.bundle.fit import tally_sets
 from dp_core.bundle.report import report
 from dp_core.domain import Domain
 from dp_core.inference.combine import combine

@@ -8,17 +8,36 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dp_core.bundle.fit import check_fit, columns_of, comparable
 from dp_core.bundle.marginals_file import read_marginals, write_marginals
 from dp_core.bundle.provenance import headline, made_from
+from dp_core.bundle.recount import tallies_of_files
 from dp_core.bundle.relations import measured_cliques
 from dp_core.bundle.report import beyond_lines
 from dp_core.bundle.verification import verify
 from dp_core.marginals import Totals, interactions_of
+from dp_core.quality import public_figures
 from dp_core.sums.interactions import Interaction
 from tests.dp_core.bundle.conftest import make_published, write
 from tests.dp_core.bundle.forgery import failed, relink, reseal, statement_of
 
 BEYOND = (("age", "born"), ("sex", "height"))
+
+
+def fits_of(made, beyond=True):
+    """How near its sets come to what was measured, counted from its files."""
+    published, folder = made
+    measured = comparable(published.released, published.schema.domain)
+    cliques = [columns_of(item) for item in measured]
+    tallies = tallies_of_files(folder, published.schema, published.sets, cliques)
+    found = check_fit(measured, tallies, records=round(published.records))
+    return [fit for fit in found if beyond or not fit.beyond]
+
+
+def figures_of(fits):
+    """As the statement has them."""
+    pairs = [pair for fit in fits for pair in zip(fit.set_tvd, fit.expected_tvd, strict=True)]
+    return [figure.to_json() for figure in public_figures(*zip(*pairs, strict=True), len(fits))]
 
 
 @pytest.fixture(scope="module")
@@ -44,17 +63,33 @@ def test_they_are_read_back_as_they_were_measured_and_verify(made):
     assert not failed(verify(folder))
 
 
+def test_the_fit_is_verified_with_them_and_not_without(made, forged):
+    document = statement_of(forged)
+    document["sets"]["records"]["value"] = round(made[0].records)
+    for fits, wrong in (
+        (fits_of(made), set()),
+        (fits_of(made, beyond=False), {"'tables'"}),
+        # Of as many, as if those that were not compared were as near as the tables.
+        (fits_of(made, beyond=False)[:1] * len(fits_of(made)), {"'mean_tvd_to_noisy'"}),
+    ):
+        document["checks"]["public"] = figures_of(fits)
+        reseal(forged, document)
+        said = failed(verify(forged)).get("checks", "")
+        assert {word for word in said.split() if word.startswith("'")} == wrong
+
+
 def test_they_are_named_in_words(made):
     published, folder = made
-    lines = beyond_lines(published.released)
-    assert {name for name, _, _ in lines} == {"age × born", "sex × height"}
+    lines = beyond_lines(fits_of(made))
+    assert {line.name for line in lines} == {"age × born", "sex × height"}
     for item in interactions_of(published.released):
-        (width,) = [width for name, _, width in lines if name == " × ".join(item.of.columns)]
-        cell = item.of.cell_stddev(item.scale)
+        (line,) = [line for line in lines if line.name == " × ".join(item.of.columns)]
+        width, cell = line.half_width, item.of.cell_stddev(item.scale)
         assert 1.96 * cell <= width <= 1.96 * cell + 1.01
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert "What tables say beyond their margins" in page
     assert "sex × height" in page
+    assert "noisy tables and 2 noisy interactions the synthetic sets are on average" in page
     tables = len(published.released) - 2
     assert made_from(published) == (f"{tables} noisy tables", "2 noisy interactions of columns")
     assert headline(published)[0] == tables + 2

@@ -13,8 +13,8 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from dp_core.bundle.checks import TableFit, tally_sets
 from dp_core.bundle.example_code import example_code
+from dp_core.bundle.fit import TableFit, tally_sets
 from dp_core.bundle.pictures import estimate_column, picture
 from dp_core.bundle.report import bets, report, table_lines, within_words
 from dp_core.domain import Domain
@@ -239,8 +239,7 @@ def test_marks_stay_on_the_picture(release):
 def test_a_table_is_judged_by_the_noise_in_its_typical_cell():
     """600 records in 3 cells: a typical cell of 200, of which 10 % are 20 and half are 100."""
     fits = [
-        TableFit(("a",), "measure", 0, 3, "gaussian", 1.0, width, 0.0, (), (), ())
-        for width in (20, 21, 100, 101)
+        TableFit(("a",), "measure", 0, 3, width, 0.0, (), (), ()) for width in (20, 21, 100, 101)
     ]
     found = [(line.relative, line.verdict) for line in table_lines(fits, records=600.0)]
 
