@@ -9,9 +9,11 @@ from typing import get_args
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from dp_core.accounting.composition import Amount
 from dp_core.bundle.fit import TableFit
+from flows import terminal
 from flows.answers import stages_of
 from flows.artifact_pages import _STATES, account_page, accuracy_rows, bar, outcome_page, stage_rows
 from flows.outcomes import Outcome, OutcomeName
@@ -153,6 +155,22 @@ def test_accuracy_begins_with_the_table_that_is_furthest_from_its_plan():
     )
     many = fit_facts([fit(f"x{number}", 0.1, 0.1) for number in range(MOST + 9)])
     assert len(many) == MOST
+
+
+@pytest.mark.parametrize(
+    ("interactions", "said"),
+    [
+        ({}, "from the 3 noisy tables; noise"),
+        ({"interactions": 0}, "from the 3 noisy tables; noise"),
+        ({"interactions": 1}, "from the 3 noisy tables and the interaction; noise"),
+        ({"interactions": 40}, "from the 3 noisy tables and the 40 interactions; noise"),
+    ],
+)
+def test_the_terminal_names_what_the_sets_were_compared_with(interactions, said, capsys):
+    console = Console(width=300)
+    means = {"mean_tvd_to_noisy": 0.1, "mean_expected_tvd": 0.1}
+    terminal._accuracy(console, {"tables": 3, **means, **interactions})
+    assert said in capsys.readouterr().out
 
 
 def test_runs_of_an_earlier_version_left_no_fits():
