@@ -9,6 +9,7 @@ error, and few records change.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -31,22 +32,23 @@ class Gaps:
     record might take there are compared in one run.
 
     Attributes:
-        axes: Columns of each table, shape (tables, widest); -1 where a table has fewer.
-        base: Where the copy for each of its columns begins, shape (tables, widest).
-        strides: In that copy, of each column, shape (tables, widest, widest).
-        holders: Of each column, the tables that hold it and its place in each, one column after the
-            other, shape (pairs, 2).
-        first_holder: Where each column's begin, one more than there are columns.
+        column: Of each copy, shape (copies,); copies for the same column lie together.
+        first_copy: Where each column's begin, one more than there are columns.
+        others: The table's other columns, shape (copies, widest - 1); 0 where it has fewer.
+        strides: Of these, same shape; 0 where there is none.
+        base: Where each copy begins in `cost`, shape (copies,).
+        siblings: All copies of the same table, shape (copies, widest); -1 where it has fewer.
         cost: Of one more record, shape (cells of all copies,). In double precision: in a cell of
             millions what one record changes is rounded away in single precision, or up.
         growth: What it grows by with each record, same shape.
     """
 
-    axes: NDArray[np.int64]
-    base: NDArray[np.int64]
-    strides: NDArray[np.int64]
-    holders: NDArray[np.int64]
-    first_holder: NDArray[np.int64]
+    column: NDArray[np.int64]
+    first_copy: NDArray[np.int64]
+    others: NDArray[np.uint64]
+    strides: NDArray[np.uint64]
+    base: NDArray[np.uint64]
+    siblings: NDArray[np.int64]
     cost: NDArray[np.float64]
     growth: NDArray[np.float64]
 
@@ -54,33 +56,42 @@ class Gaps:
     def of(cls, domain: Domain, tables: Sequence[Table], rows: int) -> Gaps:
         """Return the gaps of no records to tables, which are scaled to `rows` of them."""
         widest = max(len(table.clique) for table in tables)
-        axes = np.full((len(tables), widest), -1, dtype=np.int64)
-        base = np.zeros((len(tables), widest), dtype=np.int64)
-        strides = np.zeros((len(tables), widest, widest), dtype=np.int64)
-        holders: list[list[tuple[int, int]]] = [[] for _ in domain.columns]
-        copies, filled = [], 0
-        for number, table in enumerate(tables):
-            width = len(table.clique)
-            axes[number, :width] = domain.axes(table.clique)
-            wanted = table.values * (rows / max(float(table.values.sum()), 1e-9))
-            for place in range(width):
-                order = [*(other for other in range(width) if other != place), place]
-                run = 1
-                for other in reversed(order):
-                    strides[number, place, other] = run
-                    run *= table.domain.sizes[other]
-                holders[axes[number, place]].append((number, place))
-                copies.append(wanted.transpose(order).ravel())
-                base[number, place] = filled
-                filled += wanted.size
-        every = np.concatenate(copies)
+        copies = sorted(
+            (axis, number, place)
+            for number, table in enumerate(tables)
+            for place, axis in enumerate(domain.axes(table.clique))
+        )
+        column = np.array([axis for axis, _, _ in copies], dtype=np.int64)
+        others = np.zeros((len(copies), widest - 1), dtype=np.uint64)
+        strides = np.zeros((len(copies), widest - 1), dtype=np.uint64)
+        base = np.zeros(len(copies), dtype=np.uint64)
+        of_table: list[list[int]] = [[] for _ in tables]
+        wanted, filled = [], 0
+        for copy, (_, number, place) in enumerate(copies):
+            table = tables[number]
+            axes, sizes = domain.axes(table.clique), table.domain.sizes
+            values = table.values * (rows / max(float(table.values.sum()), 1e-9))
+            wanted.append(np.moveaxis(values, place, -1).ravel())
+            base[copy] = filled
+            filled += values.size
+            run = sizes[place]
+            kept = [other for other in range(len(axes)) if other != place]
+            for at, other in enumerate(kept):
+                others[copy, at] = axes[other]
+                strides[copy, at] = run * math.prod(sizes[later] for later in kept[at + 1 :])
+            of_table[number].append(copy)
+        siblings = np.full((len(copies), widest), -1, dtype=np.int64)
+        for same in of_table:
+            siblings[same, : len(same)] = same
+        every = np.concatenate(wanted)
         growth = 2 / (every + 1)
         return cls(
-            axes=axes,
-            base=base,
+            column=column,
+            first_copy=np.searchsorted(column, np.arange(len(domain) + 1)),
+            others=others,
             strides=strides,
-            holders=np.array([each for column in holders for each in column], np.int64),
-            first_holder=np.cumsum([0, *[len(column) for column in holders]]),
+            base=base,
+            siblings=siblings,
             cost=growth * (0.5 - every),
             growth=growth,
         )
@@ -110,7 +121,7 @@ def descend(
     """
     # A record's values side by side: a visit reads all of them.
     records = np.ascontiguousarray(codes.T)
-    _count(records, gaps.axes, gaps.base, gaps.strides, gaps.cost, gaps.growth)
+    _count(records, gaps.column, gaps.others, gaps.strides, gaps.base, gaps.cost, gaps.growth)
     rows, columns = records.shape
     changed, visits = 0, 0
     for _ in range(sweeps):
@@ -123,11 +134,12 @@ def descend(
             records,
             order,
             np.array(sizes, dtype=np.int64),
-            gaps.axes,
-            gaps.base,
+            gaps.column,
+            gaps.first_copy,
+            gaps.others,
             gaps.strides,
-            gaps.holders,
-            gaps.first_holder,
+            gaps.base,
+            gaps.siblings,
             gaps.cost,
             gaps.growth,
         )
@@ -139,68 +151,61 @@ def descend(
 
 
 @numba.njit(inline="always")
-def _cell(record, axes, base, strides, table, place):  # type: ignore[no-untyped-def]
-    """Return where a record lies in the copy of a table for one of its columns."""
-    cell = base[table, place]
-    for other in range(axes.shape[1]):
-        axis = axes[table, other]
-        if axis < 0:
-            break
-        cell += np.int64(record[axis]) * strides[table, place, other]
-    return cell
+def _begin(record, others, strides, base, copy):  # type: ignore[no-untyped-def]
+    """Return where, in a copy for one column, the values lie that a record may take there."""
+    begin = base[copy]
+    for place in range(others.shape[1]):
+        begin += np.uint64(record[others[copy, place]]) * strides[copy, place]
+    return begin
 
 
 @numba.njit(nogil=True, cache=True)
-def _count(records, axes, base, strides, cost, growth):  # type: ignore[no-untyped-def]
+def _count(records, column, others, strides, base, cost, growth):  # type: ignore[no-untyped-def]
     """Add every record to the tables."""
-    for table in range(axes.shape[0]):
-        for place in range(axes.shape[1]):
-            if axes[table, place] < 0:
-                break
-            for row in range(records.shape[0]):
-                cell = _cell(records[row], axes, base, strides, table, place)
-                cost[cell] += growth[cell]
+    for copy in range(base.size):
+        for row in range(records.shape[0]):
+            record = records[row]
+            cell = _begin(record, others, strides, base, copy) + np.uint64(record[column[copy]])
+            cost[cell] += growth[cell]
 
 
 @numba.njit(nogil=True, cache=True)
 def _sweep(  # type: ignore[no-untyped-def]
-    records, order, sizes, axes, base, strides, holders, first_holder, cost, growth
+    records, order, sizes, column, first_copy, others, strides, base, siblings, cost, growth
 ):
     """Visit records column by column; return how many values were changed."""
     changed = 0
     joined = np.empty(sizes.max(), dtype=np.float64)
-    for column in range(sizes.size):
-        low, high = first_holder[column], first_holder[column + 1]
-        size = sizes[column]
+    for at in range(sizes.size):
+        low, high = first_copy[at], first_copy[at + 1]
+        size = sizes[at]
         if low == high or size == 1:
             continue
         for row in order:
             record = records[row]
-            old = np.int64(record[column])
+            old = np.uint64(record[at])
             joined[:size] = 0
             freed = 0.0
-            for held in range(low, high):
-                table, place = holders[held, 0], holders[held, 1]
-                cell = _cell(record, axes, base, strides, table, place)
-                freed += growth[cell] - cost[cell]
-                begin = cell - old
+            for copy in range(low, high):
+                begin = _begin(record, others, strides, base, copy)
+                freed += growth[begin + old] - cost[begin + old]
                 for code in range(size):
-                    joined[code] += cost[begin + code]
+                    joined[code] += cost[begin + np.uint64(code)]
             new, least = old, -_LEAST_GAIN - freed
             for code in range(size):
-                if joined[code] < least and code != old:
-                    new, least = code, joined[code]
+                if joined[code] < least and np.uint64(code) != old:
+                    new, least = np.uint64(code), joined[code]
             if new == old:
                 continue
             changed += 1
-            for held in range(low, high):
-                table, own = holders[held, 0], holders[held, 1]
-                for place in range(axes.shape[1]):
-                    if axes[table, place] < 0:
+            for copy in range(low, high):
+                for same in siblings[copy]:
+                    if same < 0:
                         break
-                    cell = _cell(record, axes, base, strides, table, place)
-                    cost[cell] -= growth[cell]
-                    cell += (new - old) * strides[table, place, own]
-                    cost[cell] += growth[cell]
-            record[column] = new
+                    for value in (old, new):
+                        record[at] = value
+                        begin = _begin(record, others, strides, base, same)
+                        cell = begin + np.uint64(record[column[same]])
+                        cost[cell] += growth[cell] if value == new else -growth[cell]
+            record[at] = new
     return changed
