@@ -13,6 +13,7 @@ import click
 from dp_core.errors import Held, ReleaseError, Unpublished
 from dp_core.plan import Plan
 from tasks.places import home, open_ledger
+from tasks.stores.reservations import Reservation
 
 
 def make(
@@ -32,6 +33,7 @@ def make(
     from flows.orphans import end_orphans, mark
     from flows.outcomes import heard
     from flows.outside import stopped_outside
+    from flows.own_server import start_own_server
     from flows.settings import prepare
 
     log.direct(log_file, log_format)
@@ -47,12 +49,16 @@ def make(
     mark()
     with _progress(quiet=as_json or log.is_on_terminal()) as progress:
         progress.wait("Start Prefect", "its own server takes some seconds")
+        server = start_own_server()
         from flows.answers import made_facts
         from flows.release import release as flow
         from flows.release import shown
 
         with shown(progress.update), heard() as outcomes:
             try:
+                if server is not None:
+                    _load_meanwhile(plan, held)
+                    server.wait()
                 flow(spec=str(spec), out=str(out), **options)
             except (Held, Unpublished):
                 raise
@@ -68,6 +74,18 @@ def make(
             # Under Prefect it ended well, and waits for a person.
             raise outcomes[-1].waits
     return made_facts(home(), open_ledger(), spec, out, seconds=time.monotonic() - started)
+
+
+def _load_meanwhile(plan: Plan, held: Reservation | None) -> None:
+    """Import what takes seconds and the first stage needs, while the server does the same."""
+    from tasks.expectations import load_great_expectations
+    from tasks.stores.artifacts import RunFolder
+    from tasks.validate_schema import validate_schema
+
+    name = plan.spec.release
+    folder = None if held is None else RunFolder(home(), name, held.link)
+    if folder is None or folder.done(validate_schema.name) is None:
+        load_great_expectations()
 
 
 def _opening(spec: Path, out: Path, release: str | None) -> Plan:

@@ -10,7 +10,8 @@ import psutil
 MARK = "DP_RELEASE_SERVER_OWNER"
 """Environment variable that a server of ours inherits: number and start time of its owner."""
 
-_SERVER = "prefect.server.api.server:create_app"
+SERVER = "prefect.server.api.server:create_app"
+"""What a local server's command line names."""
 
 
 def mark() -> None:
@@ -25,7 +26,7 @@ def end_orphans() -> int:
     """
     ended = 0
     for process in psutil.process_iter(["cmdline"]):
-        if _SERVER not in (process.info["cmdline"] or []):
+        if SERVER not in (process.info["cmdline"] or []):
             continue
         with contextlib.suppress(psutil.Error):
             owner = process.environ().get(MARK)

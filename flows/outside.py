@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable
 
 from dp_core.errors import ReleaseError, StageFailed
+from flows.own_server import ServerSlow
 from tasks.places import home, open_ledger
 from tasks.stores.artifacts import RunFolder, where_kept
 
@@ -34,7 +35,7 @@ def stopped_outside(release: str, error: Exception) -> StageFailed:
             f" there; nothing is lost: {next_step}"
         )
     file = RunFolder(home(), release).keep_detail(text)
-    if _SERVER_SLOW in str(error):
+    if isinstance(error, ServerSlow) or _SERVER_SLOW in str(error):
         return StageFailed(
             "Prefect's own server did not start in time; this machine may be very busy. Wait, or"
             f" set {_PATIENCE} to more seconds; the detail {where_kept(file)}."
