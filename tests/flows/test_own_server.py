@@ -93,9 +93,7 @@ def test_one_that_does_not_answer_is_slow(server, monkeypatch):
         (".env", "PREFECT_API_URL=https://prefect.site/api\n"),
     ],
 )
-def test_a_server_that_prefect_may_be_told_of_is_left_to_prefect(
-    tmp_path, monkeypatch, file, text
-):
+def test_a_server_that_prefect_may_be_told_of_is_left_to_prefect(tmp_path, monkeypatch, file, text):
     asked = []
     monkeypatch.setattr(own_server, "OwnServer", lambda: asked.append(1))
     monkeypatch.delitem(sys.modules, "prefect", raising=False)
