@@ -22,6 +22,7 @@ from dp_core.presets import PRESETS
 from dp_core.selection.base import Selection
 from dp_core.selection.one_way import OneWay
 from dp_core.structural_zeros import StructuralZeros
+from dp_core.sums.interactions import Interaction
 
 DOMAINS = {
     "small": Domain(("a", "b", "c", "d"), (2, 3, 4, 2)),
@@ -30,6 +31,7 @@ DOMAINS = {
     "one binary column": Domain(("a",), (2,)),
     "one level": Domain(("a", "b"), (1, 1)),
     "two columns": Domain(("a", "b"), (2, 5)),
+    "a single level beside others": Domain(("a", "b", "c"), (2, 1, 3)),
 }
 OPTIONS: dict[str, dict[str, Any]] = {
     "fixed": {"cliques": (("a",),)},
@@ -137,6 +139,18 @@ def test_a_selection_covers_every_column_and_its_weights_sum_to_one(name, kind, 
             f"{name} measures or makes records while it selects: say `rounds = True` in its class,"
             " so that it is asked once for each independent measurement"
         )
+    whole = {*selection.cliques} - selection.interactions
+    given = {
+        kind
+        for kind, found in (("tables", whole), ("interactions", selection.interactions))
+        if found
+    }
+    assert given <= trial.selector.gives, (
+        f"{name} selects {given}: say so in `gives`, by which a reconstruction that cannot use them"
+        " is refused before anything is spent"
+    )
+    for clique in selection.interactions:
+        Interaction(clique, trial.domain.project(clique).sizes)  # otherwise it cannot be measured
     if trial.selector.gives == {"tables"}:
         tables = [*selection.cliques, *(table.clique for table in tables_of(selection.measured))]
         covered = {column for clique in tables for column in clique}
