@@ -14,7 +14,8 @@ from dp_core.errors import BadInput
 from dp_core.ledger.session import MemorySession
 from dp_core.memory_counter import MemoryCounter
 from dp_core.privacy import Relation
-from dp_core.selection.auto import Auto, Costs
+from dp_core.selection.auto import Auto, Costs, _alone
+from dp_core.selection.dependence import usual
 from dp_core.selection.one_way import OneWay
 from dp_core.structural_zeros import StructuralZeros
 
@@ -193,3 +194,77 @@ def test_no_more_is_measured_apart_at_once_than_the_accounting_has_room_for(monk
 def test_a_selection_of_columns_alone_gets_no_share_for_looking():
     assert not Auto(order=1).adaptive
     assert Auto(order=2).adaptive
+
+
+def parts_of(domain, dependence, *, rows=8_000, method=Auto(), whole=False):  # noqa: B008
+    """Return what may be measured of a file of even columns, and its cliques."""
+    costs = Costs(Currency("zcdp", limit_of("1")), ROW, limit_of("1"), whole=whole)
+    columns = [np.full(size, rows / size) for size in domain.sizes]
+    parts, cliques, _ = method.parts(domain, columns, np.ones(len(domain)), dependence, costs)
+    return parts, cliques, costs
+
+
+def test_what_chance_puts_into_a_pair_is_no_dependence():
+    chance = np.sqrt(2 / np.pi * 8_000 * (6 - 1) * (40 - 1))  # of even columns
+    given = {("a", "b"): 3_000.0, ("b", "c"): 2 * chance, ("c", "d"): 50.0}
+    parts, cliques, _ = parts_of(MIXED, given, method=Auto(order=2))
+    found = dict(zip(cliques, parts.dependence.tolist(), strict=True))
+    small = np.sqrt(2 / np.pi * 8_000 * (2 - 1) * (6 - 1))
+    assert found["a", "b"] == pytest.approx(np.sqrt(3_000**2 - small**2))
+    assert found["b", "c"] == pytest.approx(np.sqrt(3) * chance)
+    # All of it may be chance: a tenth is believed in any case.
+    assert found["c", "d"] == pytest.approx(5.0)
+
+
+def test_a_pair_that_is_measured_whole_tells_of_each_column_by_the_others_levels():
+    pair = ("b", "c")  # of 6 and of 40 levels
+    parts, cliques, costs = parts_of(MIXED, {pair: 3_000.0}, method=Auto(order=2))
+    at = cliques.index(pair)
+    assert parts.cliques[at] == (1, 2)
+    np.testing.assert_allclose(parts.margin[at], [40 * costs.table, 6 * costs.table])
+    assert np.isinf(np.delete(parts.margin, at, axis=0)).all()
+
+
+def test_pairs_too_large_to_be_measured_count_among_what_is_left():
+    method = Auto(max_cells=12)
+    given = dict.fromkeys(method.needs(MIXED), 500.0)
+    assert set(given) == {("a", "b"), ("a", "d")}
+    parts, _, _ = parts_of(MIXED, given, method=method)
+    assert parts.unlisted[0] == pytest.approx(4 * usual(8_000))
+
+
+def test_of_many_triples_those_of_few_cells_come_first(monkeypatch):
+    from dp_core.selection import auto
+
+    domain = Domain(tuple("abcd"), (9, 2, 3, 2))
+    given = dict.fromkeys(itertools.combinations("abcd", 2), 700.0)
+    every, cliques, _ = parts_of(domain, given)
+    assert sum(len(clique) == 3 for clique in cliques) == 4
+    monkeypatch.setattr(auto, "_MOST_TRIPLES", 1)
+    parts, cliques, _ = parts_of(domain, given)
+    assert [clique for clique in cliques if len(clique) == 3] == [("b", "c", "d")]
+    assert every.unlisted[1] == 0 < parts.unlisted[1]
+
+
+def test_as_many_are_measured_apart_as_there_is_room_for(monkeypatch):
+    from dp_core.selection import auto
+
+    monkeypatch.setattr(auto, "MOST_ENTRIES", 8)
+    pairs = list(itertools.combinations("abcdefgh", 2))
+    assert _alone(BINARY, pairs) == set(pairs[:8])
+
+
+def test_no_pair_is_expected_to_depend_more_than_its_levels_let_it(monkeypatch):
+    seen = {}
+
+    def parts(self, domain, columns, known, dependence, costs):
+        seen.update(dependence)
+        return divide(self, domain, columns, known, dependence, costs)
+
+    divide = Auto.parts
+    monkeypatch.setattr(Auto, "parts", parts)
+    hidden = np.random.default_rng(1).permutation(np.arange(6_000) % 2)
+    selection, _ = selected(BINARY, np.stack([hidden] * 8), "5")
+    # Two columns that are the same are n from independence; by noise some seem to be further.
+    assert 50 < selection.note["noise_stddev"] < 600
+    assert max(seen.values()) == pytest.approx(6_000, rel=0.03)

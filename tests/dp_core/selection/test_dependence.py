@@ -35,7 +35,7 @@ def test_many_pairs_that_only_noise_moves_are_told_from_the_few_that_depend():
     truth = np.concatenate([np.full(15, 5000.0), np.full(485, 50.0)])
     found = expected_dependence(truth + rng.normal(0, 800, 500), 800.0, ROWS)
     assert found[:15].min() > 2500
-    assert np.median(found[15:]) < 250
+    assert found[15:].mean() < 200
 
 
 def test_of_noise_alone_what_is_usual_is_expected():
