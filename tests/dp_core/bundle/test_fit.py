@@ -67,6 +67,16 @@ def test_a_model_that_is_wrong_shows():
     assert fit.outside_share > 0.3
 
 
+def test_what_scaling_to_whole_records_rounds_is_no_misfit():
+    domain = Domain(("a",), (2,))
+    for records, outside in ((4.45, 0), (3.55, 0), (4.55, 1), (3.45, 1)):
+        table = Measurement(domain, np.array([4, 0]), "gaussian", 1e-3, "measure", 0, 1)
+        tally = Tally(domain, [("a",)]).add(Dataset(domain, np.zeros((1, 10), dtype=np.uint16)))
+        (fit,) = check_fit([table], [tally], records=records)
+        assert fit.half_width == 0
+        assert fit.outside == (outside,)
+
+
 def test_noise_alone_has_the_expected_distance_that_is_stated():
     truth = dataset(5_000, 1)
     (fit,) = fits([measure(truth, ("a", "b"), 40.0)], [[truth]], 5_000)

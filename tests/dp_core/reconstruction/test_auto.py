@@ -7,6 +7,7 @@ import pytest
 
 from dp_core.domain import Domain
 from dp_core.marginals import Measurement, Totals
+from dp_core.reconstruction import auto
 from dp_core.reconstruction.auto import AutoReconstruction
 from dp_core.reconstruction.gum import GumModel
 from dp_core.reconstruction.pgm import GraphicalModel
@@ -73,3 +74,29 @@ def test_memory_is_that_of_the_method_that_will_be_used():
     method = AutoReconstruction()
     assert method.memory(SMALL, pairs, 1000) < 2**27
     assert method.memory(LARGE, pairs, 10**6) > 2**26
+
+
+def test_what_was_measured_beyond_its_margins_counts_among_what_the_model_has_to_hold():
+    released = tables_of(LARGE, [(name,) for name in "abcde"])
+    assert isinstance(fitted(LARGE, released), GraphicalModel)
+    for pair in itertools.combinations("abcde", 2):
+        of = Interaction(pair, LARGE.project(pair).sizes)
+        values = np.zeros(of.length, dtype=np.int64)
+        released.append(Totals(of, values, "gaussian", of.unit, "measure", 0, len(released) + 1))
+    assert isinstance(fitted(LARGE, released), GumModel)
+
+
+def test_a_graph_that_many_tables_would_be_fitted_to_for_long_is_moved_records(monkeypatch):
+    pairs = list(itertools.combinations("abcde", 2))
+    monkeypatch.setattr(auto, "_MOST_VISITS", 96 * len(pairs))
+    assert isinstance(fitted(SMALL, tables_of(SMALL, pairs)), GraphicalModel)
+    monkeypatch.setattr(auto, "_MOST_VISITS", 96 * len(pairs) - 1)
+    assert isinstance(fitted(SMALL, tables_of(SMALL, pairs)), GumModel)
+
+
+@pytest.mark.parametrize("cleared", [True, False])
+def test_whether_records_are_cleared_of_chance_is_said_to_either_method(cleared):
+    method = AutoReconstruction(cleared=cleared)
+    pairs = list(itertools.combinations("abcde", 2))
+    assert fitted(LARGE, tables_of(LARGE, pairs), method).options.implied is cleared
+    assert (fitted(SMALL, tables_of(SMALL, pairs), method).evened > 0) is cleared

@@ -28,11 +28,12 @@ def table(codes, clique, domain=DOMAIN):
     return Table(domain.project(clique), counts)
 
 
-def distance(codes, wanted):
+def distance(codes, wanted, domain=DOMAIN):
     """Return what is to fall."""
+    held = [table(codes, each.clique, domain).values for each in wanted]
     return sum(
-        float(((table(codes, each.clique).values - each.values) ** 2 / (each.values + 1)).sum())
-        for each in wanted
+        float(((found - each.values) ** 2 / (each.values + 1)).sum())
+        for found, each in zip(held, wanted, strict=True)
     )
 
 
@@ -84,3 +85,14 @@ def test_no_more_values_are_visited_than_there_may_be(visits, most):
     changed = mend(codes, wanted, most_visits=visits)[0]
     assert changed == (codes != before).sum() <= most
     assert (changed > 0) == (most > 0)
+
+
+def test_a_cells_cost_is_what_one_more_record_there_adds():
+    domain = Domain(("a",), (5,))
+    held = np.array([[0, 0, 1, 1, 1, 2, 2, 2, 2, 3]], dtype=np.uint16)
+    wanted = [Table(domain, np.array([6.0, 0.0, 0.5, 2.5, 1.0]))]
+    gaps = mend(held.copy(), wanted, most_visits=0, domain=domain)[1]
+    for code in range(5):
+        more = np.append(held, [[code]], axis=1).astype(np.uint16)
+        added = distance(more, wanted, domain) - distance(held, wanted, domain)
+        assert gaps.cost[code] == pytest.approx(added, rel=1e-12)

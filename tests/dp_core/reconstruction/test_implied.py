@@ -66,6 +66,19 @@ def test_chance_is_taken_off_and_dependence_is_kept():
     assert left < 0.25 * chance
 
 
+def test_of_the_chance_in_a_count_only_what_its_columns_leave_free_is_taken_off(monkeypatch):
+    seen = []
+
+    def kept(residual, variance, expected):
+        seen.append(variance / expected)
+        return residual
+
+    monkeypatch.setattr(implied, "shrink_residual", kept)
+    data = records()
+    implied_tables(data, [("c", "d")], columns_of(data))
+    np.testing.assert_allclose(seen[0], 3.0 * (5 / 6) * (3 / 4))  # columns of 6 and 4 codes
+
+
 def test_of_very_many_records_nothing_is_taken_off(monkeypatch):
     data = records()
     pairs = unmeasured(DOMAIN, [])

@@ -246,3 +246,30 @@ def test_pairs_tell_of_each_other():
         return np.mean([np.abs(table.values - exact).sum() for table in tables[8:]])
 
     assert error(True) < 0.8 * error(False)
+
+
+def test_pairs_tell_each_other_what_noise_is_left_in_them(monkeypatch):
+    monkeypatch.setattr(shrinkage, "enough", lambda *_: True)
+    seen = {}
+
+    def common(_, pairs, __):
+        seen.update(pairs)
+        return {clique: np.zeros_like(pair.residual) for clique, pair in pairs.items()}
+
+    monkeypatch.setattr(shrinkage, "common_part", common)
+    shrunk(
+        DOMAIN,
+        [
+            *(measured(clique, 1e-3) for clique in ONES),
+            *(measured(clique, 30.0) for clique in (("a", "b"), ("a", "c"))),
+        ],
+        rows=None,
+        zeros=NONE,
+        interactions=[interaction(("a", "c"), 60.0), interaction(("b", "d"), 20.0)],
+    )
+    sizes = dict(zip(DOMAIN.columns, DOMAIN.sizes, strict=True))
+    wanted = {("a", "b"): 900.0, ("a", "c"): 720.0, ("b", "d"): 400.0}  # 1 / (1/900 + 1/3600)
+    assert set(seen) == set(wanted)
+    for (one, two), variance in wanted.items():
+        free = (1 - 1 / sizes[one]) * (1 - 1 / sizes[two])
+        assert seen[one, two].variance == pytest.approx(free * variance, rel=1e-6)

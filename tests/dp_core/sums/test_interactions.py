@@ -93,6 +93,15 @@ def test_the_noise_of_a_spread_is_that_of_a_whole_table_beyond_its_margins(sizes
 
 
 @given(SIZES)
+def test_the_noise_of_a_cell_of_a_spread_has_the_stated_size(sizes):
+    of = of_sizes(sizes)
+    each = np.stack([of.spread(entry).ravel() for entry in np.eye(of.length)])
+    found = sqrt(np.square(each).sum(axis=0).mean())
+    off = 2 * sum(size > 2 for size in sizes) / 64 + 1e-9
+    assert of.cell_stddev(1.0) == pytest.approx(found, rel=off)
+
+
+@given(SIZES)
 def test_sensitivities_are_those_of_the_farthest_cells(sizes):
     of, rows = of_sizes(sizes), coefficients(sizes).T
     apart = (rows[:, None] - rows[None]).astype(np.float64)

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from dp_core.domain import Domain
+from dp_core.marginals import Totals
+from dp_core.reconstruction.table_parts import (
+    beyond,
+    free_part,
+    interaction_part,
+    interactions_by_clique,
+)
+from dp_core.sums.interactions import Interaction
+
+DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
+TABLE = np.random.default_rng(2).integers(0, 900, (2, 3))
+
+
+def totals(columns, table, stddev):
+    """An exact interaction that says its noise is as that of a table's cells."""
+    of = Interaction(columns, table.shape)
+    return Totals(of, of.of_table(table), "gaussian", stddev * of.unit, "measure", 0, 1)
+
+
+def test_the_interaction_of_a_table_is_read_in_the_order_of_the_domain():
+    found = interactions_by_clique(DOMAIN, [totals(("b", "a"), TABLE.T.copy(), 5.0)])
+    values, variance = found["a", "b"]
+    np.testing.assert_allclose(values, beyond(TABLE.astype(float)), atol=1e-9)
+    assert variance == pytest.approx(25.0)
+
+
+def test_interactions_of_the_same_columns_are_averaged_by_inverse_variance():
+    other = TABLE[::-1].copy()
+    found = interactions_by_clique(
+        DOMAIN, [totals(("a", "b"), TABLE, 1.0), totals(("a", "b"), other, 3.0)]
+    )
+    values, variance = found["a", "b"]
+    np.testing.assert_allclose(values, beyond(0.9 * TABLE + 0.1 * other), atol=1e-9)
+    assert variance == pytest.approx(0.9)
+
+
+def test_the_parts_of_the_noise_are_ranks_of_projections():
+    cells = DOMAIN.size()
+    eye = np.eye(cells).reshape(cells, *DOMAIN.sizes)
+    own = sum(beyond(each).ravel()[index] for index, each in enumerate(eye))
+    assert interaction_part(DOMAIN) == pytest.approx(own / cells)
+    pairs = list(itertools.combinations(DOMAIN.columns, 2))
+    assert free_part(DOMAIN, pairs) == pytest.approx(interaction_part(DOMAIN))
+    assert free_part(DOMAIN, [("a", "b"), ("c",)]) == pytest.approx((24 - 6 - 3) / 24)
+    assert free_part(DOMAIN, []) == 1
