@@ -81,8 +81,12 @@ class Interaction(Sum):
             raise ValueError("An interaction is of one column or more, all different.")
         if len(self.columns) != len(self.sizes):
             raise ValueError("Every column of an interaction has a size.")
-        if any(not 2 <= size <= MOST_CODES for size in self.sizes):
-            raise ValueError(f"A column of an interaction has 2 to {MOST_CODES} codes.")
+        for name, size in zip(self.columns, self.sizes, strict=True):
+            if not 2 <= size <= MOST_CODES:
+                raise ValueError(
+                    f"A column of an interaction has 2 to {MOST_CODES} codes, and {name!r} has"
+                    f" {size}: leave it out."
+                )
         if (
             prod(self.sizes) > MOST_CELLS
             # privacy: a record moves all of them, and the accounting has room for so many.
