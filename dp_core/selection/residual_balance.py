@@ -114,7 +114,8 @@ def expected(parts: Parts, shares: NDArray[np.float64]) -> Expected:
     error = _Error(parts)
     two, three = error.errors(error.means(shares))
     rows = 2 * error.rows
-    return Expected(two / rows, three / rows)
+    # Of tables with far more cells than records the parts add up to more than all records.
+    return Expected(min(two / rows, 1.0), min(three / rows, 1.0))
 
 
 class _Error:

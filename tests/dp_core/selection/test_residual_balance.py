@@ -133,3 +133,9 @@ def test_two_columns_have_no_tables_of_three():
     found = expected(given, balance(given))
     assert found.two > 0
     assert found.three == 0
+
+
+def test_no_more_than_all_records_are_expected_to_be_misplaced():
+    given = parts_of((400,) * 3, noise=1e9)
+    found = expected(given, balance(given))
+    assert (found.two, found.three) == (1.0, 1.0)
