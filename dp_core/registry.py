@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from functools import cache
 from typing import Any, Literal
 
 from dp_core.errors import BadInput, nearest
@@ -18,9 +19,7 @@ def available(family: Family) -> tuple[str, ...]:
     >>> "gum" in available("reconstruction")
     True
     """
-    package = importlib.import_module(f"dp_core.{family}")
-    names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
-    return tuple(name for name in names if _method(family, name) is not None)
+    return tuple(name for name in _modules(family) if _method(family, name) is not None)
 
 
 def find(family: Family, name: str) -> Any:
@@ -29,23 +28,34 @@ def find(family: Family, name: str) -> Any:
     Raises:
         BadInput: if there is no such method, naming the nearest; or if it is a preset, saying so.
     """
+    # Only the one asked for is imported: all of them take a second.
+    method = _method(family, name) if name in _modules(family) else None
+    if method is None:
+        raise _unknown(family, name)
+    return method
+
+
+def _unknown(family: Family, name: str) -> BadInput:
+    preset = PRESETS.get(name.casefold())
     known = available(family)
-    if name not in known:
-        preset = PRESETS.get(name.casefold())
-        # `AIM` is a method as well as a preset.
-        if preset is not None and name.casefold() not in known:
-            own = {
-                "selection": preset.select,
-                "reconstruction": preset.reconstruct,
-                "parametric": preset.synthesize,
-            }[family]
-            its = f"; its {family} method is {own!r}" if own else f", and has no {family} method"
-            raise BadInput(
-                f"There is no {family} method {name!r}: that is a preset, to be named under"
-                f" `method`{its}."
-            )
-        raise BadInput(f"There is no {family} method {name!r}.{nearest(name, known)}")
-    return _method(family, name)
+    # `AIM` is a method as well as a preset.
+    if preset is None or name.casefold() in known:
+        return BadInput(f"There is no {family} method {name!r}.{nearest(name, known)}")
+    own = {
+        "selection": preset.select,
+        "reconstruction": preset.reconstruct,
+        "parametric": preset.synthesize,
+    }[family]
+    its = f"; its {family} method is {own!r}" if own else f", and has no {family} method"
+    return BadInput(
+        f"There is no {family} method {name!r}: that is a preset, to be named under `method`{its}."
+    )
+
+
+@cache
+def _modules(family: Family) -> tuple[str, ...]:
+    package = importlib.import_module(f"dp_core.{family}")
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(package.__path__)))
 
 
 def _method(family: Family, name: str) -> Any:

@@ -53,7 +53,11 @@ class AutoReconstruction:
         """Every domain fits."""
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
-        return self._by(domain, cliques).memory(domain, cliques, rows)
+        # Which it will be is known once there are tables: what the larger of the two may need.
+        # Of the graphical one: numbers of cells of each table, the cells, what it needs at least.
+        pgm = (4 * len(domain) + 40) * rows + 4 * _MOST_VISITS + 60 * self.most_cells + (64 << 20)
+        gum: Reconstructor = registry.find("reconstruction", "gum")()
+        return max(pgm, gum.memory(domain, cliques, rows))
 
     def fit(
         self,

@@ -11,8 +11,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -228,7 +229,7 @@ class Auto(AdaptiveSelector):
         }
         triples, unlisted = self._triples(domain, dependence, chance, rows)
         cliques = (*((name,) for name in domain.columns), *dependence, *triples)
-        alone = _alone(domain, [each for each in cliques if costs.apart(domain.project(each))])
+        alone = _alone(domain, [each for each in cliques if costs.apart(domain.project(each).sizes)])
         margin = np.full((len(cliques), 2), np.inf)
         for at, clique in enumerate(cliques):
             if len(clique) == 2 and clique not in alone:
@@ -242,7 +243,10 @@ class Auto(AdaptiveSelector):
             cliques=[domain.axes(clique) for clique in cliques],
             dependence=np.array([0.0] * d + [*dependence.values()] + [*triples.values()]),
             noise=np.array(
-                [costs.own(domain.project(clique), alone=clique in alone) for clique in cliques]
+                [
+                    costs.own(domain.project(clique).sizes, alone=clique in alone)
+                    for clique in cliques
+                ]
             ),
             margin=margin,
             exponent=costs.exponent,
@@ -278,7 +282,7 @@ class Auto(AdaptiveSelector):
         return kept, sum(seen.values()) - sum(seen[clique] for clique in kept)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Costs:
     """What noise the whole measuring budget leaves on a table, and on an interaction.
 
@@ -293,44 +297,51 @@ class Costs:
     relation: Relation
     budget: Fraction
     whole: bool
+    _known: dict[tuple[int, ...], float] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def exponent(self) -> float:
         """Precision goes as the budget to this power."""
         return 2.0 if self.currency.kind == "pure" else 1.0
 
-    @property
+    @cached_property
     def table(self) -> float:
         """Variance of a cell of a table, records squared."""
         bounds = {"l1": count_l1(self.relation), "l2_squared": count_l2_squared(self.relation)}
         return float(self.currency.noise(self.budget, **bounds).stddev ** 2)
 
-    def apart(self, domain: Domain) -> bool:
-        """Return whether a clique is better measured without its margins."""
-        part = math.prod(1 - 1 / size for size in domain.sizes)
-        most = {1: _COLUMN_FROM, 2: _TABLE_FROM}.get(len(domain), 1.0)
-        if self.whole or part > most:
+    def apart(self, sizes: Sequence[int]) -> bool:
+        """Return whether a table of such columns is better measured without its margins."""
+        part = math.prod(1 - 1 / size for size in sizes)
+        most = {1: _COLUMN_FROM, 2: _TABLE_FROM}.get(len(sizes), 1.0)
+        if self.whole or part > most or not self._measurable(sizes):
             return False
-        if not self._measurable(domain):
-            return False
-        return self.own(domain, alone=True) < self.own(domain, alone=False)
+        return self.own(sizes, alone=True) < self.own(sizes, alone=False)
 
-    def _measurable(self, domain: Domain) -> bool:
-        """Return whether there is an interaction of these columns that is not too large."""
+    def _measurable(self, sizes: Sequence[int]) -> bool:
+        """Return whether there is an interaction of such columns that is not too large."""
         try:
-            Interaction(domain.columns, domain.sizes)
+            _interaction(sizes)
         except ValueError:
             return False
         return True
 
-    def own(self, domain: Domain, *, alone: bool) -> float:
+    def own(self, sizes: Sequence[int], *, alone: bool) -> float:
         """Return the variance that the whole budget leaves on a cell's own deviation."""
         if not alone:
-            return self.table * math.prod(1 - 1 / size for size in domain.sizes if size > 1)
-        asked = Interaction(domain.columns, domain.sizes)
-        _, l1, l2_squared = sum_bounds(asked, self.relation)
-        noise = self.currency.noise(self.budget, l1=l1, l2_squared=l2_squared)
-        return float(asked.cell_stddev(noise.stddev) ** 2)
+            return self.table * math.prod(1 - 1 / size for size in sizes if size > 1)
+        key = tuple(sorted(sizes))
+        if key not in self._known:
+            asked = _interaction(key)
+            _, l1, l2_squared = sum_bounds(asked, self.relation)
+            noise = self.currency.noise(self.budget, l1=l1, l2_squared=l2_squared)
+            self._known[key] = float(asked.cell_stddev(noise.stddev) ** 2)
+        return self._known[key]
+
+
+def _interaction(sizes: Sequence[int]) -> Interaction:
+    """Return that of any columns of such sizes: noise follows from sizes alone."""
+    return Interaction(tuple(str(place) for place in range(len(sizes))), tuple(sizes))
 
 
 def _alone(domain: Domain, cliques: Sequence[Clique]) -> frozenset[Clique]:

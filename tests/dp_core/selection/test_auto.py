@@ -125,12 +125,12 @@ def test_the_order_bounds_what_is_measured_together():
 
 def test_an_interaction_of_two_codes_has_a_quarter_of_the_noise_of_its_table():
     costs = Costs(Currency("zcdp", limit_of("1")), ROW, limit_of("1"), whole=False)
-    pair = BINARY.project(("a", "b"))
+    pair = BINARY.project(("a", "b")).sizes
     assert costs.own(pair, alone=False) == pytest.approx(costs.table / 4)
     assert costs.own(pair, alone=True) == pytest.approx(costs.table / 16, rel=1e-3)
     assert costs.apart(pair)
-    assert not costs.apart(MIXED.project(("b", "c")))
-    assert costs.apart(MIXED.project(("a", "b", "d")))
+    assert not costs.apart(MIXED.project(("b", "c")).sizes)
+    assert costs.apart(MIXED.project(("a", "b", "d")).sizes)
 
 
 def test_without_one_way_tables_it_is_refused():
