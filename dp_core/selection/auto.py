@@ -229,7 +229,9 @@ class Auto(AdaptiveSelector):
         }
         triples, unlisted = self._triples(domain, dependence, chance, rows)
         cliques = (*((name,) for name in domain.columns), *dependence, *triples)
-        alone = _alone(domain, [each for each in cliques if costs.apart(domain.project(each).sizes)])
+        alone = _alone(
+            domain, [each for each in cliques if costs.apart(domain.project(each).sizes)]
+        )
         margin = np.full((len(cliques), 2), np.inf)
         for at, clique in enumerate(cliques):
             if len(clique) == 2 and clique not in alone:
