@@ -82,6 +82,7 @@ _NOISES = ("laplace", "gaussian")
 _KINDS = ("table", "sparse", "cells", "parities", "totals")
 _MOST_CELLS = 2**31
 _FIXED = ("stage", "replicate", "round", "noise", "scale", "grant")
+_KIND = ("kind", "threshold", "capacity", "of")
 
 
 Measured: TypeAlias = Measurement | Answers | SparseTable | Totals
@@ -333,6 +334,10 @@ def _tables(path: Path, groups: Iterator[pa.Table]) -> Iterator[Measured]:
             raise BadInput(f"{path} has empty entries, which no noisy table has.")
         numbers = group.column("table").to_numpy()
         cuts = np.flatnonzero(np.diff(numbers)) + 1
+        for name in (*_FIXED, *_KIND):
+            changes = np.flatnonzero(np.diff(_numbers(group.column(name)))) + 1
+            for row in np.setdiff1d(changes, cuts)[:1]:
+                raise _incomplete(path, int(numbers[row]))
         for start, stop in pairwise((0, *cuts.tolist(), group.num_rows)):
             number = int(numbers[start])
             if number != current:
@@ -348,17 +353,17 @@ def _tables(path: Path, groups: Iterator[pa.Table]) -> Iterator[Measured]:
 
 
 def _restored(path: Path, pieces: list[pa.Table]) -> Measured:
-    table = pa.concat_tables(pieces).unify_dictionaries().combine_chunks()
-    number = table.column("table")[0].as_py()
-    wrong = BadInput(
-        f"{path}: table {number} is not a complete noisy table; fetch the release again."
-    )
+    table = pieces[0]
+    if len(pieces) > 1:
+        table = pa.concat_tables(pieces).unify_dictionaries().combine_chunks()
+    wrong = _incomplete(path, table.column("table")[0].as_py())
     fixed = {}
-    for name in (*_FIXED, "kind", "threshold", "capacity", "of"):
-        values = table.column(name).unique()
-        if len(values) != 1:
+    for name in (*_FIXED, *_KIND):
+        # Within a group of rows it is the same in all rows of a table.
+        found = {piece.column(name)[0].as_py() for piece in pieces}
+        if len(found) != 1:
             raise wrong
-        fixed[name] = values[0].as_py()
+        fixed[name] = found.pop()
     if fixed["noise"] not in _NOISES or not fixed["scale"] > 0:
         raise wrong
     about = {name: fixed[name] for name in _FIXED}
@@ -401,6 +406,27 @@ def _restored(path: Path, pieces: list[pa.Table]) -> Measured:
     if not np.array_equal(codes.reshape(rows, width), _cells_of(domain, 0, rows)):
         raise wrong
     return Measurement(domain=domain, values=counts.reshape(domain.sizes), **about)
+
+
+def _incomplete(path: Path, number: int) -> BadInput:
+    return BadInput(
+        f"{path}: table {number} is not a complete noisy table; fetch the release again."
+    )
+
+
+def _numbers(column: pa.ChunkedArray) -> NDArray[Any]:
+    """Return numbers that differ where neighbouring values do."""
+    array = column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        array = array.chunk(0)
+    if isinstance(array, pa.DictionaryArray):
+        # A dictionary may hold a value twice.
+        places: dict[Any, int] = {}
+        known = [places.setdefault(word.as_py(), len(places)) for word in array.dictionary]
+        codes: NDArray[Any] = array.indices.to_numpy(zero_copy_only=False)
+        return np.array(known, dtype=np.int64)[codes]
+    numbers: NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    return numbers
 
 
 def _domain(table: pa.Table, wrong: BadInput) -> Domain:
