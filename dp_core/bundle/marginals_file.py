@@ -424,7 +424,8 @@ def _numbers(column: pa.ChunkedArray) -> NDArray[Any]:
         places: dict[Any, int] = {}
         known = [places.setdefault(word.as_py(), len(places)) for word in array.dictionary]
         codes: NDArray[Any] = array.indices.to_numpy(zero_copy_only=False)
-        return np.array(known, dtype=np.int64)[codes]
+        words: NDArray[Any] = np.array(known, dtype=np.int64)[codes]
+        return words
     numbers: NDArray[Any] = array.to_numpy(zero_copy_only=False)
     return numbers
 
