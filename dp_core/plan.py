@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -23,11 +23,11 @@ from dp_core.canonical import digest
 from dp_core.domain import Clique
 from dp_core.errors import BadInput
 from dp_core.parametric.stages import Measuring
-from dp_core.privacy import PAYING_STAGES, TABLE_STAGES, Stage
+from dp_core.privacy import PAYING_STAGES, TABLE_STAGES, Noise, Stage
 from dp_core.private_domain.questions import PlannedChoice, planned_choices, questions
 from dp_core.scores import TableChecks, sensitivities
 from dp_core.selection.allocation import shares as allocate
-from dp_core.selection.base import PlannedSelector, Selection
+from dp_core.selection.base import AdaptiveSelector, Expected, PlannedSelector, Selection
 from dp_core.spec import ReleaseSpec
 from dp_core.sums import sum_bounds
 from dp_core.sums.interactions import Interaction
@@ -389,27 +389,79 @@ def _currency(spec: ReleaseSpec, l1: int, l2_squared: int, times: int) -> Curren
         planned.append((shares["select"], *bounds, float(statistic.length)))
     if shares["checks"] and spec.checks:
         planned.append((shares["checks"], *_check_bounds(spec), float(len(spec.checks))))
-    try:
+    choices = None
+    if spec.selector.chooses:
+        rounds = times if spec.selector.rounds else 1
+        choices = shares["select"] / rounds, spec.selector.choices(domain)
+
+    def least_noise(noise: Noise | Literal["auto"]) -> Currency:
         return choose_currency(
             spec.privacy.epsilon,
             spec.privacy.delta,
-            noise=spec.noise,
+            noise=noise,
             shares=planned,
-            choices=(
-                (
-                    shares["select"] / (times if spec.selector.rounds else 1),
-                    spec.selector.choices(domain),
-                )
-                if spec.selector.chooses
-                else None
-            ),
+            choices=choices,
         )
+
+    try:
+        found = least_noise(spec.noise)
     except ValueError:
         raise BadInput(
             f"No {spec.noise} noise gives epsilon {float(spec.privacy.epsilon):g} at delta"
             f" {float(spec.privacy.delta):g}; raise privacy.epsilon or privacy.delta,"
             " or set measure.noise to auto."
         ) from None
+    if spec.noise == "auto" and spec.privacy.delta > 0:
+        other = least_noise("gaussian" if found.kind == "pure" else "laplace")
+        return _expecting_less(spec, found, other, times)
+    return found
+
+
+def _expecting_less(spec: ReleaseSpec, found: Currency, other: Currency, times: int) -> Currency:
+    """Return the currency of two with which the selector expects to err less, if it can say.
+
+    What it will measure depends on how much noise there is: nothing but columns, perhaps, of which
+    a few are best served by Laplace noise, where the usual outcome would be by Gaussian noise.
+    """
+    if expected_error(spec, found, times) is None:
+        return found
+    relation, part = spec.privacy.relation, spec.shares["measure"] / len(spec.schema.domain)
+    bounds = {"l1": count_l1(relation), "l2_squared": count_l2_squared(relation)}
+    noise = {each.kind: each.noise(part * each.limit, **bounds).stddev for each in (found, other)}
+    if min(noise, key=lambda kind: noise[kind]) != "pure":
+        return found  # not even for nothing but columns
+    errors = {}
+    for currency in (found, other):
+        expected = expected_error(spec, currency, times)
+        assert expected is not None
+        errors[currency.kind] = math.prod(each.two + each.three for each in expected)
+    return min((found, other), key=lambda currency: errors[currency.kind])
+
+
+def expected_error(
+    spec: ReleaseSpec, currency: Currency, times: int
+) -> tuple[Expected, Expected] | None:
+    """Return the least and the most error that a file like others will come out with.
+
+    Args:
+        spec: Of the release.
+        currency: What it pays in.
+        times: Number of independent measurements.
+
+    Returns:
+        None where the method does not say, or the schema has no `rows_about`.
+    """
+    selector, rows = spec.selector, spec.schema.rows_about
+    if not isinstance(selector, AdaptiveSelector) or not rows or len(spec.schema.domain) < 2:
+        return None
+    return selector.forecast(
+        spec.schema.domain,
+        rows,
+        currency,
+        spec.privacy.relation,
+        one_way=spec.shares["one_way"] * currency.limit / times,
+        measure=spec.shares["measure"] * currency.limit / times,
+    )
 
 
 def _threshold_currency(spec: ReleaseSpec) -> Currency:

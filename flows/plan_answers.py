@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import cast
 
 from dp_core.bundle.provenance import listed
-from dp_core.plan import Plan, PlannedTable, PlannedTotal, check_reach
+from dp_core.plan import Plan, PlannedTable, PlannedTotal, check_reach, expected_error
 from dp_core.privacy import PAYING_STAGES
 from dp_core.private_domain.questions import PlannedChoice
-from dp_core.selection.auto import Auto
 from dp_core.selection.thresholds import Thresholding, planned_threshold
 from flows.amounts import above_facts, amount, left_facts
 from tasks.stores.accounts import Above
@@ -104,17 +103,10 @@ def _account_of(plan: Plan, ledger: Ledger | None) -> dict[str, object]:
 
 def _expected_error(plan: Plan) -> dict[str, object] | None:
     """Return between which average TVDs a file like others comes out, where the method says so."""
-    spec, rows = plan.spec, plan.spec.schema.rows_about
-    if not isinstance(spec.selector, Auto) or not rows or len(spec.schema.domain) < 2:
+    expected = expected_error(plan.spec, plan.currency, plan.replicates)
+    if expected is None:
         return None
-    least, most = spec.selector.forecast(
-        spec.schema.domain,
-        rows,
-        plan.currency,
-        spec.privacy.relation,
-        one_way=plan.costs["one_way"] / plan.replicates,
-        measure=plan.costs["measure"] / plan.replicates,
-    )
+    least, most = expected
     return {"two_way": [least.two, most.two], "three_way": [least.three, most.three]}
 
 

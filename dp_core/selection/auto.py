@@ -28,10 +28,10 @@ from dp_core.privacy import Neighbours, Relation, Stage
 from dp_core.scores import InDif
 from dp_core.selection.allocation import normalise
 from dp_core.selection.allocation import shares as allocate
-from dp_core.selection.base import AdaptiveSelector, Selection
+from dp_core.selection.base import AdaptiveSelector, Expected, Selection
 from dp_core.selection.dependence import expected_dependence, usual
 from dp_core.selection.pairs import dependences, one_way_tables, pairs_up_to
-from dp_core.selection.residual_balance import Expected, Parts, balance, expected
+from dp_core.selection.residual_balance import Parts, balance, expected
 from dp_core.structural_zeros import StructuralZeros
 from dp_core.sums import sum_bounds
 from dp_core.sums.interactions import MOST_ENTRIES, Interaction
@@ -46,6 +46,8 @@ _MOST_CELLS = 2**26  # of any table
 _MOST_TRIPLES = 700
 _MOST_LISTED = 60_000  # triples that are weighed against each other
 _TABLE_FROM = 0.3  # a pair of which more than this part is its own is measured with its margins
+_SMALL = 1000  # parts in which the budget is thought to be spent, to see what one costs
+_TOTAL_UNKNOWN = 0.1  # part of the records; known worse, columns tell how many there are
 _COLUMN_FROM = 0.95  # likewise a column, whose margin is the number of records
 
 
@@ -113,7 +115,9 @@ class Auto(AdaptiveSelector):
         replicate: int = 0,  # noqa: ARG002
     ) -> Selection:
         columns = one_way_tables(domain, tables_of(known))
-        rows = float(columns[0][0].sum())
+        precision = sum(each / values.size for values, each in columns)
+        # Fewer than the noise of their number cannot be told from none.
+        rows = max(float(columns[0][0].sum()), precision**-0.5)
         statistic = self.statistic(domain)
         pairs: tuple[Clique, ...] = statistic.pairs if statistic else ()
         dependence = np.zeros(0)
@@ -130,8 +134,8 @@ class Auto(AdaptiveSelector):
         )
         parts, cliques, alone = self.parts(
             domain,
-            [values for values, _ in columns],
-            np.array([1 / precision for _, precision in columns]),
+            [_steadied(values, 1 / each, rows) for values, each in columns],
+            np.array([1 / each for _, each in columns]),
             dict(zip(pairs, dependence.tolist(), strict=True)),
             costs,
         )
@@ -174,21 +178,14 @@ class Auto(AdaptiveSelector):
 
         Columns are taken to have few frequent codes and many rare ones, and pairs to be between a
         third and twice as dependent as they are in files at large.
-
-        Args:
-            domain: All columns.
-            rows: About how many records there are.
-            currency: What the release pays in.
-            relation: Its neighbours.
-            one_way: Budget of the one-way tables of one measurement.
-            measure: Budget of what is selected, of one measurement.
         """
         columns = [rows / np.arange(1, size + 1) for size in domain.sizes]
         columns = [column * (rows / column.sum()) for column in columns]
         pure = currency.kind == "pure"
         weights = allocate(domain.sizes, "epsilon" if pure else "rho")
         whole = self.basis == "tables"
-        known = [Costs(currency, relation, one_way * weight, whole).table for weight in weights]
+        first = [Costs(currency, relation, one_way * weight, whole) for weight in weights]
+        known = [costs.table * (1 + costs.floor) for costs in first]
         found = []
         for times in (1 / 3, 2.0):
             pairs = dict.fromkeys(self.needs(domain), times * usual(rows))
@@ -229,14 +226,20 @@ class Auto(AdaptiveSelector):
         }
         triples, unlisted = self._triples(domain, dependence, chance, rows)
         cliques = (*((name,) for name in domain.columns), *dependence, *triples)
-        alone = _alone(
-            domain, [each for each in cliques if costs.apart(domain.project(each).sizes)]
-        )
+        # Without margins nothing more is learned of how many records there are.
+        total = float((1 / (known * domain.sizes)).sum()) ** -0.5
+        least = 2 if total > _TOTAL_UNKNOWN * rows else 1
+        sizes = [domain.project(clique).sizes for clique in cliques]
+        apart = [
+            clique
+            for clique, its in zip(cliques, sizes, strict=True)
+            if len(its) >= least and costs.apart(its)
+        ]
+        alone = _alone(domain, apart)
         margin = np.full((len(cliques), 2), np.inf)
         for at, clique in enumerate(cliques):
             if len(clique) == 2 and clique not in alone:
-                sizes = domain.project(clique).sizes
-                margin[at] = costs.table * sizes[1], costs.table * sizes[0]
+                margin[at] = costs.table * sizes[at][1], costs.table * sizes[at][0]
         d = len(domain)
         others = d * (d - 1) // 2 - len(dependence)
         parts = Parts(
@@ -246,12 +249,13 @@ class Auto(AdaptiveSelector):
             dependence=np.array([0.0] * d + [*dependence.values()] + [*triples.values()]),
             noise=np.array(
                 [
-                    costs.own(domain.project(clique).sizes, alone=clique in alone)
-                    for clique in cliques
+                    costs.own(its, alone=clique in alone)
+                    for clique, its in zip(cliques, sizes, strict=True)
                 ]
             ),
             margin=margin,
             exponent=costs.exponent,
+            floor=costs.floor,
             unlisted=(others * usual(rows), unlisted),
         )
         return parts, cliques, alone
@@ -310,7 +314,19 @@ class Costs:
     def table(self) -> float:
         """Variance of a cell of a table, records squared."""
         bounds = {"l1": count_l1(self.relation), "l2_squared": count_l2_squared(self.relation)}
-        return float(self.currency.noise(self.budget, **bounds).stddev ** 2)
+        return self._variance(**bounds)
+
+    @cached_property
+    def floor(self) -> float:
+        """What is added to every variance whatever is paid, as part of what the budget leaves."""
+        bounds = {"l1": count_l1(self.relation), "l2_squared": count_l2_squared(self.relation)}
+        whole = float(self.currency.noise(self.budget, **bounds).stddev ** 2)
+        return max(whole / self.table - 1, 0.0)
+
+    def _variance(self, *, l1: int, l2_squared: int) -> float:
+        """Return the variance that the budget leaves by the law that many small parts follow."""
+        noise = self.currency.noise(self.budget / _SMALL, l1=l1, l2_squared=l2_squared)
+        return float(noise.stddev**2 / float(_SMALL) ** self.exponent)
 
     def apart(self, sizes: Sequence[int]) -> bool:
         """Return whether a table of such columns is better measured without its margins."""
@@ -336,9 +352,27 @@ class Costs:
         if key not in self._known:
             asked = _interaction(key)
             _, l1, l2_squared = sum_bounds(asked, self.relation)
-            noise = self.currency.noise(self.budget, l1=l1, l2_squared=l2_squared)
-            self._known[key] = float(asked.cell_stddev(noise.stddev) ** 2)
+            stddev = self._variance(l1=l1, l2_squared=l2_squared) ** 0.5
+            self._known[key] = float(asked.cell_stddev(stddev) ** 2)
         return self._known[key]
+
+
+def _steadied(table: NDArray[np.float64], variance: float, rows: float) -> NDArray[np.float64]:
+    """Return a noisy one-way table, drawn to even cells as far as noise may have made it uneven.
+
+    By the positive part of James and Stein's factor: a budget that follows noise is divided worse
+    than evenly.
+
+    Args:
+        table: Noisy, nonnegative, records.
+        variance: Of its cells, records squared.
+        rows: What the cells shall sum to.
+    """
+    apart = table - table.mean()
+    spread = float(np.square(apart).sum())
+    part = max(1 - (table.size - 1) * variance / spread, 0.0) if spread > 0 else 0.0
+    scale = rows / max(float(table.sum()), rows)
+    return np.asarray(rows / table.size + part * scale * apart)
 
 
 def _interaction(sizes: Sequence[int]) -> Interaction:

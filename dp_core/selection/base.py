@@ -17,6 +17,7 @@ from dp_core.privacy import Neighbours, Relation, Stage
 from dp_core.structural_zeros import StructuralZeros
 
 if TYPE_CHECKING:
+    from dp_core.accounting.currency import Currency
     from dp_core.curator import Curator
     from dp_core.scores import Statistic
 
@@ -36,6 +37,19 @@ class Asked(NamedTuple):
     l1: int
     l2_squared: int
     weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What error is left, as parts of all records: average total variation distances.
+
+    Attributes:
+        two: Over all tables of two columns.
+        three: Over all tables of three columns; 0 where there are fewer columns.
+    """
+
+    two: float
+    three: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +244,28 @@ class AdaptiveSelector(ABC):
     def draws(self, domain: Domain, relation: Relation) -> int:  # noqa: ARG002
         """None; a method that draws records by counts says how many draws."""
         return 0
+
+    def forecast(
+        self,
+        domain: Domain,  # noqa: ARG002
+        rows: int,  # noqa: ARG002
+        currency: Currency,  # noqa: ARG002
+        relation: Relation,  # noqa: ARG002
+        *,
+        one_way: Fraction,  # noqa: ARG002
+        measure: Fraction,  # noqa: ARG002
+    ) -> tuple[Expected, Expected] | None:
+        """Return the least and the most error to expect of a file like others; None: not known.
+
+        Args:
+            domain: All columns.
+            rows: About how many records there are.
+            currency: What the release pays in.
+            relation: Its neighbours.
+            one_way: Budget of the one-way tables of one measurement.
+            measure: Budget of what is selected, of one measurement.
+        """
+        return None
 
     @abstractmethod
     def select(

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.selection.base import Expected
 from dp_core.selection.binning import BINS, binned
 
 _POWER = 0.3  # a cell of expected count E is taken to differ from it in proportion to E ** _POWER
@@ -50,6 +51,8 @@ class Parts:
             columns, records squared, shape (parts, 2); infinite where only the interaction is
             measured, and for parts that are no pairs.
         exponent: Precision goes as the share to this power: 1 for zCDP, 2 for pure epsilon.
+        floor: Variance that is added to that of every share, as part of what the whole budget
+            leaves: what the Gaussian curve takes for the rounding of discrete noise.
         unlisted: Sum of the deviations of all pairs, and of all triples, that are no parts.
     """
 
@@ -60,20 +63,8 @@ class Parts:
     noise: NDArray[np.float64]
     margin: NDArray[np.float64]
     exponent: float
+    floor: float = 0.0
     unlisted: tuple[float, float] = (0.0, 0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """What error is left, as parts of all records: average total variation distances.
-
-    Attributes:
-        two: Over all tables of two columns.
-        three: Over all tables of three columns; 0 where there are fewer columns.
-    """
-
-    two: float
-    three: float
 
 
 def balance(parts: Parts) -> NDArray[np.float64]:
@@ -153,6 +144,7 @@ class _Error:
     def precision(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the precision of a cell of each part, 1 / records squared."""
         powers = shares**self.parts.exponent
+        powers = powers / (1 + self.parts.floor * powers)
         found = self.before + powers / self.parts.noise
         np.add.at(found, self.ends, powers[self.tables][:, None] * self.help)
         return np.asarray(found)
@@ -190,7 +182,8 @@ class _Error:
         rate = worth / self.parts.noise
         rate[self.tables] += (worth[self.ends] * self.help).sum(axis=1)
         exponent = self.parts.exponent
-        gains: NDArray[np.float64] = rate * exponent * shares ** (exponent - 1)
+        powers = exponent * shares ** (exponent - 1)
+        gains: NDArray[np.float64] = rate * powers / (1 + self.parts.floor * shares**exponent) ** 2
         return np.maximum(gains, 1e-300)
 
     def descend(self, shares: NDArray[np.float64], steps: int) -> NDArray[np.float64]:
