@@ -411,10 +411,13 @@ def _currency(spec: ReleaseSpec, l1: int, l2_squared: int, times: int) -> Curren
             f" {float(spec.privacy.delta):g}; raise privacy.epsilon or privacy.delta,"
             " or set measure.noise to auto."
         ) from None
-    if spec.noise == "auto" and spec.privacy.delta > 0:
+    if spec.noise != "auto":
+        return found
+    try:
         other = least_noise("gaussian" if found.kind == "pure" else "laplace")
-        return _expecting_less(spec, found, other, times)
-    return found
+    except ValueError:
+        return found  # the only one
+    return _expecting_less(spec, found, other, times)
 
 
 def _expecting_less(spec: ReleaseSpec, found: Currency, other: Currency, times: int) -> Currency:
@@ -423,9 +426,10 @@ def _expecting_less(spec: ReleaseSpec, found: Currency, other: Currency, times: 
     What it will measure depends on how much noise there is: nothing but columns, perhaps, of which
     a few are best served by Laplace noise, where the usual outcome would be by Gaussian noise.
     """
-    if expected_error(spec, found, times) is None:
+    part = spec.shares["measure"] / len(spec.schema.domain)
+    if not part or not spec.schema.rows_about:
         return found
-    relation, part = spec.privacy.relation, spec.shares["measure"] / len(spec.schema.domain)
+    relation = spec.privacy.relation
     bounds = {"l1": count_l1(relation), "l2_squared": count_l2_squared(relation)}
     noise = {each.kind: each.noise(part * each.limit, **bounds).stddev for each in (found, other)}
     if min(noise, key=lambda kind: noise[kind]) != "pure":
@@ -433,7 +437,8 @@ def _expecting_less(spec: ReleaseSpec, found: Currency, other: Currency, times: 
     errors = {}
     for currency in (found, other):
         expected = expected_error(spec, currency, times)
-        assert expected is not None
+        if expected is None:
+            return found
         errors[currency.kind] = math.prod(each.two + each.three for each in expected)
     return min((found, other), key=lambda currency: errors[currency.kind])
 
