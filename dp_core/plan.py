@@ -229,6 +229,12 @@ def make_plan(spec: ReleaseSpec) -> Plan:
     selection = spec.selector.planned(domain)
     if selection is not None:
         add("measure", selection.cliques, selection.weights, selection.interactions)
+        if tables and all(table.interaction for table in tables):
+            raise BadInput(
+                "Nothing would be measured but what tables say beyond their margins, of which no"
+                " records can be made: give one_way a part of the budget, such as one_way:"
+                " {share: 0.1}."
+            )
     totals: list[PlannedTotal] = []
     parametric = spec.selector if isinstance(spec.selector, Measuring) else None
     for ask in parametric.method.asks(parametric.variables) if parametric else ():

@@ -16,6 +16,7 @@ import numpy as np
 from dp_core import registry
 from dp_core.domain import Clique, Domain
 from dp_core.marginals import Released, ReleasedKind, Table, interactions_of, tables_of
+from dp_core.option_ranges import check_ranges
 from dp_core.reconstruction.base import TABLES_AND_INTERACTIONS, Model, Reconstructor
 from dp_core.reconstruction.graphical.junction_tree import JunctionTree
 from dp_core.structural_zeros import StructuralZeros
@@ -48,6 +49,9 @@ class AutoReconstruction:
     together: bool = True
     smoothing: float = 0.3
     cleared: bool = True
+
+    def __post_init__(self) -> None:
+        check_ranges(self, most_cells=(0, None), smoothing=(0, None))
 
     def check(self, domain: Domain) -> None:
         """Every domain fits."""

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from dp_core.dataset import Dataset
 from dp_core.domain import Clique, Domain
 from dp_core.marginals import Released, ReleasedKind, Table, interactions_of, tables_of
+from dp_core.option_ranges import check_ranges
 from dp_core.reconstruction.base import TABLES_AND_INTERACTIONS, FittedTables
 from dp_core.reconstruction.consistency import column_tables, consistent
 from dp_core.reconstruction.implied import counted, implied_tables, unmeasured
@@ -141,6 +142,18 @@ class Gum:
 
     takes: ClassVar[frozenset[ReleasedKind]] = TABLES_AND_INTERACTIONS
     for_inference: ClassVar[Mapping[str, object]] = {"shrink": False, "implied": False}
+
+    def __post_init__(self) -> None:
+        check_ranges(
+            self,
+            rounds=(0, None),
+            step=(0, 1),
+            decay=(0, 1),
+            copies=(0, 1),
+            sweeps=(0, None),
+            tolerance=(0, None),
+            consistency_rounds=(1, None),
+        )
 
     def check(self, domain: Domain) -> None:
         """Every domain fits; only the tables are held, never their joint table."""

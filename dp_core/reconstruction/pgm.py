@@ -20,6 +20,7 @@ from dp_core.dataset import Dataset
 from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
 from dp_core.marginals import Measurement, Released, ReleasedKind, Table, interactions_of, tables_of
+from dp_core.option_ranges import check_ranges
 from dp_core.reconstruction.base import TABLES_AND_INTERACTIONS, FittedTables
 from dp_core.reconstruction.drawing import records
 from dp_core.reconstruction.graphical.answers import Answers
@@ -126,6 +127,16 @@ class Pgm:
     evened: int = 3
     tolerance: float = 1e-4
     engine: Literal["native", "mbi"] = "native"
+
+    def __post_init__(self) -> None:
+        check_ranges(
+            self,
+            max_cells=(1, None),
+            smoothing=(0, None),
+            sweeps=(1, None),
+            evened=(0, None),
+            tolerance=(0, None),
+        )
 
     def check(self, domain: Domain) -> None:
         if sum(domain.sizes) > self.max_cells:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -24,11 +24,13 @@ from dp_core.accounting.sensitivity import count_l1, count_l2_squared
 from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
 from dp_core.marginals import Released, ReleasedKind, tables_of
+from dp_core.option_ranges import check_ranges
 from dp_core.privacy import Neighbours, Relation, Stage
 from dp_core.scores import InDif
 from dp_core.selection.allocation import normalise
 from dp_core.selection.allocation import shares as allocate
 from dp_core.selection.base import AdaptiveSelector, Expected, Selection
+from dp_core.selection.chance import Chance
 from dp_core.selection.dependence import expected_dependence, usual
 from dp_core.selection.pairs import dependences, one_way_tables, pairs_up_to
 from dp_core.selection.residual_balance import Parts, balance, expected
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
     from dp_core.curator import Curator
 
 _TRIPLE_PART = 0.05  # what a triple adds to its pairs, beside the mean of these
-_HALF_NORMAL = math.sqrt(2 / math.pi)
 _LEAST_PART = 0.1  # of a pair's deviation is more than chance in any case
 _MOST_CELLS = 2**26  # of any table
 _MOST_TRIPLES = 700
@@ -92,9 +93,7 @@ class Auto(AdaptiveSelector):
             )
 
     def __post_init__(self) -> None:
-        for name in ("max_cells", "max_triple_cells"):
-            if not 1 <= getattr(self, name) <= _MOST_CELLS:
-                raise ValueError(f"{name} is a whole number from 1 to {_MOST_CELLS:,}.")
+        check_ranges(self, max_cells=(1, _MOST_CELLS), max_triple_cells=(1, _MOST_CELLS))
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
         return pairs_up_to(domain, self.max_cells) if self.order > 1 else ()
@@ -188,9 +187,10 @@ class Auto(AdaptiveSelector):
         known = [costs.table * (1 + costs.floor) for costs in first]
         found = []
         for times in (1 / 3, 2.0):
-            pairs = dict.fromkeys(self.needs(domain), times * usual(rows))
+            typical = times * usual(rows)
+            pairs = dict.fromkeys(self.needs(domain), typical)
             costs = Costs(currency, relation, measure, whole)
-            parts, _, _ = self.parts(domain, columns, np.array(known), pairs, costs)
+            parts, _, _ = self.parts(domain, columns, np.array(known), pairs, costs, typical)
             found.append(expected(parts, balance(parts)))
         return found[0], found[1]
 
@@ -201,6 +201,7 @@ class Auto(AdaptiveSelector):
         known: NDArray[np.float64],
         dependence: dict[Clique, float],
         costs: Costs,
+        typical: float | None = None,
     ) -> tuple[Parts, tuple[Clique, ...], frozenset[Clique]]:
         """Return what may be measured, its cliques, and which of them without their margins.
 
@@ -210,21 +211,25 @@ class Auto(AdaptiveSelector):
             known: Variance of a cell of each, records squared.
             dependence: Of each pair that may be measured, records.
             costs: Noise of each kind.
+            typical: Dependence of the other pairs, records; None: as in files at large.
         """
         rows = max(float(columns[0].sum()), 1.0)
-        factor = [_chance(column) for column in columns]
-
-        def chance(clique: Clique) -> float:
-            return (
-                _HALF_NORMAL * math.sqrt(rows) * math.prod(factor[i] for i in domain.axes(clique))
-            )
-
+        typical = usual(rows) if typical is None else typical
+        chance = Chance.of(domain, columns, rows)
+        pairs: dict[Clique, float] = {
+            pair: chance.pair(pair) for pair in itertools.combinations(domain.columns, 2)
+        }
+        unlisted_pairs = sum(
+            math.hypot(typical, by_chance)
+            for pair, by_chance in pairs.items()
+            if pair not in dependence
+        )
         # The file is a sample, in which nothing is quite independent: that part is no dependence.
         dependence = {
-            pair: math.sqrt(max(value**2 - chance(pair) ** 2, (_LEAST_PART * value) ** 2))
+            pair: math.sqrt(max(value**2 - pairs[pair] ** 2, (_LEAST_PART * value) ** 2))
             for pair, value in dependence.items()
         }
-        triples, unlisted = self._triples(domain, dependence, chance, rows)
+        triples, unlisted = self._triples(domain, dependence, chance, typical)
         cliques = (*((name,) for name in domain.columns), *dependence, *triples)
         # Without margins nothing more is learned of how many records there are.
         total = float((1 / (known * domain.sizes)).sum()) ** -0.5
@@ -240,13 +245,11 @@ class Auto(AdaptiveSelector):
         for at, clique in enumerate(cliques):
             if len(clique) == 2 and clique not in alone:
                 margin[at] = costs.table * sizes[at][1], costs.table * sizes[at][0]
-        d = len(domain)
-        others = d * (d - 1) // 2 - len(dependence)
         parts = Parts(
             columns=columns,
             known=known,
             cliques=[domain.axes(clique) for clique in cliques],
-            dependence=np.array([0.0] * d + [*dependence.values()] + [*triples.values()]),
+            dependence=np.array([0.0] * len(domain) + [*dependence.values()] + [*triples.values()]),
             noise=np.array(
                 [
                     costs.own(its, alone=clique in alone)
@@ -256,31 +259,26 @@ class Auto(AdaptiveSelector):
             margin=margin,
             exponent=costs.exponent,
             floor=costs.floor,
-            unlisted=(others * usual(rows), unlisted),
+            unlisted=(unlisted_pairs, unlisted),
+            drawn=chance.mean_triple,
         )
         return parts, cliques, alone
 
     def _triples(
-        self,
-        domain: Domain,
-        dependence: dict[Clique, float],
-        chance: Callable[[Clique], float],
-        rows: float,
+        self, domain: Domain, dependence: dict[Clique, float], chance: Chance, typical: float
     ) -> tuple[dict[Clique, float], float]:
         """Return the triples that may be worth measuring, and what the others deviate in sum."""
-        d = len(domain)
-        number = math.comb(d, 3)
-        listed = self.order == 3 and self.basis == "interactions" and number <= _MOST_LISTED
-        if not listed or number == 0:
-            return {}, 0.0
+        number = math.comb(len(domain), 3)
+        if self.order < 3 or self.basis == "tables" or number > _MOST_LISTED:
+            others = math.comb(len(domain), 2) - len(dependence)
+            mean = (sum(dependence.values()) + others * typical) / max(len(dependence) + others, 1)
+            return {}, number * math.hypot(_TRIPLE_PART * mean, chance.mean_triple)
         found: dict[Clique, float] = {}
         seen: dict[Clique, float] = {}
         for clique in itertools.combinations(domain.columns, 3):
-            pairs = [
-                dependence.get(pair, usual(rows)) for pair in itertools.combinations(clique, 2)
-            ]
+            pairs = [dependence.get(pair, typical) for pair in itertools.combinations(clique, 2)]
             deviation = _TRIPLE_PART * sum(pairs) / 3
-            seen[clique] = math.hypot(deviation, chance(clique))
+            seen[clique] = math.hypot(deviation, chance.triple(clique))
             if domain.size(clique) <= self.max_triple_cells:
                 found[clique] = deviation
         best = sorted(found, key=lambda clique: domain.size(clique) / seen[clique])
@@ -390,15 +388,6 @@ def _alone(domain: Domain, cliques: Sequence[Clique]) -> frozenset[Clique]:
             break
         found.append(clique)
     return frozenset(found)
-
-
-def _chance(column: NDArray[np.float64]) -> float:
-    """Return a column's factor of what chance puts into an interaction, over root of the rows.
-
-    A count deviates by the root of what is expected; of that the part (1 - 1/p) is a column's own.
-    """
-    share = column / max(float(column.sum()), 1e-9)
-    return float(np.sqrt(share).sum() * math.sqrt(1 - 1 / column.size))
 
 
 METHOD = Auto

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.selection.binning import BINS, binned
+from dp_core.selection.chance import HALF_NORMAL
 from dp_core.selection.dependence import exponential_under_noise
 
 _POWER = 0.3  # a cell of expected count E is taken to differ from it in proportion to E ** _POWER
@@ -27,7 +28,6 @@ _PAIRS_WEIGHT = 1.4  # a pair that is measured also tells about the pairs of its
 _COLUMNS_WEIGHT = 0.7  # errors of a pair's columns partly cancel against the pair's own
 _WORTH = 0.03  # part of the error that measuring pairs must save; less than that is within noise
 _STEPS = 300
-_HALF_NORMAL = math.sqrt(2 / math.pi)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -123,7 +123,7 @@ class _Error:
         one, two = problem.pairs[:, 0], problem.pairs[:, 1]
         free = (1 - 1 / self.sizes[one]) * (1 - 1 / self.sizes[two])
         self.inner = 1 / np.maximum(free, 0.25)
-        spread = _HALF_NORMAL * (self.counts * self.widths).sum(axis=1)
+        spread = HALF_NORMAL * (self.counts * self.widths).sum(axis=1)
         self.widths *= (_PAIRS_WEIGHT * problem.dependence / spread)[:, None]
         self.column_weight = _COLUMNS_WEIGHT * max(len(problem.columns) - 1, 1)
 
@@ -141,12 +141,12 @@ class _Error:
     def value(self, share: NDArray[np.float64]) -> float:
         """Return the summed error, records."""
         precision, known = self._precisions(share)
-        left = _HALF_NORMAL * self.counts * self.widths
+        left = HALF_NORMAL * self.counts * self.widths
         inner = (precision * self.inner)[:, None]
         total = float((left / np.sqrt(1 + inner * self.widths**2)).sum())
         for cells, at in zip(self.problem.columns, known, strict=True):
             column = float((cells / np.sqrt(1 + at * cells**2)).sum())
-            total += self.column_weight * _HALF_NORMAL * column
+            total += self.column_weight * HALF_NORMAL * column
         return total
 
     def _precisions(
@@ -169,12 +169,12 @@ class _Error:
         precision, known = self._precisions(share)
         # d/dx of  w / sqrt(1 + p w^2)  is  -w^3 (1 + p w^2)^(-3/2) / 2  times dp/dx.
         slope = problem.whole * problem.exponent * share ** (problem.exponent - 1)
-        fall = 0.5 * _HALF_NORMAL * self.counts * self.widths**3
+        fall = 0.5 * HALF_NORMAL * self.counts * self.widths**3
         inner = (precision * self.inner)[:, None]
         by_pair = self.inner * (fall * (1 + inner * self.widths**2) ** -1.5).sum(axis=1)
         by_column = np.array(
             [
-                0.5 * _HALF_NORMAL * float((cells**3 * (1 + at * cells**2) ** -1.5).sum())
+                0.5 * HALF_NORMAL * float((cells**3 * (1 + at * cells**2) ** -1.5).sum())
                 for cells, at in zip(problem.columns, known, strict=True)
             ]
         )

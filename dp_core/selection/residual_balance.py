@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 
 from dp_core.selection.base import Expected
 from dp_core.selection.binning import BINS, binned
+from dp_core.selection.chance import HALF_NORMAL, deviation
 
 _POWER = 0.3  # a cell of expected count E is taken to differ from it in proportion to E ** _POWER
 _WORTH = 0.05  # part of the error that more than single columns must save
 _STEPS = 300
 _LOOKS = 10  # steps between two looks at whether they still help
 _TOLERANCE = 2e-5
-_HALF_NORMAL = math.sqrt(2 / math.pi)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -54,6 +54,8 @@ class Parts:
         floor: Variance that is added to that of every share, as part of what the whole budget
             leaves: what the Gaussian curve takes for the rounding of discrete noise.
         unlisted: Sum of the deviations of all pairs, and of all triples, that are no parts.
+        drawn: Mean deviation that drawing records puts into what a triple has beyond its pairs;
+            it cannot be mended, and decides nothing.
     """
 
     columns: Sequence[NDArray[np.float64]]
@@ -65,6 +67,7 @@ class Parts:
     exponent: float
     floor: float = 0.0
     unlisted: tuple[float, float] = (0.0, 0.0)
+    drawn: float = 0.0
 
 
 def balance(parts: Parts) -> NDArray[np.float64]:
@@ -104,6 +107,7 @@ def expected(parts: Parts, shares: NDArray[np.float64]) -> Expected:
     """Return the error that shares of the budget leave."""
     error = _Error(parts)
     two, three = error.errors(error.means(shares))
+    three = math.hypot(three, parts.drawn)
     rows = 2 * error.rows
     # Of tables with far more cells than records the parts add up to more than all records.
     return Expected(min(two / rows, 1.0), min(three / rows, 1.0))
@@ -124,15 +128,15 @@ class _Error:
             tables = [parts.columns[at] for at in clique]
             power = 1.0 if len(clique) == 1 else _POWER
             self.counts[index], self.widths[index] = binned(tables, self.rows, power)
-        spread = _HALF_NORMAL * (self.counts * self.widths).sum(axis=1)
+        spread = HALF_NORMAL * (self.counts * self.widths).sum(axis=1)
         scale = parts.dependence / np.maximum(spread, 1e-300)
         # The file is a sample: beside what its columns have to do with each other there is chance,
         # a Poisson number's, of which a part's own share is `own`.
         own = np.array(
             [math.prod(1 - 1 / parts.columns[at].size for at in clique) for clique in parts.cliques]
         )
-        by_chance = own[:, None] * self.widths ** (1 / _POWER)
-        together = np.hypot(scale[:, None] * self.widths, np.sqrt(by_chance))
+        by_chance = deviation(own[:, None] * self.widths ** (1 / _POWER))
+        together = np.hypot(scale[:, None] * self.widths, by_chance)
         self.widths = np.where((self.orders > 1)[:, None], together, self.widths)
         self.before = np.zeros(len(parts.cliques))
         self.before[:d] = 1 / parts.known
@@ -152,7 +156,7 @@ class _Error:
     def means(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the mean error of a part of one, two and three columns, records, shape (3,)."""
         inner = 1 + self.precision(shares)[:, None] * self.widths**2
-        left = _HALF_NORMAL * (self.counts * self.widths / np.sqrt(inner)).sum(axis=1)
+        left = HALF_NORMAL * (self.counts * self.widths / np.sqrt(inner)).sum(axis=1)
         sums = [float(left[self.orders == order].sum()) for order in (1, 2, 3)]
         sums[1] += self.parts.unlisted[0]
         sums[2] += self.parts.unlisted[1]
@@ -177,7 +181,7 @@ class _Error:
         three = np.array([3.0, 3.0, 1.0]) / of_three if of_three else 0.0
         weight = (means * (two + three) / np.maximum(self.number, 1.0))[self.orders - 1]
         inner = 1 + self.precision(shares)[:, None] * self.widths**2
-        fall = 0.5 * _HALF_NORMAL * (self.counts * self.widths**3 * inner**-1.5).sum(axis=1)
+        fall = 0.5 * HALF_NORMAL * (self.counts * self.widths**3 * inner**-1.5).sum(axis=1)
         worth = weight * fall
         rate = worth / self.parts.noise
         rate[self.tables] += (worth[self.ends] * self.help).sum(axis=1)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import math
 from fractions import Fraction
 
@@ -10,17 +11,20 @@ from hypothesis import strategies as st
 
 from dp_core.accounting.currency import Currency, largest_limit
 from dp_core.dataset import Dataset
+from dp_core.domain import Domain
 from dp_core.errors import BadInput
 from dp_core.marginals import Records, SparseTable
 from dp_core.memory_counter import MemoryCounter
-from dp_core.plan import make_plan
+from dp_core.plan import expected_error, make_plan
 from dp_core.privacy import Relation
 from dp_core.procedure import carry_out
 from dp_core.scores import InDif
 from dp_core.selection.thresholds import planned_threshold
+from dp_core.trial import trial_plan
 from tests.specs import FIXED, SCHEMA, plan_of, write_spec
 
 GAUSS = "{epsilon: 1, delta: 1e-9}"
+EIGHT = Domain(tuple("abcdefgh"), (2, 3, 4, 2, 5, 3, 6, 2))
 PRIVSYN = "select: {max_cells: 1000}\n"
 
 NON_ADAPTIVE = {
@@ -54,6 +58,41 @@ def test_the_planned_tables_cost_the_limit_to_the_last_fraction(
     assert plan.replicates == (sets if mode == "split" else 1)
     assert {table.times for table in plan.tables} == {plan.replicates}
     assert plan.fixed_beforehand
+
+
+def test_interactions_alone_are_refused_before_they_are_paid_for(monkeypatch):
+    delta = Fraction("1e-9")
+    spec = trial_plan(EIGHT, "independent", Fraction(1), delta, seed=0).spec
+    planned = spec.selector.planned(EIGHT)
+    only = dataclasses.replace(planned, interactions=frozenset(planned.cliques))
+    monkeypatch.setattr(type(spec.selector), "planned", lambda *_: only)
+    with pytest.raises(BadInput, match=r"give one_way a part of the budget"):
+        make_plan(spec)
+    shares = {**spec.shares, "measure": Fraction(9, 10), "total": Fraction(1, 10)}
+    assert make_plan(dataclasses.replace(spec, shares=shares)).tables
+
+
+@pytest.mark.parametrize(
+    ("rows", "epsilon", "kind"), [(500, "1/10", "pure"), (10**5, "1", "gaussian")]
+)
+def test_auto_pays_in_what_it_expects_to_err_less_by(rows, epsilon, kind):
+    epsilon, delta = Fraction(epsilon), Fraction("1e-9")
+    spec = trial_plan(EIGHT, "auto", epsilon, delta, seed=0).spec
+    spec = dataclasses.replace(spec, schema=dataclasses.replace(spec.schema, rows_about=rows))
+    assert make_plan(spec).currency.kind == kind
+    errors = {}
+    for each in ("pure", "gaussian"):
+        currency = Currency(each, largest_limit(each, epsilon, delta))
+        expected = expected_error(spec, currency, 1)
+        errors[each] = math.prod(one.two + one.three for one in expected)
+    assert min(errors, key=errors.get) == kind
+
+
+def test_noise_that_is_asked_for_is_taken():
+    spec = trial_plan(EIGHT, "auto", Fraction("1/10"), Fraction("1e-9"), seed=0).spec
+    schema = dataclasses.replace(spec.schema, rows_about=500)
+    spec = dataclasses.replace(spec, schema=schema, noise="gaussian")
+    assert make_plan(spec).currency.kind != "pure"
 
 
 @pytest.mark.parametrize("mode", ["shared", "split"])

@@ -14,7 +14,7 @@ from dp_core.errors import BadInput
 from dp_core.ledger.session import MemorySession
 from dp_core.memory_counter import MemoryCounter
 from dp_core.privacy import Relation
-from dp_core.selection.auto import Auto, Costs, _alone
+from dp_core.selection.auto import Auto, Costs, _alone, _steadied
 from dp_core.selection.dependence import usual
 from dp_core.selection.one_way import OneWay
 from dp_core.structural_zeros import StructuralZeros
@@ -133,6 +133,49 @@ def test_an_interaction_of_two_codes_has_a_quarter_of_the_noise_of_its_table():
     assert costs.apart(MIXED.project(("a", "b", "d")).sizes)
 
 
+def test_triples_that_are_not_looked_at_count_as_they_do_where_they_are():
+    domain = Domain(tuple("abcd"), (9, 2, 3, 2))
+    given = dict.fromkeys(itertools.combinations("abcd", 2), 700.0)
+    looked, _, _ = parts_of(domain, given, method=Auto(max_triple_cells=1))
+    ignored, _, _ = parts_of(domain, given, method=Auto(order=2))
+    tables, _, _ = parts_of(domain, given, method=Auto(basis="tables"), whole=True)
+    assert ignored.unlisted[1] == tables.unlisted[1] == pytest.approx(looked.unlisted[1], rel=0.05)
+
+
+def test_noise_is_weighed_by_what_small_shares_of_the_budget_leave():
+    # The Gaussian curve adds a variance of 2 whatever is paid: of a whole budget nearly all of it.
+    budget = limit_of("5")
+    zcdp = Costs(Currency("zcdp", budget), ROW, budget, whole=False)
+    curve = Costs(Currency("gaussian", budget), ROW, budget, whole=False)
+    assert zcdp.table == pytest.approx(1 / (2 * float(budget)), rel=1e-6)
+    assert curve.table == pytest.approx(zcdp.table, rel=0.01)
+    assert zcdp.floor == pytest.approx(0, abs=1e-6)
+    assert curve.floor * curve.table == pytest.approx(2, rel=0.01)
+    pair = BINARY.project(("a", "b")).sizes
+    assert curve.own(pair, alone=True) == pytest.approx(zcdp.own(pair, alone=True), rel=0.01)
+
+
+def test_a_column_that_is_noise_is_taken_to_be_even():
+    table = np.array([900.0, 80.0, 20.0])
+    np.testing.assert_allclose(_steadied(table, 1e6, 500.0), 500 / 3)
+    np.testing.assert_allclose(_steadied(table, 1e-6, 1000.0), table, rtol=1e-6)
+    # Two degrees of freedom, each with a quarter of the spread: half of it may be noise.
+    half = _steadied(table, float(np.square(table - table.mean()).sum()) / 4, 1000.0)
+    np.testing.assert_allclose(half, (table + 1000 / 3) / 2)
+    assert _steadied(table, 3e4, 200.0).sum() == pytest.approx(200)
+    assert _steadied(table, 3e4, 200.0).min() >= 0
+    np.testing.assert_allclose(_steadied(np.zeros(4), 9.0, 3.0), 0.75)
+
+
+def test_columns_tell_how_many_records_there_are_where_that_is_hardly_known():
+    codes = dependent(BINARY, rows=300)
+    few, _ = selected(BINARY, codes, "0.3")
+    known, _ = selected(BINARY, dependent(BINARY), "1")
+    assert not any(len(clique) == 1 for clique in few.interactions)
+    assert any(len(clique) == 1 for clique in few.cliques)
+    assert all((name,) in known.interactions for name in BINARY.columns)
+
+
 def test_without_one_way_tables_it_is_refused():
     with pytest.raises(BadInput, match=r"one_way: \{share: 0\.1\}"):
         Auto().check_basics("add-remove", ["total"])
@@ -230,7 +273,9 @@ def test_pairs_too_large_to_be_measured_count_among_what_is_left():
     given = dict.fromkeys(method.needs(MIXED), 500.0)
     assert set(given) == {("a", "b"), ("a", "d")}
     parts, _, _ = parts_of(MIXED, given, method=method)
-    assert parts.unlisted[0] == pytest.approx(4 * usual(8_000))
+    products = [5 * 39, 5 * 2, 39 * 2, 1 * 39]  # of the levels less one: what chance is made of
+    chance = [np.sqrt(2 / np.pi * 8_000 * product) for product in products]
+    assert parts.unlisted[0] == pytest.approx(np.hypot(usual(8_000), chance).sum())
 
 
 def test_of_many_triples_those_of_few_cells_come_first(monkeypatch):

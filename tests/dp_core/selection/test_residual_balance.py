@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -126,6 +127,30 @@ def test_the_gain_is_the_slope_of_the_error(exponent, margin):
         step[index] = 1e-6
         slope = (error.value(share - step) - error.value(share + step)) / 2e-6
         assert error.gain(share)[index] == pytest.approx(slope, rel=1e-4)
+
+
+def test_what_is_added_to_every_variance_is_added_to_that_of_each_share():
+    parts = parts_of((6, 6, 6), noise=50.0, triples=100.0)
+    share = np.linspace(1, 2, 7) / 10.5
+    floor = dataclasses.replace(parts, floor=0.3)
+    found = 1 / (_Error(floor).precision(share) - _Error(floor).before)
+    np.testing.assert_allclose(found, 50.0 / share + 0.3 * 50.0)
+    less = share.copy()
+    for at in range(share.size):
+        step = np.zeros(share.size)
+        step[at] = 1e-6
+        slope = (_Error(floor).value(less - step) - _Error(floor).value(less + step)) / 2e-6
+        assert _Error(floor).gain(share)[at] == pytest.approx(slope, rel=1e-4)
+
+
+def test_the_draw_of_records_adds_to_tables_of_three_and_decides_nothing():
+    parts = parts_of((6, 6, 6), noise=50.0, triples=100.0)
+    drawn = dataclasses.replace(parts, drawn=900.0)
+    share = balance(parts)
+    np.testing.assert_array_equal(balance(drawn), share)
+    before, after = expected(parts, share), expected(drawn, share)
+    assert after.two == before.two
+    assert after.three == pytest.approx(np.hypot(before.three, 900 / (2 * ROWS)))
 
 
 def test_two_columns_have_no_tables_of_three():

@@ -1,0 +1,26 @@
+"""Ranges of the numbers that are options of methods."""
+
+from __future__ import annotations
+
+
+def check_ranges(options: object, **ranges: tuple[float, float | None]) -> None:
+    """Refuse options outside their ranges.
+
+    Args:
+        options: A method.
+        ranges: Of each option by its name the least and the largest value; None: any larger one.
+
+    Raises:
+        ValueError: naming the option, its range and what it is.
+
+    >>> from types import SimpleNamespace
+    >>> check_ranges(SimpleNamespace(step=2.0), step=(0, 1))
+    Traceback (most recent call last):
+    ValueError: step must be from 0 to 1, not 2.0.
+    """
+    for name, (least, most) in ranges.items():
+        value = getattr(options, name)
+        # Written so that NaN is refused.
+        if not (value >= least and (most is None or value <= most)):
+            said = f"at least {least:g}" if most is None else f"from {least:g} to {most:g}"
+            raise ValueError(f"{name} must be {said}, not {value}.")

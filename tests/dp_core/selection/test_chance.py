@@ -1,0 +1,72 @@
+"""What chance puts into tables, against the exact distribution of counts."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from dp_core.domain import Domain
+from dp_core.selection.chance import HALF_NORMAL, Chance, deviation
+
+
+def poisson(mean):
+    """Mean absolute deviation of a Poisson number (Crow 1958)."""
+    whole = math.floor(mean)
+    logs = -mean + (whole + 1) * math.log(mean) - math.lgamma(whole + 1)
+    return 2 * math.exp(logs)
+
+
+@pytest.mark.parametrize("mean", [1e-4, 0.01, 0.1, 0.3, 0.6, 1.0, 2.5, 30.0, 1e4])
+def test_counts_deviate_as_poisson_numbers_do(mean):
+    assert HALF_NORMAL * deviation(np.array(mean)) == pytest.approx(poisson(mean), rel=0.12)
+
+
+def uneven(size, rows):
+    column = 1 / np.arange(1, size + 1)
+    return column * (rows / column.sum())
+
+
+@pytest.mark.parametrize(("sizes", "rows"), [((6, 9), 5000.0), ((40, 100), 3000.0)])
+def test_a_pairs_is_the_sum_over_its_cells(sizes, rows):
+    columns = [uneven(size, rows) for size in sizes]
+    chance = Chance.of(Domain(("a", "b"), sizes), columns, rows)
+    own = math.prod(1 - 1 / size for size in sizes)
+    cells = own * np.multiply.outer(*columns) / rows
+    assert chance.pair(("a", "b")) == pytest.approx(sum(map(poisson, cells.ravel())), rel=0.08)
+    assert chance.mean_triple == 0
+
+
+def test_independent_files_have_it():
+    """Permuted columns: what is left of a pair beyond its columns is chance alone."""
+    sizes, rows = (4, 30), 800
+    rng = np.random.default_rng(3)
+    columns = [np.rint(uneven(size, rows)).astype(int) for size in sizes]
+    columns = [np.concatenate([[rows - c[1:].sum()], c[1:]]) for c in columns]
+    codes = [np.repeat(np.arange(c.size), c) for c in columns]
+    seen = []
+    for _ in range(200):
+        table = np.zeros(sizes)
+        np.add.at(table, (codes[0], rng.permutation(codes[1])), 1)
+        seen.append(np.abs(table - np.multiply.outer(*columns) / rows).sum())
+    chance = Chance.of(Domain(("a", "b"), sizes), [c.astype(float) for c in columns], rows)
+    assert chance.pair(("a", "b")) == pytest.approx(np.mean(seen), rel=0.1)
+
+
+@pytest.mark.parametrize("rows", [300.0, 20_000.0])
+def test_the_mean_of_triples_is_that_of_each(rows):
+    sizes = (2, 3, 5, 12, 40)
+    domain = Domain(tuple("abcde"), sizes)
+    chance = Chance.of(domain, [uneven(size, rows) for size in sizes], rows)
+    every = [chance.triple(clique) for clique in itertools.combinations("abcde", 3)]
+    assert chance.mean_triple == pytest.approx(np.mean(every))
+    cells = []
+    for triple in itertools.combinations(range(5), 3):
+        own = math.prod(1 - 1 / sizes[axis] for axis in triple)
+        columns = [uneven(sizes[axis], 1.0) for axis in triple]
+        expected = rows * own * np.einsum("i,j,k->ijk", *columns)
+        cells.append(sum(map(poisson, expected.ravel())))
+    assert chance.mean_triple == pytest.approx(np.mean(cells), rel=0.12)
+    assert chance.mean_triple <= 2 * rows
