@@ -33,7 +33,7 @@ from dp_core.spec_methods import (
     read_parametric,
     read_stages,
 )
-from dp_core.spec_shares import read_shares
+from dp_core.spec_shares import check_known, read_shares
 from dp_core.typed_text import shown
 from dp_core.yaml_text import load
 
@@ -132,7 +132,7 @@ def load_spec(path: Path) -> ReleaseSpec:
     private = bool(schema.private)
     shares = read_shares(root, sections, preset, privacy, selector, selector_name, private=private)
     measured = [stage for stage in ("total", "one_way") if shares[stage]]
-    in_place(place, selector.check_basics, privacy.relation.of_rows, measured)
+    check_known(sections, place, selector, privacy.relation.of_rows, measured)
     mode_place = synthesis.get("mode", sections["synthesize"])
     in_place(
         *(mode_place, check_mode, mode, sets),

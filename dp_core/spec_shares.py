@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
 from dp_core.errors import BadInput
 from dp_core.node import Node
 from dp_core.presets import Preset
-from dp_core.privacy import PAYING_STAGES, Privacy, Stage
+from dp_core.privacy import PAYING_STAGES, Neighbours, Privacy, Stage
 from dp_core.private_domain.questions import SHARE
+
+_KNOWING: tuple[Stage, ...] = ("one_way", "total")
+"""Stages that tell a selection of the file before it looks."""
 
 
 def resolve_shares(
@@ -126,6 +129,44 @@ def read_shares(
             f"nothing is left to measure with ({_listing(shares)}); give measure a share."
         )
     return shares
+
+
+def check_known(
+    sections: Mapping[str, Node],
+    place: Node,
+    selector: Any,
+    neighbours: Neighbours,
+    measured: Sequence[Stage],
+) -> None:
+    """Refuse a selection that lacks what it has to know before it looks.
+
+    Args:
+        sections: What stands under each stage.
+        place: Where the selection stands.
+        selector: The selection, or the parametric method in its place.
+        neighbours: Of rows.
+        measured: Which of the stages `one_way` and `total` have a share.
+
+    Raises:
+        BadInput: at the share of 0 that would help if it were more, else at the selection.
+    """
+
+    def refusal(measured: Sequence[Stage]) -> str:
+        try:
+            selector.check_basics(neighbours, measured)
+        except BadInput as error:
+            return error.message
+        return ""
+
+    message = refusal(measured)
+    if not message:
+        return
+    for stage in _KNOWING:
+        share = sections[stage].entries().get("share")
+        # More of what it does not need would bring the same answer.
+        if share is not None and refusal([*measured, stage]) != message:
+            raise share.error(message)
+    raise place.error(message)
 
 
 def _listing(shares: Mapping[Stage, Fraction]) -> str:

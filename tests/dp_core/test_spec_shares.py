@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dp_core.errors import BadInput
 from dp_core.presets import PRESETS
 from dp_core.privacy import PAYING_STAGES, Stage
+from dp_core.spec_file import load_spec
 from dp_core.spec_shares import resolve_shares
 
 stage_shares = st.dictionaries(
@@ -37,3 +39,29 @@ def test_stated_shares_of_exactly_one_leave_nothing_to_the_others():
     stated: dict[Stage, Fraction] = {"select": Fraction(1, 10), "measure": Fraction(9, 10)}
 
     assert resolve_shares(stated, PRESETS["privsyn"].shares)["one_way"] == 0
+
+
+@pytest.mark.parametrize(
+    ("lines", "place"),
+    [
+        ("one_way: {share: 0}", "line 7, one_way.share: `select: auto`"),
+        # A total alone would not help it.
+        ("total: {share: 0}\none_way:\n  share: 0", "line 9, one_way.share: `select: auto`"),
+        ("select: {share: 0.1}\nmeasure: {share: 0.9}\ntotal: {share: 0}", "line 7, select: "),
+        ("method: mwem\nselect: {share: 0.5}\ntotal: {share: 0}", "line 9, total.share: This"),
+        # There is more to mend, and one thing is said at a time.
+        ("one_way: {share: 0}\nselect: {method: privbayes, score: mi}", "line 7, one_way.share: T"),
+        ("select: {method: privbayes, score: mi}\ntotal: {share: 0}", "line 7, select: Mutual"),
+    ],
+)
+def test_a_selection_that_knows_too_little_is_refused_where_the_share_is_0(tmp_path, lines, place):
+    (tmp_path / "s.yaml").write_text(
+        "version: 1\ntitle: T\ncolumns: {a: {type: category, levels: [x, y]}}\n"
+    )
+    (tmp_path / "r.yaml").write_text(
+        "version: 1\nrelease: r\ndata: d.csv\nschema: s.yaml\naccount: a\n"
+        f"privacy: {{epsilon: 1, delta: 1.0e-9}}\n{lines}\n"
+    )
+    with pytest.raises(BadInput) as refused:
+        load_spec(tmp_path / "r.yaml")
+    assert f"r.yaml, {place}" in refused.value.message
