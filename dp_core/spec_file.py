@@ -18,7 +18,7 @@ from dp_core.names import check_name
 from dp_core.node import Node, one_of
 from dp_core.noise_aware import SETS
 from dp_core.presets import PRESETS, Preset
-from dp_core.privacy import Neighbours, Noise, Privacy
+from dp_core.privacy import Neighbours, Noise, Privacy, Stage
 from dp_core.schema import Schema, Unit
 from dp_core.schema_file import check_version, parse_schema
 from dp_core.spec import PUBLISH, ReleaseSpec
@@ -33,7 +33,7 @@ from dp_core.spec_methods import (
     read_parametric,
     read_stages,
 )
-from dp_core.spec_shares import check_known, read_shares
+from dp_core.spec_shares import KNOWING, check_known, read_shares
 from dp_core.typed_text import shown
 from dp_core.yaml_text import load
 
@@ -131,7 +131,7 @@ def load_spec(path: Path) -> ReleaseSpec:
         place = sections["select"]
     private = bool(schema.private)
     shares = read_shares(root, sections, preset, privacy, selector, selector_name, private=private)
-    measured = [stage for stage in ("total", "one_way") if shares[stage]]
+    measured: list[Stage] = [stage for stage in KNOWING if shares[stage]]
     check_known(sections, place, selector, privacy.relation.of_rows, measured)
     mode_place = synthesis.get("mode", sections["synthesize"])
     in_place(

@@ -12,7 +12,7 @@ from dp_core.presets import Preset
 from dp_core.privacy import PAYING_STAGES, Neighbours, Privacy, Stage
 from dp_core.private_domain.questions import SHARE
 
-_KNOWING: tuple[Stage, ...] = ("one_way", "total")
+KNOWING: tuple[Stage, ...] = ("one_way", "total")
 """Stages that tell a selection of the file before it looks."""
 
 
@@ -161,7 +161,7 @@ def check_known(
     message = refusal(measured)
     if not message:
         return
-    for stage in _KNOWING:
+    for stage in KNOWING:
         share = sections[stage].entries().get("share")
         # More of what it does not need would bring the same answer.
         if share is not None and refusal([*measured, stage]) != message:

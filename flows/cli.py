@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from dp_core.errors import ReleaseError, StageFailed
+from dp_core.errors import BadInput, ReleaseError, StageFailed
 from flows import (
     automations_command,
     compare_commands,
@@ -188,7 +188,12 @@ def verify(folder: Path, keys: tuple[Path, ...], as_json: bool) -> Mapping[str, 
         "folder": str(folder),
         "passed": all(item.passed for item in found.checks),
         "checks": [
-            {"name": item.name, "passed": item.passed, "detail": item.sentence}
+            {
+                "name": item.name,
+                "passed": item.passed,
+                "decided": item.decided,
+                "detail": item.sentence,
+            }
             for item in found.checks
         ],
     }
@@ -197,7 +202,8 @@ def verify(folder: Path, keys: tuple[Path, ...], as_json: bool) -> Mapping[str, 
     if not answer["passed"]:
         if as_json:
             click.echo(json.dumps(answer, indent=2))
-        sys.exit(1)
+        # No fault was found where this program only cannot tell: another one has to be asked.
+        sys.exit(BadInput.exit_code if found.undecided else 1)
     return answer
 
 

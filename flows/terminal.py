@@ -314,9 +314,12 @@ def _holder(holder: Mapping[str, Any]) -> str:
 
 def _verify(console: Console, answer: Mapping[str, Any]) -> None:
     for check in answer["checks"]:
-        mark = "[green]ok[/green]  " if check["passed"] else "[red]FAIL[/red]"
+        failed = "[red]FAIL[/red]" if check["decided"] else "[yellow]?[/yellow]   "
+        mark = "[green]ok[/green]  " if check["passed"] else failed
         console.print(f"{mark} {check['name']}: {check['detail']}")
     verdict = "verifies" if answer["passed"] else "does NOT verify"
+    if not any(check["decided"] for check in answer["checks"] if not check["passed"]):
+        verdict = "verifies" if answer["passed"] else "CANNOT be verified with this dp-release"
     console.print(f"The bundle {answer['folder']} {verdict}.", soft_wrap=True)
 
 

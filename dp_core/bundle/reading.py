@@ -63,6 +63,8 @@ def read_bundle(folder: Path) -> Bundle:
             if isinstance(wrong, str):
                 continue
             raise BadInput(_not_whole(folder, wrong[0]))
+        if not check.decided:
+            raise BadInput(f"{folder} cannot be read as a release here: {check.sentence}")
         raise BadInput(_not_whole(folder, check.sentence))
     document = document or json.loads((folder / STATEMENT).read_bytes())
     claims = read_claims(document)

@@ -16,6 +16,7 @@ from typing import Any
 
 from dp_core.bundle.citation import publication, suggested, yaml_text
 from dp_core.bundle.statement import origin_of
+from dp_core.inference.rules import Origin
 from dp_core.privacy import unit_words
 
 REGISTRY = "registry.yaml"
@@ -32,12 +33,14 @@ _CURRENCIES = {
 }
 
 
-def registry_entry(document: Mapping[str, Any]) -> dict[str, Any]:
+def registry_entry(document: Mapping[str, Any], origin: Origin | None = None) -> dict[str, Any]:
     """Return the entry of a release.
 
     Args:
         document: The statement; its `files` are not needed.
+        origin: Where its records come from; by default what the plan says.
     """
+    origin = origin or origin_of(document["method"]["plan"])
     release, guarantee = document["release"], document["guarantee"]
     stated = publication(document)
     publisher = stated.get("publisher", NOT_STATED)
@@ -52,7 +55,7 @@ def registry_entry(document: Mapping[str, Any]) -> dict[str, Any]:
             },
             "privacy_loss": _privacy_loss(document),
             "deployment_model": _model(document),
-            "implementation": _implementation(document, stated),
+            "implementation": _implementation(document, stated, origin),
             "administrative": {
                 "evidence_sources": {
                     "release": {
@@ -68,8 +71,8 @@ def registry_entry(document: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def registry_text(document: Mapping[str, Any]) -> bytes:
-    """Return the file itself, with a heading that says what is left to fill in."""
+def registry_text(document: Mapping[str, Any], origin: Origin | None = None) -> bytes:
+    """Return the file itself, with a heading that says what is left to fill in; see above."""
     stated = publication(document)
     left = [
         f"{name} ({place})"
@@ -91,7 +94,7 @@ def registry_text(document: Mapping[str, Any]) -> bytes:
             "# Not stated under `publication` in the schema; fill in before you submit it:\n"
             + "".join(f"#   {text}\n" for text in left)
         )
-    return yaml_text(registry_entry(document), heading)
+    return yaml_text(registry_entry(document, origin), heading)
 
 
 def _basic(
@@ -206,7 +209,9 @@ def _model(document: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _implementation(document: Mapping[str, Any], stated: Mapping[str, str]) -> dict[str, Any]:
+def _implementation(
+    document: Mapping[str, Any], stated: Mapping[str, str], origin: Origin
+) -> dict[str, Any]:
     accounting, software = document["accounting"], document["software"]
     used = "\n".join(
         f"- {name}: {each['events']} {'event' if each['events'] == 1 else 'events'}; its cost is"
@@ -231,7 +236,7 @@ def _implementation(document: Mapping[str, Any], stated: Mapping[str, str]) -> d
             " before the file was read and refused whatever would have passed it.\n"
         ),
         "post_processing": (
-            f"Preset {document['method']['name']}: {_after(document)} Combinations that the schema"
+            f"Preset {document['method']['name']}: {_after(origin)} Combinations that the schema"
             " calls impossible occur in no synthetic record.\n"
         ),
         "justification": stated.get("justification", NOT_STATED),
@@ -242,8 +247,7 @@ def _implementation(document: Mapping[str, Any], stated: Mapping[str, str]) -> d
     }
 
 
-def _after(document: Mapping[str, Any]) -> str:
-    origin = origin_of(document["method"]["plan"])
+def _after(origin: Origin) -> str:
     if origin in ("drawn", "chosen"):
         return "the synthetic records are themselves results of the mechanisms above."
     return (

@@ -9,29 +9,26 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, cast
 
 from dp_core.accounting.composition import Composition, Terms
-from dp_core.accounting.statement import PLD, shown
 from dp_core.bundle.charged import checks_paid
-from dp_core.bundle.claims import GARBAGE, Claims, currency, read_claims
+from dp_core.bundle.claims import GARBAGE, Claims, read_claims
 from dp_core.bundle.codebook import MARGINALS
 from dp_core.bundle.contents import as_described, as_published, files_in, made_again
 from dp_core.bundle.decision import decided
+from dp_core.bundle.guaranteed import guaranteed
 from dp_core.bundle.marginals_file import Measured, read_marginals
 from dp_core.bundle.paid import charges_cover, tables_paid
 from dp_core.bundle.statement import FORMAT_NAME, FORMAT_VERSION, STATEMENT, render
+from dp_core.bundle.undecided import Undecided
 from dp_core.bundle.wording import differences
 from dp_core.canonical import digest
 from dp_core.errors import BadInput
-from dp_core.exact import exact_fraction
 from dp_core.ledger.entries import signed_message
 from dp_core.ledger.receipts import first_bad_link
 from dp_core.ledger.signing import fingerprint, is_signed
-from dp_core.plan import fixed_beforehand
-from dp_core.privacy import TABLE_STAGES
 from dp_core.private_domain.resolving import choose
 from dp_core.schema import Schema
 
@@ -46,11 +43,13 @@ class Check:
         name: Short name, fixed.
         passed: The answer.
         sentence: What was found, naming the file or receipt if it failed.
+        decided: Whether this program could tell. What it could not tell has not passed.
     """
 
     name: str
     passed: bool
     sentence: str
+    decided: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +74,23 @@ class Verification:
         """Checks that failed."""
         return tuple(check for check in self.checks if not check.passed)
 
+    @property
+    def undecided(self) -> bool:
+        """Whether no fault was found, but this program cannot tell all there is to check."""
+        return not self.passed and not any(check.decided for check in self.failures)
+
     def to_json(self) -> dict[str, object]:
         """Return plain values."""
         return {
             "folder": str(self.folder),
             "passed": self.passed,
             "checks": [
-                {"name": check.name, "passed": check.passed, "sentence": check.sentence}
+                {
+                    "name": check.name,
+                    "passed": check.passed,
+                    "decided": check.decided,
+                    "sentence": check.sentence,
+                }
                 for check in self.checks
             ],
         }
@@ -119,7 +128,7 @@ def verify(folder: Path, *, trusted: Collection[str] = ()) -> Verification:
     checks.append(_guard("signature", lambda: _signature(claims, trusted)))
     checks.append(_guard("wording", lambda: differences(document, claims)))
     checks.append(_guard("copies", lambda: made_again(folder, document)))
-    checks.append(_guard("guarantee", lambda: _guarantee(claims)))
+    checks.append(_guard("guarantee", lambda: guaranteed(claims)))
     checks.append(_guard("charges", lambda: charges_cover(claims)))
     checks += _tables(folder, claims)
     checks.append(_guard("checks", lambda: checks_paid(folder, document, claims)))
@@ -128,8 +137,11 @@ def verify(folder: Path, *, trusted: Collection[str] = ()) -> Verification:
     return Verification(folder, tuple(checks))
 
 
-def _guard(name: str, check: Callable[[], str | tuple[str, ...]]) -> Check:
-    """Turn a check's finding into a `Check`: a text is a pass, a tuple is what failed."""
+def _guard(name: str, check: Callable[[], str | tuple[str, ...] | Undecided]) -> Check:
+    """Turn a check's finding into a `Check`: a text is a pass, a tuple is what failed.
+
+    What nobody can tell here is neither, and has not passed.
+    """
     try:
         finding = check()
     except BadInput as error:
@@ -138,6 +150,8 @@ def _guard(name: str, check: Callable[[], str | tuple[str, ...]]) -> Check:
         return Check(name, False, f"A file of the release cannot be read ({error.strerror}).")
     except GARBAGE as error:
         return Check(name, False, f"{STATEMENT} has not the expected form ({_what(error)}).")
+    if isinstance(finding, Undecided):
+        return Check(name, False, finding.sentence, decided=False)
     if isinstance(finding, str):
         return Check(name, True, finding)
     more = f" And {len(finding) - 3} more." if len(finding) > 3 else ""
@@ -250,63 +264,6 @@ def _signature(claims: Claims, trusted: Collection[str]) -> str | tuple[str, ...
 
 def _named(public: str) -> str:
     return f"key {fingerprint(public)}, which is to be compared elsewhere"
-
-
-def _guarantee(claims: Claims) -> str | tuple[str, ...]:
-    body: Mapping[str, Any] = claims.reserve.body
-    epsilon, delta = claims.enforced
-    wrong: list[str] = []
-    if (epsilon, delta) != (exact_fraction(body["epsilon"]), exact_fraction(body["delta"])):
-        wrong.append("The stated (epsilon, delta) is not the one that was reserved.")
-    reserved_for = body["neighbours"], body["unit"], body.get("max_rows", 1)
-    if (claims.relation.neighbours, claims.unit, claims.relation.max_rows) != reserved_for:
-        wrong.append("The stated neighbours or unit are not those that were reserved.")
-    # privacy: rows above the limit are dropped by what the schema states.
-    unit = claims.schema.unit
-    if (claims.unit, claims.relation.max_rows) != (unit.word, unit.max_rows):
-        wrong.append("The stated unit is not that of the schema.")
-    reserved = currency(*(body["currency"][name] for name in ("kind", "limit", "own_delta")))
-    if reserved != claims.currency:
-        wrong.append("The stated currency or total is not the one that was reserved.")
-    if epsilon <= 0 or not 0 <= delta < 1:
-        return (*wrong, "The stated (epsilon, delta) is no guarantee.")
-    if not reserved.implies(epsilon, delta):
-        wrong.append(
-            "The reserved total does not imply the stated (epsilon, delta) by the accounting of"
-            f" this program; the release was made with {claims.program}."
-        )
-    if wrong:
-        return tuple(wrong)
-    sentences: list[str] = []
-    for claim in (claims.tightest, claims.also):
-        if claim is None:
-            continue
-        pair = claim.epsilon, claim.delta
-        words = f"epsilon {float(claim.epsilon):.6g} at delta {float(claim.delta):.3g}"
-        implied = pair == claims.enforced or reserved.implies(*pair)
-        if claim.theorem == reserved.theorem and implied:
-            sentences.append(f"The reserved total implies {words}.")
-        elif claim.theorem == PLD and _shown(claims, *pair):
-            sentences.append(f"The noise of the planned tables gives {words}.")
-        else:
-            wrong.append(
-                f"Neither the reserved total nor the noise of the tables gives {words}, by the"
-                " theorem that is named."
-            )
-    return tuple(wrong) or " ".join(sentences)
-
-
-def _shown(claims: Claims, epsilon: Fraction, delta: Fraction) -> bool:
-    """Return whether the receipts' own noise shows a guarantee that the total does not.
-
-    Recomputed without any tolerance: what is published was rounded up by more than two machines'
-    results differ.
-    """
-    # privacy: losses of events compose only where no event depended on another's result.
-    tables = all(charge.stage in TABLE_STAGES for charge in claims.charges)
-    if not (claims.charges and tables and fixed_beforehand(claims.plan)):
-        return False
-    return shown([charge.event for charge in claims.charges], claims.relation, epsilon, delta)
 
 
 def _tables(folder: Path, claims: Claims) -> list[Check]:

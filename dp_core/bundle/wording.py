@@ -23,9 +23,10 @@ from dp_core.bundle.statement import (
     over_all,
     total_json,
 )
+from dp_core.bundle.undecided import Undecided, by_unknown_method, unknown_method
 from dp_core.bundle.weights import weights_statement
 from dp_core.canonical import canonical_json
-from dp_core.inference.rules import inference_statement
+from dp_core.inference.rules import ORIGINS, inference_statement
 from dp_core.privacy import unit_words
 from dp_core.private_domain.resolving import statement as chosen
 
@@ -54,7 +55,7 @@ _OTHERS = (
 _WHOLE = frozenset({*_SECTIONS, *_OTHERS, "sha256"})
 
 
-def differences(document: Mapping[str, Any], claims: Claims) -> str | tuple[str, ...]:
+def differences(document: Mapping[str, Any], claims: Claims) -> str | tuple[str, ...] | Undecided:
     """Return a sentence for each part that is not as it is made from plan and receipts.
 
     Args:
@@ -62,16 +63,18 @@ def differences(document: Mapping[str, Any], claims: Claims) -> str | tuple[str,
         claims: What it claims, read from it.
 
     Returns:
-        One sentence if there is no difference.
+        One sentence if there is no difference; if there is none but that the plan's method is not
+        known here, which says what intervals from the sets are worth, that nobody can tell.
     """
     wrong = [
         f"{STATEMENT} states {name!r:.40}, which no statement has."
         for name in sorted(set(document) - _WHOLE)
     ]
-    rule = inference_statement(
-        claims.plan["spec"]["synthesize"]["mode"], claims.sets, origin=origin_of(claims.plan)
-    )
-    if canonical_json(document["inference"]) != canonical_json(rule):
+    mode, origin = claims.plan["spec"]["synthesize"]["mode"], origin_of(claims.plan)
+    possible = ORIGINS if origin == "unknown" else (origin,)
+    if canonical_json(document["inference"]) not in [
+        canonical_json(inference_statement(mode, claims.sets, origin=each)) for each in possible
+    ]:
         wrong.append(f"{STATEMENT} states 'inference' otherwise than plan and receipts.")
     if canonical_json(document["accounting"]) != canonical_json(
         accounting_json(claims.currency, claims.relation, claims.receipts)
@@ -92,7 +95,13 @@ def differences(document: Mapping[str, Any], claims: Claims) -> str | tuple[str,
         for name, planned, reserved in _planned(claims)
         if canonical_json(planned) != canonical_json(reserved)
     ]
-    return tuple(wrong) or "Words, decimals and copies are those of the plan and the receipts."
+    if wrong:
+        return tuple(wrong)
+    if origin == "unknown":
+        name = unknown_method(claims.plan)
+        what = "what it says of intervals from the sets ('inference')"
+        return by_unknown_method(name, claims.program, what)
+    return "Words, decimals and copies are those of the plan and the receipts."
 
 
 def _planned(claims: Claims) -> Iterator[tuple[str, object, object]]:

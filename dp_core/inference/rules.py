@@ -96,6 +96,8 @@ From a model of noisy numbers (`modelled`), or from one drawn towards an even ta
 miss them (`pulled`); or they are what was released: private draws of records (`drawn`), private
 choices (`chosen`), or only those cells of a table that were above a threshold (`cut`). Of a method
 that this program does not have it is `unknown`."""
+ORIGINS: tuple[Origin, ...] = ("modelled", "pulled", "drawn", "chosen", "cut")
+"""All but that."""
 
 OFF: Mapping[Origin, str] = {
     "pulled": (

@@ -16,7 +16,9 @@ import pytest
 from dp_core.accounting.composition import NOTHING
 from dp_core.accounting.thresholds import threshold_for
 from dp_core.bundle.verification import verify
+from dp_core.canonical import digest
 from tasks.places import home_id
+from tests.dp_core.bundle.forgery import relink, reseal, statement_of
 from tests.flows.conftest import SCHEMA, as_csv, make_project, survey
 
 ROOT = Path(__file__).parents[2]
@@ -116,6 +118,23 @@ def test_verify_answers_people_and_machines(looking, released, tmp_path):
     assert answer.code != 0
     assert "report.html was changed" in answer.out
     assert "does NOT verify" in answer.out
+
+
+def test_a_bundle_by_a_method_that_is_not_known_is_no_fault_and_not_verified(
+    looking, released, tmp_path
+):
+    folder = shutil.copytree(released.out, tmp_path / "newer")
+    document = statement_of(folder)
+    method, reserve = document["method"], document["ledger"]["receipts"][0]
+    method["plan"]["spec"]["reconstruct"]["method"] = "newer"
+    method["plan_sha256"] = reserve["body"]["plan"] = digest(method["plan"])
+    relink(document)
+    reseal(folder, document)
+    answer = looking("verify", folder)
+    assert answer.code == 2
+    assert "The method 'newer' is not known to this dp-release" in answer.out
+    assert f"The bundle {folder} CANNOT be verified with this dp-release." in answer.out
+    assert looking("verify", folder, "--json").json["passed"] is False
 
 
 def test_plan_answers_people_and_machines_without_opening_the_data(project, command):

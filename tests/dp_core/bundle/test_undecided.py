@@ -1,0 +1,119 @@
+"""A bundle by a method that this program does not have: no fault, and never verified."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from typing import ClassVar
+
+import pytest
+
+from dp_core import registry
+from dp_core.accounting.statement import tightest
+from dp_core.bundle.claims import read_charge
+from dp_core.bundle.reading import read_bundle
+from dp_core.bundle.undecided import unknown_method
+from dp_core.bundle.verification import verify
+from dp_core.errors import BadInput
+from dp_core.inference.rules import inference_statement
+from dp_core.selection.base import PlannedSelector
+from tests.dp_core.bundle.conftest import make_published, write
+from tests.dp_core.bundle.forgery import reseal, statement_of
+
+
+class Newer(PlannedSelector):
+    """A selection of a later version."""
+
+    def planned(self, domain):
+        raise NotImplementedError
+
+
+class Drawing(Newer):
+    """One that draws records."""
+
+    gives: ClassVar = frozenset({"records"})
+
+    def draws(self, domain, relation):  # noqa: ARG002
+        return 1
+
+
+@pytest.fixture(scope="module", params=[Newer, Drawing], ids=["tables", "records"])
+def unknown(request, tmp_path_factory):
+    """A bundle as a version that has the method `newer` wrote it."""
+    folder, find = tmp_path_factory.mktemp("unknown"), registry.find
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            registry,
+            "find",
+            lambda family, name: request.param if name == "newer" else find(family, name),
+        )
+        published, data = make_published(select="newer")
+        published = dataclasses.replace(
+            published, software={"python": "3.11", "dp_release": "99.1"}
+        )
+        if request.param is Newer:
+            events = [read_charge(row).event for row in published.receipts if row.kind == "charge"]
+            paid = (published.currency, published.privacy, events)
+            published = dataclasses.replace(published, tightest=tightest(*paid))
+        out = write(folder / "out", published, data, folder / "scratch")
+        assert verify(out).passed
+    return out
+
+
+def test_what_rests_on_the_method_is_undecided_and_the_rest_is_checked(unknown):
+    found = verify(unknown)
+    assert (found.passed, found.undecided) == (False, True)
+    # What is stated by the reserved total rests on no method.
+    stated = statement_of(unknown)["guarantee"]
+    rests = {"guarantee"} if stated["tightest"] != stated["enforced"] else set()
+    assert {check.name for check in found.failures} == {"wording"} | rests
+    (said,) = [check.sentence for check in found.failures if check.name == "wording"]
+    assert "The method 'newer' is not known to this dp-release" in said
+    assert "install dp_release 99.1" in said
+    decided = {each["name"]: each["decided"] for each in found.to_json()["checks"]}
+    assert (decided["wording"], decided["charges"]) == (False, True)
+    with pytest.raises(BadInput, match="cannot be read as a release here: The method 'newer'"):
+        read_bundle(unknown)
+
+
+@pytest.mark.parametrize("unknown", [Newer], indirect=True)
+def test_a_guarantee_that_rests_on_what_the_method_planned_is_undecided(unknown):
+    (said,) = [check for check in verify(unknown).failures if check.name == "guarantee"]
+    assert not said.decided
+    assert "whether its plan fixed all noise beforehand" in said.sentence
+
+
+@pytest.mark.parametrize(
+    ("lie", "where"),
+    [
+        (lambda d: d["inference"].update(covers="All."), "wording"),
+        # No version writes this of a method that it has.
+        (
+            lambda d: d.update(inference=inference_statement("shared", 2, origin="unknown")),
+            "wording",
+        ),
+        (lambda d: d["inference"].update(honest=True, rule="split"), "wording"),
+        (lambda d: d["guarantee"].update(in_words="Nothing is lost."), "wording"),
+        (lambda d: d["guarantee"]["tightest"]["epsilon"].update(exact="1/1000"), "guarantee"),
+    ],
+)
+def test_a_lie_is_a_fault_whatever_method_is_named(unknown, tmp_path, lie, where):
+    folder = shutil.copytree(unknown, tmp_path / "copy")
+    document = statement_of(folder)
+    lie(document)
+    reseal(folder, document)
+    found = verify(folder)
+    assert not found.undecided
+    assert where in [check.name for check in found.failures if check.decided]
+
+
+def test_the_method_that_is_not_known_is_named():
+    def name(synthesize=None, **stages):
+        stages = {stage: {"method": each} for stage, each in stages.items()}
+        return unknown_method({"spec": {"synthesize": {"method": synthesize}, **stages}})
+
+    assert name(select="mst", reconstruct="gum") == ""
+    assert name(select="msst", reconstruct="gum") == "msst"
+    assert name(select="mst", reconstruct="gumm") == "gumm"
+    assert name(synthesize="modips") == ""
+    assert name(synthesize="modipps") == "modipps"
