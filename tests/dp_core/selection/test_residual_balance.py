@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dp_core.selection.residual_balance import Parts, _Error, balance, expected
+from dp_core.selection.residual_balance import _ADD_UP, Parts, _Error, balance, expected
 
 ROWS = 10_000.0
 
@@ -47,8 +47,6 @@ def test_shares_sum_to_one_and_equal_parts_get_equal_shares(exponent, margin):
 
 
 def test_with_little_noise_shares_are_those_that_make_the_summed_variance_least():
-    # Error of a pair's table: the root of v2/s2 + 2 v1/s1, each of its two terms the more often
-    # divided the more parts there are; the best ratio of the two sums of shares is closed.
     given = parts_of((4, 4, 4, 4), pairs=5000.0, noise=1.0)
     given.known[:] = np.inf
     error = _Error(given)
@@ -59,15 +57,12 @@ def test_with_little_noise_shares_are_those_that_make_the_summed_variance_least(
             moved[index] += 1e-3
             moved[other] -= 1e-3
             assert error.value(share) <= error.value(moved) * (1 + 1e-6)
-    one, two = share[:4].sum(), share[4:].sum()
     # Both of 4 levels: cells of a pair 16, of a column 4; mean errors in proportion to
-    # 4 sqrt(4/s1) and 16 sqrt(6/s2), and e1, e2 enter as 2 e1^2 + e2^2 of all tables of two.
-    of_two = one * 0 + np.array([2 * 16 * 4, 256 * 6])
-    of_three = np.array([3 * 16 * 4, 3 * 256 * 6])
-    errors = [np.sqrt((w / np.array([one, two])).sum()) for w in (of_two, of_three)]
-    gain = of_two / errors[0] + of_three / errors[1]
-    best = np.sqrt(gain) / np.sqrt(gain).sum()
-    np.testing.assert_allclose([one, two], best, rtol=0.01)
+    # 4 sqrt(4/s1) and 16 sqrt(6/s2), which add up by their power.
+    ones = np.linspace(0.01, 0.99, 9801)
+    column, pair = (64 / ones) ** (_ADD_UP / 2), (256 * 6 / (1 - ones)) ** (_ADD_UP / 2)
+    errors = (pair + 2 * column) ** (1 / _ADD_UP) + (3 * pair + 3 * column) ** (1 / _ADD_UP)
+    assert share[:4].sum() == pytest.approx(ones[errors.argmin()], rel=0.01)
 
 
 @pytest.mark.parametrize("exponent", [1.0, 2.0])
