@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import keyword
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from dp_core.bundle.pictures import estimate_column
 from dp_core.bundle.published import Published
+from dp_core.bundle.within import within
 from dp_core.inference.combine import Rule
 from dp_core.inference.rules import rule_of
 from dp_core.marginals import Measurement, tables_of
 from dp_core.metrics.noise_size import half_width
+from dp_core.reconstruction.pooled_parts import Pooled
 from dp_core.schema import Column
 
 SIZES_DIFFER = 0.05
@@ -45,14 +48,15 @@ def example_code(published: Published) -> Code:
     """Return code for this release's own columns, in Python and in R."""
     column, number, table = _example(published)
     model = _model(published)
+    together = _together(published, table) if table else []
     return Code(
         formula=model.formula if model else "",
         python_regression="\n".join(_python_regression(model, published)) if model else "",
         r_regression="\n".join(_r_regression(model, published)) if model else "",
         python="\n".join(_python(column, published)),
         r="\n".join(_r(column, published)),
-        python_table="\n".join(_python_table(number, table)) if table else "",
-        r_table="\n".join(_r_table(number, table)) if table else "",
+        python_table="\n".join(_python_table(number, table, together)) if table else "",
+        r_table="\n".join(_r_table(number, table, together)) if table else "",
     )
 
 
@@ -83,7 +87,8 @@ def _model(published: Published) -> _Model | None:
     best: tuple[tuple[int, float], str, tuple[str, ...]] | None = None
     tables = tables_of(published.released)
     # Once for each column: a release may have hundreds of columns and a thousand tables.
-    frequent = cache(lambda name: _frequent(columns[name], tables))
+    pooled = within(published).pooled
+    frequent = cache(lambda name: _frequent(columns[name], tables, pooled))
     for table in tables:
         for name in numeric:
             # Dates need a conversion, and of a level that is in no set there is no coefficient.
@@ -110,11 +115,11 @@ def _model(published: Published) -> _Model | None:
     )
 
 
-def _frequent(column: Column, tables: Sequence[Measurement]) -> bool:
+def _frequent(column: Column, tables: Sequence[Measurement], pooled: Pooled | None) -> bool:
     """Whether every level is safely in every set, by the noisy tables."""
     if not column.levels:
         return True
-    found = estimate_column(column.name, tables)
+    found = estimate_column(column.name, tables, pooled)
     return found is not None and bool(
         (found.counts[: len(column.levels)] > max(2 * found.half_width, 30)).all()
     )
@@ -242,7 +247,8 @@ def _example(published: Published) -> tuple[Column, int, Measurement | None]:
 
 def _example_level(column: Column, published: Published) -> str:
     """Return the label of the level that is most frequent by the noisy tables."""
-    found = estimate_column(column.name, tables_of(published.released))
+    pooled = within(published).pooled
+    found = estimate_column(column.name, tables_of(published.released), pooled)
     code = int(found.counts[: len(column.levels)].argmax()) if found else 0
     return column.levels[code].label
 
@@ -315,7 +321,19 @@ def _r(column: Column, published: Published) -> list[str]:
     ]
 
 
-def _python_table(number: int, table: Measurement) -> list[str]:
+def _together(published: Published, table: Measurement) -> list[str]:
+    """Return a line that says how exactly a cell is known by all that was measured."""
+    pooled = within(published).pooled
+    width = None if pooled is None else pooled.half_width(table.clique)
+    if width is None or math.ceil(width) >= half_width(table.noise, table.scale):
+        return []
+    return [
+        "# This table alone. With the interactions and the other tables a count is known to within"
+        f" {math.ceil(width)}."
+    ]
+
+
+def _python_table(number: int, table: Measurement, together: list[str]) -> list[str]:
     return [
         "import pandas as pd",
         "",
@@ -324,11 +342,12 @@ def _python_table(number: int, table: Measurement) -> list[str]:
         f"table = tables[tables['table'] == {number}].copy()",
         f"table['plus_minus'] = {half_width(table.noise, table.scale)}"
         "  # its noise is within this 95 times in 100",
+        *together,
         "print(table[['labels', 'count', 'plus_minus']])",
     ]
 
 
-def _r_table(number: int, table: Measurement) -> list[str]:
+def _r_table(number: int, table: Measurement, together: list[str]) -> list[str]:
     return [
         "library(arrow)",
         "",
@@ -337,6 +356,7 @@ def _r_table(number: int, table: Measurement) -> list[str]:
         f"table <- tables[tables$table == {number}, ]",
         f"table$plus_minus <- {half_width(table.noise, table.scale)}"
         "  # its noise is within this 95 times in 100",
+        *together,
         'table[, c("labels", "count", "plus_minus")]',
     ]
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from dp_core.marginals import Measurement
 from dp_core.metrics.marginal_error import Tally
 from dp_core.metrics.noise_size import half_width, standard_deviation
+from dp_core.reconstruction.pooled_parts import Pooled
 from dp_core.schema import Column
 
 ROWS_AT_MOST = 16
@@ -82,12 +83,24 @@ class Picture:
         return tuple(self.marks[place].label for place in places)
 
 
-def estimate_column(column: str, measurements: Sequence[Measurement]) -> Estimate | None:
-    """Return the least noisy estimate of a column's counts, None if no table holds it.
+def estimate_column(
+    column: str, measurements: Sequence[Measurement], pooled: Pooled | None = None
+) -> Estimate | None:
+    """Return the least noisy estimate of a column's counts, None if nothing holds it.
 
     A table of the column alone, or the margin of a larger one (whose noise adds up); where every
     set has its own measurement, the mean over them.
+
+    Args:
+        column: Its name.
+        measurements: Noisy tables.
+        pooled: Where interactions were measured, all that was measured together.
     """
+    if pooled is not None:
+        values, width = pooled.counts((column,)), pooled.half_width((column,))
+        if values is None or width is None:
+            return None
+        return Estimate(values, width, _together(pooled, column))
     best: tuple[float, list[Measurement]] | None = None
     groups: dict[tuple[object, ...], list[Measurement]] = {}
     for table in measurements:
@@ -114,6 +127,14 @@ def estimate_column(column: str, measurements: Sequence[Measurement]) -> Estimat
     return Estimate(counts, float(width), source)
 
 
+def _together(pooled: Pooled, column: str) -> str:
+    tables = len(pooled.holders((column,)))
+    several = f"{tables} noisy tables" if tables > 1 else "a noisy table"
+    if (column,) not in pooled.interactions:
+        return f"{several} together" if tables > 1 else several
+    return f"an interaction and {several} together" if tables else "an interaction"
+
+
 def _margin(column: str, table: Measurement) -> NDArray[np.int64]:
     axis = table.clique.index(column)
     others = tuple(other for other in range(len(table.clique)) if other != axis)
@@ -133,6 +154,7 @@ def picture(
     *,
     records: float,
     origin: tuple[str, NDArray[np.intp]] | None = None,
+    pooled: Pooled | None = None,
 ) -> Picture:
     """Return the picture of one column.
 
@@ -143,6 +165,7 @@ def picture(
         records: Public or estimated number of records of the file.
         origin: Of a column that follows another: the name of that one, and for each of its codes
             the code of this one.
+        pooled: As for `estimate_column`.
     """
     name, becomes = origin or (column.name, np.arange(column.size))
     shares = np.array(
@@ -152,7 +175,7 @@ def picture(
         ],
         dtype=np.float64,
     ).reshape(len(tallies), column.size)
-    found = estimate_column(name, measurements)
+    found = estimate_column(name, measurements, pooled)
     if origin and found:
         found = Estimate(
             _merged(found.counts, becomes, column.size),

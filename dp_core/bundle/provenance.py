@@ -63,6 +63,9 @@ def headline(published: Published) -> tuple[int, str]:
         and (not isinstance(item, Measurement) or len(item.clique) > 0)
     )
     if tables:
+        beyond = len(interactions_of(published.released))
+        if beyond:
+            return tables, f"noisy {'tables and ' if beyond < tables else ''}interactions"
         return tables, "noisy table" if tables == 1 else "noisy tables"
     asked = [_asked(row.body) for row in published.receipts if row.kind == "charge"]
     choices = sum(mechanism == "noisy-max" for mechanism, _ in asked)

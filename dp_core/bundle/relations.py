@@ -14,9 +14,10 @@ import numpy as np
 
 from dp_core.domain import Clique, Domain
 from dp_core.inference.carried import not_carried
-from dp_core.inference.faint import Faint, faint
+from dp_core.inference.faint import STANDARD_ERRORS, Faint, faint
 from dp_core.kept_moments import has_few_cells
 from dp_core.marginals import Measurement, Released, SparseTable, Totals
+from dp_core.reconstruction.pooled_parts import Pooled, pool_interactions
 from dp_core.schema import Schema
 from dp_core.spec import Mode
 from dp_core.sums.binned_counts import BinnedCounts
@@ -121,12 +122,28 @@ def faint_levels(
         schema: As published.
         columns: Names; those without levels are left out.
     """
-    own = [item for item in released if isinstance(item, Measurement) and item.replicate in (0, 1)]
+    own = [item for item in released if item.replicate in (0, 1)]
     wanted: list[Clique] = [(name,) for name in columns if schema.column(name).levels]
-    if not own or not wanted:
+    if not any(isinstance(item, Measurement) for item in own) or not wanted:
         return ()
-    found = faint(schema.domain, own, wanted, zeros=schema.zeros)
+    pooled = pool_interactions(schema.domain, own)
+    if pooled is None:
+        found = faint(schema.domain, own, wanted, zeros=schema.zeros)
+    else:
+        found = tuple(cell for (name,) in wanted for cell in _faint_of(pooled, name, schema))
     return tuple(_named(cell, schema) for cell in found)
+
+
+def _faint_of(pooled: Pooled, name: str, schema: Schema) -> list[Faint]:
+    """Return the levels of a column that hardly stand out, by all that was measured together."""
+    counts, variance = pooled.counts((name,)), pooled.variance((name,))
+    if counts is None or variance is None:
+        return []
+    error, possible = math.sqrt(variance), ~schema.zeros.mask(schema.domain.project((name,)))
+    return [
+        Faint((name,), (code,), float(counts[code]), error)
+        for code in map(int, np.flatnonzero(possible & (counts < STANDARD_ERRORS * error)))
+    ]
 
 
 def thin_groups(
@@ -222,28 +239,29 @@ def _as_table(item: Released, schema: Schema) -> Measurement | None:
 def _with_columns(
     released: Sequence[Released], tables: Sequence[Measurement], schema: Schema
 ) -> list[Measurement]:
-    """Return interactions of two columns as the tables that they make with their columns' tables.
+    """Return interactions of two columns as the tables that they make with what columns hold.
 
     Args:
         released: Everything that was measured; of sets with their own tables, the first's is taken.
         tables: Those of counts.
         schema: As published.
     """
-    ones: dict[str, Measurement] = {}
-    for table in tables:
-        if len(table.clique) == 1:
-            ones.setdefault(table.clique[0], table)
+    own = [item for item in released if isinstance(item, Totals) and item.replicate in (0, 1)]
+    pooled = pool_interactions(schema.domain, (*tables, *own))
+    if pooled is None:
+        return []
+    ones = {name: pooled.counts((name,)) for name in schema.domain.columns}
     found = []
-    for item in released:
-        if not isinstance(item, Totals) or not isinstance(item.of, Interaction):
+    for item in own:
+        if not isinstance(item.of, Interaction):
             continue
         clique, domain = item.of.clique, schema.domain.project(item.of.clique)
-        known = len(clique) == 2 and all(name in ones for name in clique)
-        if not known or item.replicate not in (0, 1) or domain.sizes != item.of.sizes:
+        columns = [column for name in clique if (column := ones[name]) is not None]
+        if len(columns) != len(clique) or len(clique) != 2 or domain.sizes != item.of.sizes:
             continue
         values = item.of.spread(item.values)
-        for axis, name in enumerate(clique):
-            counts = ones[name].values / domain.sizes[1 - axis]
+        for axis, column in enumerate(columns):
+            counts = column / domain.sizes[1 - axis]
             mean = counts.mean() / 2  # half of the even table from each of the two
             values = values + np.expand_dims(counts - mean, 1 - axis)
         scale = math.sqrt(item.of.cell_variance(item.variance))

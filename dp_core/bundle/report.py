@@ -30,6 +30,7 @@ from dp_core.bundle.statement import (
     statement,
 )
 from dp_core.bundle.weights import weights_statement
+from dp_core.bundle.within import ALONE, Within, within
 from dp_core.canonical import digest
 from dp_core.following import origin
 from dp_core.inference.rules import OFF, WORDING, rule_of
@@ -66,9 +67,10 @@ _STAGE_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One noisy table in words."""
+    """One table in words: one that was measured, or one made of an interaction and its margins."""
 
     name: str
+    made: bool
     cells: int
     half_width: int
     example: str
@@ -108,7 +110,8 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         records=published.records,
         redrawn=published.mode == "noise-aware",
     )
-    lines = table_lines(fits, records=published.records)
+    known = within(published)
+    lines = table_lines(fits, records=published.records, known=known)
     pictures: list[Picture] = [
         picture(
             column,
@@ -116,6 +119,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
             tallies,
             records=published.records,
             origin=None if column.name in schema.domain.columns else origin(schema, column.name),
+            pooled=known.pooled,
         )
         for column in schema.released
     ]
@@ -137,7 +141,9 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         day=timestamp(published.created)[:10],
         lines=lines,
         shown=_TABLES_SHOWN,
-        tables=len(lines),
+        tables=len(fits),
+        pooled=known.pooled is not None,
+        made=any(line.made for line in lines),
         verdicts=[
             (verdict, [line for line in lines if line.verdict == verdict]) for verdict in _VERDICTS
         ],
@@ -194,19 +200,37 @@ def _template() -> Template:
     return environment.get_template("report.html.jinja")
 
 
-def table_lines(fits: Sequence[TableFit], *, records: float) -> tuple[Line, ...]:
-    """Return each noisy table that was measured whole in words, most exact first."""
+def table_lines(
+    fits: Sequence[TableFit], *, records: float, known: Within = ALONE
+) -> tuple[Line, ...]:
+    """Return each table in words, most exact first.
+
+    Those measured whole, and those that an interaction makes with its margins.
+
+    Args:
+        fits: Of all that was measured.
+        records: Public or estimated number of records.
+        known: What is known of cells by all that was measured.
+    """
+    whole = {(frozenset(fit.clique), fit.replicate) for fit in fits if not fit.beyond}
+    told = [
+        (width, fit)
+        for fit in fits
+        if not (fit.beyond and (frozenset(fit.clique), fit.replicate) in whole)
+        and (width := known.half_width(fit)) is not None
+    ]
     lines = []
-    for fit in _most_exact_first(fits, beyond=False):
+    for width, fit in sorted(told, key=lambda each: (each[0] * each[1].cells, *_order(each[1]))):
         typical = max(records, 1.0) / fit.cells
-        relative = fit.half_width / typical
+        relative = width / typical
         level = (relative > FINE) + (relative > CARE)
         lines.append(
             Line(
                 name=_name(fit),
+                made=fit.beyond,
                 cells=fit.cells,
-                half_width=fit.half_width,
-                example=within_words(_round_number(typical), fit.half_width),
+                half_width=width,
+                example=within_words(_round_number(typical), width),
                 relative=100 * relative,
                 verdict=_VERDICTS[level],
                 mark=("good", "care", "poor")[level],
@@ -227,15 +251,13 @@ def beyond_lines(fits: Sequence[TableFit]) -> tuple[Beyond, ...]:
             fit=_ratio(fit),
             outside=f"{100 * fit.outside_share:.1f} %",
         )
-        for fit in _most_exact_first(fits, beyond=True)
+        for fit in sorted(fits, key=lambda fit: (fit.half_width * fit.cells, *_order(fit)))
+        if fit.beyond
     )
 
 
-def _most_exact_first(fits: Sequence[TableFit], *, beyond: bool) -> list[TableFit]:
-    return sorted(
-        (fit for fit in fits if fit.beyond == beyond),
-        key=lambda fit: (fit.half_width * fit.cells, fit.clique, fit.replicate),
-    )
+def _order(fit: TableFit) -> tuple[object, ...]:
+    return fit.clique, fit.replicate, fit.stage
 
 
 def _name(fit: TableFit) -> str:
@@ -289,8 +311,8 @@ def summary_sentence(fits: Sequence[TableFit]) -> str:
     )
     if far:
         text += (
-            f" For {far} of them it is more than 1.5 times: there the model adds an error of its"
-            " own."
+            f" For {far} of them it is more than 1.5 times: there the model adds an error of its own"
+            " or, where cells are few, the noise happened to be large."
         )
     return text
 

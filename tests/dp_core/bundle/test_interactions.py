@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from dp_core.bundle.fit import check_fit, columns_of, comparable
+from dp_core.bundle.example_code import example_code
+from dp_core.bundle.fit import check_fit, columns_of, comparable, tally_sets
 from dp_core.bundle.marginals_file import read_marginals, write_marginals
+from dp_core.bundle.pictures import estimate_column, picture
 from dp_core.bundle.provenance import headline, made_from
 from dp_core.bundle.recount import tallies_of_files
 from dp_core.bundle.relations import measured_cliques
-from dp_core.bundle.report import beyond_lines
+from dp_core.bundle.report import beyond_lines, report, table_lines
 from dp_core.bundle.verification import verify
-from dp_core.marginals import Totals, interactions_of
+from dp_core.bundle.within import within
+from dp_core.marginals import Totals, interactions_of, tables_of
 from dp_core.quality import public_figures
+from dp_core.reconstruction.pooled_parts import pool
 from dp_core.sums.interactions import Interaction
 from tests.dp_core.bundle.conftest import make_published, write
 from tests.dp_core.bundle.forgery import failed, relink, reseal, statement_of
@@ -92,8 +97,75 @@ def test_they_are_named_in_words(made):
     assert "noisy tables and 2 noisy interactions the synthetic sets are on average" in page
     tables = len(published.released) - 2
     assert made_from(published) == (f"{tables} noisy tables", "2 noisy interactions of columns")
-    assert headline(published)[0] == tables + 2
+    assert headline(published) == (tables + 2, "noisy tables and interactions")
     assert set(BEYOND) < set(measured_cliques(published.released)[0][0])
+
+
+@pytest.fixture(scope="module")
+def column():
+    """A release with the interaction of a column, and tallies of its sets."""
+    published, data = make_published(beyond=(("sex",), ("age", "born")))
+    return published, tally_sets(published.schema.domain, published.released, [[d] for d in data])
+
+
+def test_a_column_is_known_by_its_table_and_its_interaction_together(column):
+    published, tallies = column
+    measured = comparable(published.released, published.schema.domain)
+    fits = check_fit(measured, tallies, records=published.records)
+    known = within(published)
+    pooled = pool(published.schema.domain, published.released)
+    lines = {line.name: line for line in table_lines(fits, records=1000, known=known)}
+    alone = {line.name: line for line in table_lines(fits, records=1000)}
+    assert lines["sex"].half_width == math.ceil(1.96 * pooled.variance(("sex",)) ** 0.5)
+    assert lines["sex"].half_width < 0.8 * alone["sex"].half_width
+    assert not lines["sex"].made
+    # The pair was not measured whole, but is known from its interaction and its columns.
+    assert lines["age × born"].made
+    assert "age × born" not in alone
+    assert lines["age × born"].half_width == math.ceil(pooled.half_width(("age", "born")))
+    widths = [line.half_width * line.cells for line in table_lines(fits, records=9, known=known)]
+    assert widths == sorted(widths)
+
+    page = report(published, tallies)
+    worst = max(lines.values(), key=lambda line: line.half_width * line.cells)
+    assert f"in the least exact, {worst.name}, {worst.example}." in page
+    found = estimate_column("sex", tables_of(published.released), known.pooled)
+    np.testing.assert_allclose(found.counts, pooled.counts(("sex",)))
+    drawn = picture(
+        published.schema.column("sex"),
+        tables_of(published.released),
+        tallies,
+        records=published.records,
+        pooled=known.pooled,
+    )
+    half = 100 * pooled.half_width(("sex",)) / published.records
+    for mark in drawn.marks:
+        assert mark.noisy_high - mark.noisy == pytest.approx(half)
+        assert f"{mark.noisy:.1f} ± {half:.1f}" in page
+    assert "Noise from an interaction and 3 noisy tables together." in page
+    for code in (example_code(published).python_table, example_code(published).r_table):
+        assert f"a count is known to within {lines['sex'].half_width}." in code
+
+
+def test_of_a_public_number_of_rows_the_total_is_known(column):
+    published, _ = column
+    public = replace(published, records_public=True)
+    own, known = within(published).pooled, within(public).pooled
+    assert known.variance(("sex",)) < own.variance(("sex",))
+    assert known.counts(("sex",)).sum() == pytest.approx(published.records)
+
+
+def test_each_sets_own_measurements_are_not_anothers(column):
+    published, tallies = column
+    domain = published.schema.domain
+    split = [replace(item, replicate=1) for item in published.released]
+    other = [replace(item, replicate=2, scale=item.scale / 100) for item in published.released]
+    found = within(replace(published, released=(*split, *other)))
+    fit = check_fit(comparable(split[:1], domain), tallies, records=1000)[0]
+    shared, (first, second) = replace(fit, replicate=0), (fit, replace(fit, replicate=2))
+    assert found.half_width(first) == within(published).half_width(shared)
+    assert found.half_width(second) <= math.ceil(found.half_width(first) / 100)
+    assert found.pooled.half_width(("sex",)) < 0.1 * found.half_width(first)
 
 
 def test_one_of_three_columns_carries_their_relation_only_with_those_of_all_pairs():

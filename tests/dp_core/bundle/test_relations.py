@@ -43,6 +43,18 @@ def test_a_level_is_named_below_three_standard_errors_of_its_noise(count, named)
     assert found.faint == named
 
 
+def test_a_level_that_an_interaction_knows_is_not_called_faint():
+    counts, of = np.array([500, 300, 160]), Interaction(("c",), (3,))
+    alone = table(("c",), counts, scale=100.0)
+    assert faint_levels([alone], SCHEMA, ["c"]) == ("c: 2",)
+    for stddev, named in ((10.0, ()), (1000.0, ("c: 2",))):
+        item = Totals(of, of.of_table(counts), "gaussian", stddev * of.unit, "measure", 0, 1)
+        total = table((), 960, scale=10.0)
+        assert faint_levels([alone, item, total], SCHEMA, ["c"]) == named
+    zeros = StructuralZeros((Rule(("c",), ((2,),), "c: 2"),))
+    assert faint_levels([alone, item], codes_schema(DOMAIN, zeros), ["c"]) == ()
+
+
 def test_what_cannot_occur_is_not_called_faint():
     zeros = StructuralZeros((Rule(("c",), ((2,),), "c: 2"),))
     schema = codes_schema(DOMAIN, zeros)

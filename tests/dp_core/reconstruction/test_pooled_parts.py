@@ -1,0 +1,158 @@
+"""What is known of cells, against generalised least squares on the whole joint table."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from dp_core.domain import Domain
+from dp_core.marginals import Measurement, Totals
+from dp_core.reconstruction.pooled_parts import pool
+from dp_core.reconstruction.table_parts import beyond
+from dp_core.sums.interactions import Interaction
+
+DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
+EVERY = [c for size in range(4) for c in itertools.combinations(DOMAIN.columns, size)]
+
+
+def table(clique, stddev, noise="gaussian", replicate=0):
+    domain = DOMAIN.project(clique)
+    values = np.random.default_rng(len(clique)).integers(-5, 900, domain.sizes)
+    return Measurement(domain, values, noise, stddev, "measure", replicate, 1)
+
+
+def interaction(clique, stddev, noise="gaussian"):
+    """One whose table's noise is that of a whole table of so large a standard deviation."""
+    of = Interaction(clique, DOMAIN.project(clique).sizes)
+    values = of.of_table(np.random.default_rng(9).integers(0, 900, of.sizes))
+    return Totals(of, values, noise, stddev * of.unit, "measure", 0, 1)
+
+
+def margin_of(clique):
+    """The matrix that sums the joint table over all but some columns."""
+    eye = np.eye(DOMAIN.size()).reshape(*DOMAIN.sizes, -1)
+    summed = tuple(axis for axis, name in enumerate(DOMAIN.columns) if name not in clique)
+    kept = [name for name in DOMAIN.columns if name in clique]
+    found = eye.sum(axis=summed).transpose([*(kept.index(name) for name in clique), len(clique)])
+    return found.reshape(-1, DOMAIN.size())
+
+
+def least_squares(items, clique):
+    """The estimate of a table and its variances by the normal equations; None: not estimable."""
+    information, weighted = np.zeros((DOMAIN.size(),) * 2), np.zeros(DOMAIN.size())
+    for item in items:
+        if isinstance(item, Measurement):
+            seen, values, variance = margin_of(item.clique), item.values, item.variance
+        else:
+            seen, values = margin_of(item.of.columns), item.of.spread(item.values)
+            each = seen.T.reshape(-1, *item.of.sizes)
+            seen = np.stack([beyond(one) for one in each]).reshape(DOMAIN.size(), -1).T
+            # Its covariance is this times a projection that leaves what is seen as it is.
+            variance = item.of.cell_variance(item.variance)
+        information += seen.T @ seen / variance
+        weighted += seen.T @ values.ravel() / variance
+    inverse, asked = np.linalg.pinv(information, rcond=1e-10, hermitian=True), margin_of(clique)
+    if np.abs(asked @ inverse @ information - asked).max() > 1e-6:
+        return None
+    return asked @ inverse @ weighted, np.diag(asked @ inverse @ asked.T)
+
+
+CASES = {
+    "a table and its interaction": [table(("a",), 40.0), interaction(("a",), 9.0)],
+    "the total comes from all": [table(("a",), 40.0), table(("b",), 7.0), interaction(("a",), 9.0)],
+    "an interaction and a total": [table((), 30.0), interaction(("b",), 9.0)],
+    "an interaction without any": [interaction(("b",), 9.0)],
+    "a pair by its parts": [
+        *(table(("a",), 40.0), table(("b",), 30.0), table((), 25.0)),
+        *(interaction(("b", "a"), 9.0), interaction(("a",), 5.0)),
+    ],
+    "a pair both ways, twice": [
+        *(table(("b", "a"), 40.0), table(("a", "b"), 50.0, replicate=2)),
+        *(interaction(("a", "b"), 30.0), interaction(("b", "a"), 10.0)),
+    ],
+    "margins of larger ones": [
+        *(table(("c", "a"), 12.0), table(("b", "c"), 15.0, "laplace"), table(DOMAIN.columns, 90.0)),
+        *(interaction(("a", "b"), 30.0, "laplace"), interaction(("a", "b", "c"), 20.0)),
+    ],
+}
+
+
+@pytest.mark.parametrize("items", CASES.values(), ids=CASES.keys())
+def test_counts_and_noise_are_those_of_generalised_least_squares(items):
+    found = pool(DOMAIN, items)
+    known = 0
+    for clique in (*EVERY, ("c", "a", "b"), ("b", "a")):
+        exact = least_squares(items, clique)
+        if exact is None:
+            assert found.variance(clique) is None
+            assert found.counts(clique) is None
+            continue
+        known += 1
+        np.testing.assert_allclose(exact[1], found.variance(clique), rtol=1e-8)
+        counts = found.counts(clique)
+        assert counts.shape == DOMAIN.project(clique).sizes
+        np.testing.assert_allclose(counts.ravel(), exact[0], atol=1e-6)
+    assert known or len(items) == 1
+
+
+def test_a_simulated_column_has_the_noise_that_is_said():
+    """Of the entries themselves: their rows have not all the norm that the arithmetic takes."""
+    rng, counts, draws = np.random.default_rng(5), np.array([300, 500, 90]), 4000
+    of, stddev = Interaction(("b",), (3,)), 15.0
+    found = np.empty((draws, 3))
+    for draw in range(draws):
+        noise = np.rint(rng.normal(0, 40, 3)).astype(np.int64)
+        entries = np.rint(rng.normal(0, stddev * of.unit, 2)).astype(np.int64)
+        pooled = pool(
+            DOMAIN,
+            [
+                Measurement(DOMAIN.project(("b",)), counts + noise, "gaussian", 40.0, "m", 0, 1),
+                Totals(of, of.of_table(counts) + entries, "gaussian", stddev * of.unit, "m", 0, 2),
+            ],
+        )
+        found[draw] = pooled.counts(("b",))
+    # 12000 cells: the ratio of variances is off by 1.3 %, five of which are allowed, and 1/32.
+    said = pooled.variance(("b",))
+    assert np.square(found - counts).mean() == pytest.approx(said, rel=0.10)
+    assert said < 0.5 * 40.0**2
+
+
+def test_a_public_number_of_rows_takes_the_totals_place():
+    items = [table(("a",), 40.0), interaction(("a",), 9.0)]
+    open_, known = pool(DOMAIN, items), pool(DOMAIN, items, rows=1000)
+    assert known.counts(("a",)).sum() == pytest.approx(1000)
+    own = 1 / (1 / 40.0**2 + 1 / 9.0**2)
+    assert known.variance(("a",)) == pytest.approx(own / 2)
+    # Two cells share the noise of their table's total evenly.
+    assert open_.variance(("a",)) == pytest.approx(own / 2 + 40.0**2 / 2)
+
+
+def test_a_column_of_one_level_says_nothing_beyond_the_total():
+    domain = Domain(("a", "one"), (2, 1))
+    counts = Measurement(domain.project(("a",)), np.array([3, 4]), "gaussian", 2.0, "m", 0, 1)
+    found = pool(domain, [counts])
+    assert found.variance(("a", "one")) == pytest.approx(4.0)
+    np.testing.assert_allclose(found.counts(("a", "one")), [[3.0], [4.0]])
+
+
+def test_what_is_of_other_codes_or_columns_is_left_out():
+    other = Domain(("a", "d"), (3, 2))
+    items = [
+        Measurement(other.project((name,)), np.zeros(size, np.int64), "gaussian", 1.0, "m", 0, 1)
+        for name, size in (("a", 3), ("d", 2))
+    ]
+    assert pool(DOMAIN, items).variance(()) is None
+
+
+def test_the_range_is_the_wider_one_where_any_noise_is_laplace():
+    narrow = pool(DOMAIN, [table(("a",), 10.0), interaction(("a",), 5.0)])
+    wide = pool(DOMAIN, [table(("a",), 10.0, "laplace"), interaction(("a",), 5.0)])
+    assert narrow.half_width(("a",)) == pytest.approx(
+        1.96 * math.sqrt(narrow.variance(("a",))), 1e-4
+    )
+    wider = math.log(20) / math.sqrt(2)
+    assert wide.half_width(("a",)) == pytest.approx(wider * math.sqrt(wide.variance(("a",))))
+    assert wide.half_width(("b",)) is None
