@@ -16,7 +16,8 @@ from dp_core.bundle.pictures import estimate_column, picture
 from dp_core.bundle.provenance import headline, made_from
 from dp_core.bundle.recount import tallies_of_files
 from dp_core.bundle.relations import measured_cliques
-from dp_core.bundle.report import beyond_lines, report, table_lines
+from dp_core.bundle.report import report
+from dp_core.bundle.table_lines import beyond_lines, table_lines
 from dp_core.bundle.verification import verify
 from dp_core.bundle.within import within
 from dp_core.marginals import Totals, interactions_of, tables_of

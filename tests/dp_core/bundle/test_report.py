@@ -16,7 +16,8 @@ import pytest
 from dp_core.bundle.example_code import example_code
 from dp_core.bundle.fit import TableFit, tally_sets
 from dp_core.bundle.pictures import estimate_column, picture
-from dp_core.bundle.report import bets, report, table_lines, within_words
+from dp_core.bundle.report import bets, report
+from dp_core.bundle.table_lines import table_lines, within_words
 from dp_core.domain import Domain
 from dp_core.marginals import Measurement
 from dp_core.schema import Choice, Margin
