@@ -98,9 +98,11 @@ def _plan(console: Console, plan: Mapping[str, Any]) -> None:
             f" {high:.2g} on average, the less the less its columns depend on each other.",
         )
     if plan["score_noise_within"] is not None:
+        columns = any(table["stage"] == "one_way" for table in plan["tables"])
         console.print(
             f"Scores of the selection are within {number(plan['score_noise_within'])} records"
-            " 95 times in 100; each selected table's noise follows from how many are chosen."
+            " 95 times in 100; each selected table's noise follows from how many are chosen"
+            f"{', and makes its columns better known than above' if columns else ''}."
         )
     if plan["memory_bytes"] is not None:
         console.print(f"Memory for reconstruction and synthesis: about {_size(plan)}.")
