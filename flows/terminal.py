@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 
 from dp_core.presets import PRESETS
 from dp_core.privacy import unit_words
@@ -318,11 +319,12 @@ def _verify(console: Console, answer: Mapping[str, Any]) -> None:
     for check in answer["checks"]:
         failed = "[red]FAIL[/red]" if check["decided"] else "[yellow]?[/yellow]   "
         mark = "[green]ok[/green]  " if check["passed"] else failed
-        console.print(f"{mark} {check['name']}: {check['detail']}")
+        # Details quote the bundle, which is not trusted.
+        console.print(f"{mark} {check['name']}: {escape(check['detail'])}")
     verdict = "verifies" if answer["passed"] else "does NOT verify"
     if not any(check["decided"] for check in answer["checks"] if not check["passed"]):
         verdict = "verifies" if answer["passed"] else "CANNOT be verified with this dp-release"
-    console.print(f"The bundle {answer['folder']} {verdict}.", soft_wrap=True)
+    console.print(f"The bundle {escape(str(answer['folder']))} {verdict}.", soft_wrap=True)
 
 
 def _unit(currency: str) -> str:

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+from dp_core import registry
 from dp_core.accounting.statement import PLD, shown
 from dp_core.bundle.claims import Claims, currency
-from dp_core.bundle.undecided import Undecided, by_unknown_method, unknown_method
+from dp_core.bundle.undecided import Undecided, by_unknown_method
+from dp_core.errors import BadInput
 from dp_core.exact import exact_fraction
 from dp_core.plan import fixed_beforehand
 from dp_core.privacy import TABLE_STAGES
@@ -81,6 +83,10 @@ def _shown(claims: Claims, epsilon: Fraction, delta: Fraction) -> bool:
     """
     # privacy: losses of events compose only where no event depended on another's result.
     tables = all(charge.stage in TABLE_STAGES for charge in claims.charges)
+    # Whatever the method is: a plan that pays anything else than tables is adaptive.
+    tables = tables and all(
+        stage in TABLE_STAGES for stage, cost in claims.plan["costs"].items() if cost != "0"
+    )
     fixed = fixed_beforehand(claims.plan) or bool(_unknown_selection(claims))
     if not (claims.charges and tables and fixed):
         return False
@@ -90,5 +96,12 @@ def _shown(claims: Claims, epsilon: Fraction, delta: Fraction) -> bool:
 def _unknown_selection(claims: Claims) -> str:
     """Return the name of a selection that is not known here; it may or may not look at the data."""
     spec = claims.plan["spec"]
-    name = spec["select"]["method"] if "select" in spec else ""
-    return name if name and unknown_method(claims.plan) == name else ""
+    if "select" not in spec:
+        return ""
+    name: str = spec["select"]["method"]
+    # By its family: a plan can name a parametric method by the name of a selection.
+    try:
+        registry.find("selection", name)
+    except BadInput:
+        return name
+    return ""

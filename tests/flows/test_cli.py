@@ -126,13 +126,13 @@ def test_a_bundle_by_a_method_that_is_not_known_is_no_fault_and_not_verified(
     folder = shutil.copytree(released.out, tmp_path / "newer")
     document = statement_of(folder)
     method, reserve = document["method"], document["ledger"]["receipts"][0]
-    method["plan"]["spec"]["reconstruct"]["method"] = "newer"
+    method["plan"]["spec"]["reconstruct"]["method"] = "[/newer]"
     method["plan_sha256"] = reserve["body"]["plan"] = digest(method["plan"])
     relink(document)
     reseal(folder, document)
     answer = looking("verify", folder)
     assert answer.code == 2
-    assert "The method 'newer' is not known to this dp-release" in answer.out
+    assert "The method '[/newer]' is not known to this dp-release" in answer.out
     assert f"The bundle {folder} CANNOT be verified with this dp-release." in answer.out
     assert looking("verify", folder, "--json").json["passed"] is False
 

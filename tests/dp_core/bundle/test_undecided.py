@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+from fractions import Fraction
 from typing import ClassVar
 
 import pytest
@@ -14,11 +15,12 @@ from dp_core.bundle.claims import read_charge
 from dp_core.bundle.reading import read_bundle
 from dp_core.bundle.undecided import unknown_method
 from dp_core.bundle.verification import verify
+from dp_core.canonical import digest
 from dp_core.errors import BadInput
 from dp_core.inference.rules import inference_statement
 from dp_core.selection.base import PlannedSelector
 from tests.dp_core.bundle.conftest import make_published, write
-from tests.dp_core.bundle.forgery import reseal, statement_of
+from tests.dp_core.bundle.forgery import relink, reseal, statement_of
 
 
 class Newer(PlannedSelector):
@@ -117,3 +119,35 @@ def test_the_method_that_is_not_known_is_named():
     assert name(select="mst", reconstruct="gumm") == "gumm"
     assert name(synthesize="modips") == ""
     assert name(synthesize="modipps") == "modipps"
+
+
+def replanned(folder, change):
+    """Change the plan of a bundle, and make every hash fit again."""
+    document = statement_of(folder)
+    method, reserve = document["method"], document["ledger"]["receipts"][0]
+    change(method["plan"])
+    method["plan_sha256"] = reserve["body"]["plan"] = digest(method["plan"])
+    reserve["body"]["costs"] = method["plan"]["costs"]
+    relink(document)
+    reseal(folder, document)
+    return verify(folder)
+
+
+def adaptive(plan):
+    """Pay a selection that looks at the data."""
+    paid = plan["costs"]["measure"]
+    plan["costs"] |= {"measure": str(Fraction(paid) * 9 / 10), "select": str(Fraction(paid) / 10)}
+
+
+def both(plan):
+    """Name a parametric method as the selection, which is known here and looks at the data."""
+    for stage in ("select", "synthesize"):
+        plan["spec"][stage]["method"] = "mst"
+
+
+@pytest.mark.parametrize("unknown", [Newer], indirect=True)
+@pytest.mark.parametrize("change", [adaptive, both])
+def test_noise_that_was_not_fixed_is_a_fault_whatever_method_is_named(unknown, tmp_path, change):
+    found = replanned(shutil.copytree(unknown, tmp_path / "copy"), change)
+    assert not found.undecided
+    assert "guarantee" in [check.name for check in found.failures if check.decided]
