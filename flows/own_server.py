@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import http.client
 import os
+import re
+import signal
 import socket
 import subprocess
 import sys
@@ -28,6 +31,7 @@ _URL = "PREFECT_API_URL"
 _PATIENCE = "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"
 _WAITING = 128  # connections that may wait before the server takes the first
 _FAREWELL = 5.0  # seconds
+_PR_SET_PDEATHSIG = 1  # of Linux; elsewhere the next run ends what was left
 
 
 class ServerSlow(RuntimeError):
@@ -53,7 +57,12 @@ class OwnServer:
             command = [sys.executable, "-m", "uvicorn", "--factory", SERVER]
             command += ["--fd", str(listener.fileno()), "--log-level", "error", "--lifespan", "on"]
             self._process = subprocess.Popen(
-                command, env={**os.environ, **_TEMPORARY}, pass_fds=[listener.fileno()]
+                command,
+                env={**os.environ, **_TEMPORARY},
+                pass_fds=[listener.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                preexec_fn=_end_with_parent,
             )
         # Prefect reads it when it is imported.
         os.environ[_URL] = self.url
@@ -92,26 +101,41 @@ class OwnServer:
 
 def start_own_server() -> OwnServer | None:
     """Start a server, or leave it to Prefect: where it is loaded, or may be told of another."""
-    if "prefect" in sys.modules or os.environ.get(_URL) or _configured():
+    if "prefect" in sys.modules or _configured():
         return None
+    # Of a server that is not named; it would be sent to this one.
+    os.environ.pop("PREFECT_API_KEY", None)
     return OwnServer()
 
 
 def _configured() -> bool:
-    """Return whether one of Prefect's own files may name a server."""
-    folder = Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect").expanduser()
-    profiles = os.environ.get("PREFECT_PROFILES_PATH") or folder / "profiles.toml"
+    """Return whether the environment or one of Prefect's own files may name a server."""
+    named = {name.upper(): value for name, value in os.environ.items()}
+    if named.get(_URL) or named.get("PREFECT_SERVER_ALLOW_EPHEMERAL_MODE"):
+        return True
+    folder = Path(named.get("PREFECT_HOME") or Path.home() / ".prefect").expanduser()
+    profiles = named.get("PREFECT_PROFILES_PATH") or folder / "profiles.toml"
     for file, word in (
-        (Path(profiles).expanduser(), "API_URL"),
-        (Path("prefect.toml"), "api"),
-        (Path("pyproject.toml"), "[tool.prefect"),
-        (Path(".env"), "PREFECT_"),
+        (Path(profiles).expanduser(), r"api_url"),
+        (Path("prefect.toml"), r""),
+        (Path("pyproject.toml"), r"tool\W+prefect|^\s*prefect\s*="),
+        (Path(".env"), r"prefect_"),
     ):
         try:
-            if word in file.read_text(encoding="utf-8", errors="replace"):
-                return True
+            text = file.read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             continue
         except OSError:
             return True
+        if re.search(word, text, re.IGNORECASE | re.MULTILINE):
+            return True
     return False
+
+
+def _end_with_parent() -> None:
+    """Ask the system to end this process when its parent is gone, however that ended.
+
+    Otherwise the server of a release that was killed goes on, and holds its output open.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -177,7 +178,7 @@ def read_claims(document: Mapping[str, Any]) -> Claims:
         place=_place(ledger["place"]),
         signature=signed and (_text(signed["public_key"]), _text(signed["signature"])),
         message=statement_message(document),
-        program=f"dp_release {document['software'].get('dp_release', 'of unknown version')!s:.20}",
+        program=_program(document["software"].get("dp_release")),
     )
 
 
@@ -256,3 +257,9 @@ def _whole(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise TypeError("not a whole number")
     return value
+
+
+def _program(version: object) -> str:
+    """Return the program's name and version, if it is one: who reads it may install that."""
+    known = isinstance(version, str) and re.fullmatch(r"\d{1,4}(\.\w{1,8}){0,4}", version)
+    return f"dp_release {version}" if known else "the version of dp_release"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -172,12 +172,20 @@ class Auto(AdaptiveSelector):
         *,
         one_way: Fraction,
         measure: Fraction,
+        roughly: bool = False,
     ) -> tuple[Expected, Expected]:
         """Return what error to expect before anything is known but the schema: least and most.
 
         Columns are taken to have few frequent codes and many rare ones, and pairs to be between a
         third and twice as dependent as they are in files at large.
         """
+        if roughly and self.order == 3:
+            return replace(self, order=2).forecast(
+                *(domain, rows, currency, relation),
+                one_way=one_way,
+                measure=measure,
+                roughly=True,
+            )
         columns = [rows / np.arange(1, size + 1) for size in domain.sizes]
         columns = [column * (rows / column.sum()) for column in columns]
         pure = currency.kind == "pure"
@@ -191,7 +199,7 @@ class Auto(AdaptiveSelector):
             pairs = dict.fromkeys(self.needs(domain), typical)
             costs = Costs(currency, relation, measure, whole)
             parts, _, _ = self.parts(domain, columns, np.array(known), pairs, costs, typical)
-            found.append(expected(parts, balance(parts)))
+            found.append(expected(parts, balance(parts, roughly=roughly)))
         return found[0], found[1]
 
     def parts(

@@ -254,6 +254,7 @@ class AdaptiveSelector(ABC):
         *,
         one_way: Fraction,  # noqa: ARG002
         measure: Fraction,  # noqa: ARG002
+        roughly: bool = False,  # noqa: ARG002
     ) -> tuple[Expected, Expected] | None:
         """Return the least and the most error to expect of a file like others; None: not known.
 
@@ -264,6 +265,7 @@ class AdaptiveSelector(ABC):
             relation: Its neighbours.
             one_way: Budget of the one-way tables of one measurement.
             measure: Budget of what is selected, of one measurement.
+            roughly: Whether to compare is enough, and it has to be fast.
         """
         return None
 

@@ -61,7 +61,8 @@ def exponential_under_noise(
     centre = (noisy - stddev**2 / means) / stddev
     tail = log_ndtr(centre)
     log_density = stddev**2 / (2 * means**2) - noisy / means + tail - np.log(means)
-    hazard = np.exp(-0.5 * centre**2 - 0.5 * math.log(2 * math.pi) - tail)
+    with np.errstate(over="ignore"):  # far below zero it is not used
+        hazard = np.exp(-0.5 * centre**2 - 0.5 * math.log(2 * math.pi) - tail)
     # Far below zero the two terms cancel to about stddev / -centre.
     far = 1 / np.maximum(-centre, 1.0)
     mean = stddev * np.where(centre < -1e4, far, np.maximum(centre + hazard, 1e-9))

@@ -2,7 +2,10 @@
 
 import http.client
 import os
+import signal
+import subprocess
 import sys
+from pathlib import Path
 
 import psutil
 import pytest
@@ -10,6 +13,7 @@ import pytest
 from flows import own_server
 from flows.own_server import OwnServer, ServerSlow, start_own_server
 
+ROOT = Path(__file__).parents[2]
 APP = """
 import asyncio, os
 
@@ -90,6 +94,9 @@ def test_one_that_does_not_answer_is_slow(server, monkeypatch):
         ("home/profiles.toml", '[profiles.site]\nPREFECT_API_URL = "https://prefect.site/api"\n'),
         ("prefect.toml", '[api]\nurl = "https://prefect.site/api"\n'),
         ("pyproject.toml", '[tool.prefect.api]\nurl = "https://prefect.site/api"\n'),
+        ("pyproject.toml", '[ tool . prefect . api ]\nurl = "https://prefect.site/api"\n'),
+        ("pyproject.toml", '[tool]\nprefect = {api = {url = "https://prefect.site/api"}}\n'),
+        (".env", "prefect_api_url=https://prefect.site/api\n"),
         (".env", "PREFECT_API_URL=https://prefect.site/api\n"),
     ],
 )
@@ -100,9 +107,13 @@ def test_a_server_that_prefect_may_be_told_of_is_left_to_prefect(tmp_path, monke
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     monkeypatch.delenv("PREFECT_PROFILES_PATH", raising=False)
+    monkeypatch.delenv("PREFECT_SERVER_ALLOW_EPHEMERAL_MODE", raising=False)
+    monkeypatch.setenv("PREFECT_API_KEY", "of-another-server")
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text('dependencies = ["prefect==3.8.8"]\n')
     start_own_server()
     assert asked == [1]
+    assert "PREFECT_API_KEY" not in os.environ
     (tmp_path / file).parent.mkdir(exist_ok=True)
     (tmp_path / file).write_text(text)
     assert start_own_server() is None
@@ -110,3 +121,32 @@ def test_a_server_that_prefect_may_be_told_of_is_left_to_prefect(tmp_path, monke
     monkeypatch.setenv("PREFECT_API_URL", "https://prefect.site/api")
     assert start_own_server() is None
     assert asked == [1]
+
+
+PARENT = """
+import os, sys, time
+from flows import own_server
+own_server.SERVER = "small_app:create"
+own = own_server.OwnServer()
+own.wait()
+print(own._process.pid, flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.usefixtures("server")
+def test_it_ends_with_its_release_however_that_ends(how, monkeypatch):
+    monkeypatch.setenv("ANSWER", "well")
+    path = os.pathsep.join([os.environ["PYTHONPATH"], str(ROOT)])
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT],
+        env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    child = psutil.Process(int(parent.stdout.readline()))
+    parent.send_signal(how)
+    # Who reads the output of a release is told of its end, too.
+    assert parent.communicate(timeout=30)[0] == ""
+    child.wait(timeout=30)
