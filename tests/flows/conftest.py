@@ -96,6 +96,10 @@ class Project:
             "privacy": privacy,
             **changes,
         }
+        stated = text + " ".join(changes)
+        if "delta" in privacy and "method" not in stated and "measure" not in stated:
+            # For few records and columns `auto` would take Laplace noise, which leaves delta.
+            lines["measure"] = "{noise: gaussian}"
         body = "".join(f"{key}: {value}\n" for key, value in lines.items())
         self.spec.write_text(body + text)
         return self.spec
