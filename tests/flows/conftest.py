@@ -8,8 +8,8 @@ import json
 import os
 import random
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,7 @@ class Project:
 
     folder: Path
     home: Path
+    usual: Mapping[str, str] = field(default_factory=dict)  # of a spec that says nothing of noise
 
     @property
     def spec(self) -> Path:
@@ -98,8 +99,7 @@ class Project:
         }
         stated = text + " ".join(changes)
         if "delta" in privacy and "method" not in stated and "measure" not in stated:
-            # For few records and columns `auto` would take Laplace noise, which leaves delta.
-            lines["measure"] = "{noise: gaussian}"
+            lines |= self.usual
         body = "".join(f"{key}: {value}\n" for key, value in lines.items())
         self.spec.write_text(body + text)
         return self.spec
@@ -147,10 +147,10 @@ def plainly(stage: Any, run: Any) -> None:
     stage.fn(run)
 
 
-def make_project(folder: Path, home: Path) -> Project:
+def make_project(folder: Path, home: Path, **usual: str) -> Project:
     """Return a project with the survey as CSV and an open account."""
     folder.mkdir(parents=True, exist_ok=True)
-    project = Project(folder, home)
+    project = Project(folder, home, usual)
     (folder / "town.csv").write_text(as_csv(survey()))
     (folder / "town.schema.yaml").write_text(SCHEMA)
     project.write_spec()
@@ -161,6 +161,12 @@ def make_project(folder: Path, home: Path) -> Project:
 @pytest.fixture
 def project(tmp_path: Path, home: Path) -> Project:
     return make_project(tmp_path / "work", home)
+
+
+@pytest.fixture
+def gaussian_project(tmp_path: Path, home: Path) -> Project:
+    """A project that spends delta: for few records and columns `auto` takes Laplace noise."""
+    return make_project(tmp_path / "work", home, measure="{noise: gaussian}")
 
 
 @pytest.fixture

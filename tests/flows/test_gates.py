@@ -40,7 +40,7 @@ def made(tmp_path_factory):
         patch.setattr(expectations, "Suite", NoSuite)
         patch.setenv("DP_RELEASE_HOME", str(folder / "home"))
         patch.delenv("DP_RELEASE_LEDGER", raising=False)
-        project = make_project(folder / "work", folder / "home")
+        project = make_project(folder / "work", folder / "home", measure="{noise: gaussian}")
         project.write_spec(WAITING)
         with pytest.raises(Held, match="waits for a person"):
             project.release()

@@ -20,6 +20,11 @@ WHO = ("--by", "Ada", "--reason", "a test")
 ZCDP = Terms("zcdp", Fraction(2), Fraction("1e-5"))
 
 
+@pytest.fixture
+def project(gaussian_project):
+    return gaussian_project
+
+
 def assert_refused(answer, code, *words):
     """One sentence on stderr, the right exit code, no traceback."""
     assert answer.code == code, answer

@@ -34,6 +34,11 @@ STAGES = (
 
 
 @pytest.fixture
+def project(gaussian_project):
+    return gaussian_project
+
+
+@pytest.fixture
 def work_done(monkeypatch):
     """Count how often each stage's work is begun."""
     done = Counter()
