@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -179,13 +179,6 @@ class Auto(AdaptiveSelector):
         Columns are taken to have few frequent codes and many rare ones, and pairs to be between a
         third and twice as dependent as they are in files at large.
         """
-        if roughly and self.order == 3:
-            return replace(self, order=2).forecast(
-                *(domain, rows, currency, relation),
-                one_way=one_way,
-                measure=measure,
-                roughly=True,
-            )
         columns = [rows / np.arange(1, size + 1) for size in domain.sizes]
         columns = [column * (rows / column.sum()) for column in columns]
         pure = currency.kind == "pure"
