@@ -36,7 +36,7 @@ PLAN_VERSION = 1
 MOST_NOISY_ROWS = 10**7
 """Error of the number of rows that is put up with where the schema has no `rows_about`."""
 _FEW_COLUMNS = 16
-"""Columns of a file that Laplace noise may serve better: at delta 1e-9 no more than 14 tables."""
+"""Columns of a file that Laplace noise may serve better: at delta 1e-9 and epsilon 1 at most 15."""
 WIDEST_CHECK = 0.25
 """Half of the widest interval of a charged check that is paid for, as TVD."""
 MOST_CELLS = 2**26
