@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,7 +89,7 @@ def balance(parts: Parts, *, roughly: bool = False) -> NDArray[np.float64]:
             leave, not for the shares.
     """
     steps = _STEPS // 10 if roughly else _STEPS
-    error = _Error(parts)
+    error = _error(parts)
     orders = np.array([len(clique) for clique in parts.cliques])
     single, pair, triple = orders == 1, orders == 2, orders == 3
     starts = []
@@ -115,12 +116,18 @@ def balance(parts: Parts, *, roughly: bool = False) -> NDArray[np.float64]:
 
 def expected(parts: Parts, shares: NDArray[np.float64]) -> Expected:
     """Return the error that shares of the budget leave."""
-    error = _Error(parts)
+    error = _error(parts)
     two, three = error.errors(error.means(shares), 2.0)
     three = math.hypot(three, parts.drawn)
     rows = 2 * error.rows
     # Of tables with far more cells than records the parts add up to more than all records.
     return Expected(min(two / rows, 1.0), min(three / rows, 1.0))
+
+
+@lru_cache(maxsize=1)
+def _error(parts: Parts) -> _Error:
+    """Return the error of these very parts; it is asked for again when they are balanced."""
+    return _Error(parts)
 
 
 class _Error:
@@ -138,6 +145,9 @@ class _Error:
             tables = [parts.columns[at] for at in clique]
             power = 1.0 if len(clique) == 1 else _POWER
             self.counts[index], self.widths[index] = binned(tables, self.rows, power)
+        # Columns of few levels fill few bins.
+        filled = self.counts.any(axis=0)
+        self.counts, self.widths = self.counts[:, filled], self.widths[:, filled]
         spread = HALF_NORMAL * (self.counts * self.widths).sum(axis=1)
         scale = parts.dependence / np.maximum(spread, 1e-300)
         # The file is a sample: beside what its columns have to do with each other there is chance,
