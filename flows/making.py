@@ -47,9 +47,9 @@ def make(
     prepare(home(), verbose=verbose)
     end_orphans()
     mark()
+    server = start_own_server()
     with _progress(quiet=as_json or log.is_on_terminal()) as progress:
         progress.wait("Start Prefect", "its own server takes some seconds")
-        server = start_own_server()
         from flows.answers import made_facts
         from flows.release import release as flow
         from flows.release import shown

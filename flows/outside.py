@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable
 
 from dp_core.errors import ReleaseError, StageFailed
-from flows.own_server import ServerSlow
+from flows.own_server import PATIENCE, ServerSlow
 from tasks.places import home, open_ledger
 from tasks.stores.artifacts import RunFolder, where_kept
 
@@ -16,7 +16,6 @@ LEAST_ROOM = 2**20
 """Bytes below which a home is full: Prefect's own server cannot write its next page then."""
 
 _SERVER_SLOW = "Timed out while attempting to connect to ephemeral Prefect API server"  # Prefect's
-_PATIENCE = "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"
 
 
 def stopped_outside(release: str, error: Exception) -> StageFailed:
@@ -38,7 +37,7 @@ def stopped_outside(release: str, error: Exception) -> StageFailed:
     if isinstance(error, ServerSlow) or _SERVER_SLOW in str(error):
         return StageFailed(
             "Prefect's own server did not start in time; this machine may be very busy. Wait, or"
-            f" set {_PATIENCE} to more seconds; the detail {where_kept(file)}."
+            f" set {PATIENCE} to more seconds; the detail {where_kept(file)}."
             f" Nothing is lost: {next_step}"
         )
     return StageFailed(

@@ -19,7 +19,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from flows.orphans import SERVER, mark
+from flows.orphans import SERVER
 
 # As Prefect starts its own: without its pages and schedulers, which one command has no use for.
 _TEMPORARY = {
@@ -28,7 +28,7 @@ _TEMPORARY = {
     "PREFECT__SERVER_FINAL": "1",
 }
 _URL = "PREFECT_API_URL"
-_PATIENCE = "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"
+PATIENCE = "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"
 _WAITING = 128  # connections that may wait before the server takes the first
 _FAREWELL = 5.0  # seconds
 _PR_SET_PDEATHSIG = 1  # of Linux; elsewhere the next run ends what was left
@@ -40,6 +40,8 @@ class ServerSlow(RuntimeError):
 
 class OwnServer:
     """A server that ends with this process; Prefect must not have been imported before.
+
+    It is to be started before other threads are: what it does before it runs is Python.
 
     Attributes:
         url: Of its API; on the loopback interface.
@@ -53,7 +55,6 @@ class OwnServer:
             listener.listen(_WAITING)
             self._port = int(listener.getsockname()[1])
             self.url = f"http://127.0.0.1:{self._port}/api"
-            mark()
             command = [sys.executable, "-m", "uvicorn", "--factory", SERVER]
             command += ["--fd", str(listener.fileno()), "--log-level", "error", "--lifespan", "on"]
             self._process = subprocess.Popen(
@@ -76,7 +77,7 @@ class OwnServer:
             RuntimeError: if it ended, having said why.
         """
         os.environ.pop(_URL, None)  # what others find there is a server that an operator named
-        seconds = float(os.environ.get(_PATIENCE, "300"))
+        seconds = float(os.environ.get(PATIENCE, "300"))
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=seconds)
         with contextlib.closing(connection):
             try:

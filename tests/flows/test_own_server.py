@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from flows import own_server
+from flows.orphans import mark
 from flows.own_server import OwnServer, ServerSlow, start_own_server
 
 ROOT = Path(__file__).parents[2]
@@ -49,6 +50,7 @@ def server(tmp_path, monkeypatch):
 
     def start(answer):
         monkeypatch.setenv("ANSWER", answer)
+        mark()
         return OwnServer()
 
     yield start
