@@ -13,16 +13,12 @@ internal folder only.
 from __future__ import annotations
 
 import json
-import logging
-import os
-import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
@@ -34,6 +30,7 @@ from dp_core.profiles import Profile, Profiler
 from dp_core.schema import Column, Schema
 from dp_core.source import Source
 from tasks.cluster import threads
+from tasks.great_expectations_part import load_great_expectations
 from tasks.stores.artifacts import INTERNAL_NOTICE, write_atomically
 
 WINDOW = 64
@@ -116,20 +113,14 @@ class Suite:
     """A Great Expectations suite of a schema, over frames of profiles."""
 
     def __init__(self, schema: Schema) -> None:
-        gx = load_great_expectations()
+        self._judge = load_great_expectations()
         self.schema = schema
         self._encoders = [Encoder(column) for column in schema.checked]
-        context = gx.get_context(mode="ephemeral")
-        context.variables.progress_bars = {"globally": False, "metric_calculations": False}
-        source = context.data_sources.add_pandas("profiles")
-        asset = source.add_dataframe_asset("window")
-        self._batches = asset.add_batch_definition_whole_dataframe("window")
-        expectations = [
+        self._suite = [
             expectation
             for number, column in enumerate(schema.checked)
-            for expectation in self._expectations(gx.expectations, number, column)
+            for expectation in self._expectations(number, column)
         ]
-        self._suite = gx.ExpectationSuite(name="schema", expectations=expectations)
         self.rules: tuple[Broken, ...] = tuple(
             (column.name, problem)
             for column in schema.checked
@@ -144,10 +135,11 @@ class Suite:
             profiles: Of each partition, one profile per column of the schema.
         """
         frame = self._frame(profiles)
-        batch = self._batches.get_batch(batch_parameters={"dataframe": frame})
-        outcome = batch.validate(self._suite, result_format="BOOLEAN_ONLY")
+        results = self._judge.results(frame, self._suite)
+        if len(results) != len(self._suite):
+            raise RuntimeError("Great Expectations did not judge every rule.")
         failed: set[Broken] = set()
-        for result in outcome.results:
+        for result in results:
             # Where a metric fails there is a dictionary per metric instead of the flag.
             if result.exception_info.get("raised_exception", True):
                 # The library's text may hold values of the frame; it goes nowhere.
@@ -157,7 +149,7 @@ class Suite:
                 failed.add((meta["column"], Problem(meta["problem"])))
         return failed
 
-    def _expectations(self, gxe: ModuleType, number: int, column: Column) -> list[Any]:
+    def _expectations(self, number: int, column: Column) -> list[Any]:
         expected = []
         for problem in Problem:
             if problem not in refused(column) or not _applies(problem, column):
@@ -166,21 +158,17 @@ class Suite:
             if problem is Problem.LEVEL:
                 texts = [level.text for level in column.levels]
                 name = f"{number} value"
-                expected.append(
-                    gxe.ExpectColumnValuesToBeInSet(column=name, value_set=texts, meta=meta)
-                )
+                expected.append(self._judge.in_set(column=name, value_set=texts, meta=meta))
             elif problem is Problem.RANGE:
                 low, high = self._encoders[number].low, self._encoders[number].high
                 expected.append(
-                    gxe.ExpectColumnValuesToBeBetween(
+                    self._judge.between(
                         column=f"{number} value", min_value=low, max_value=high, meta=meta
                     )
                 )
             else:
                 expected.append(
-                    gxe.ExpectColumnValuesToBeBetween(
-                        column=f"{number} {problem}", max_value=0, meta=meta
-                    )
+                    self._judge.between(column=f"{number} {problem}", max_value=0, meta=meta)
                 )
         return expected
 
@@ -332,18 +320,3 @@ def _applies(problem: Problem, column: Column) -> bool:
     if problem is Problem.MISSING:
         return True
     return (problem is Problem.LEVEL) == bool(column.levels)
-
-
-def load_great_expectations() -> ModuleType:
-    """Import Great Expectations: no usage data, no log lines, its own deprecations unheard."""
-    # Read when the library is imported; set whatever the caller's environment says.
-    os.environ["GX_ANALYTICS_ENABLED"] = "false"
-    # What it logs can quote the frame; children with a level of their own end here as well.
-    logger = logging.getLogger("great_expectations")
-    logger.handlers, logger.propagate = [logging.NullHandler()], False
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        import great_expectations as gx
-        import great_expectations.expectations
-    module: ModuleType = gx
-    return module

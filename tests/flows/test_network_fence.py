@@ -162,7 +162,9 @@ found = {
 }
 if sys.argv[1] == "prepared":
     from tasks.expectations import load_great_expectations
-    context = load_great_expectations().get_context(mode="ephemeral")
+    load_great_expectations()
+    import great_expectations
+    context = great_expectations.get_context(mode="ephemeral")
     client = importlib.util.find_spec("great_expectations.analytics")
     found["great_expectations"] = (
         os.environ["GX_ANALYTICS_ENABLED"] != "false"

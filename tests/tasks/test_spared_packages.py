@@ -1,0 +1,127 @@
+"""A package that is spared begins empty and lacks nothing; Great Expectations is loaded so."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tasks.spared_packages import SparedPackages, gathered
+
+ROOT = Path(__file__).parents[2]
+FILES = {
+    "__init__.py": "from .first import ONE, TWO as second\nfrom . import first\n"
+    "from .late import *\n"
+    "LOADED.append('whole') if 'LOADED' in globals() else None\nHERE = 3\n",
+    "first.py": "ONE, TWO = 1, 2\n",
+    "other.py": "OTHER = 4\n",
+    "late.py": "LATE = 5\n",
+}
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """Returns a function that makes a package and spares it."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def make(name, given=None):
+        (tmp_path / name).mkdir()
+        for file, text in FILES.items():
+            (tmp_path / name / file).write_text(text)
+        spared = SparedPackages(
+            [name] if given is None else [], {} if given is None else {name: given}
+        )
+        spared.install()
+        made.append((spared, name))
+        return name
+
+    made = []
+    yield make
+    for spared, name in made:
+        sys.meta_path.remove(spared)
+        for loaded in [each for each in sys.modules if each.split(".")[0] == name]:
+            del sys.modules[loaded]
+
+
+def test_a_name_loads_the_module_it_comes_from_and_no_other(package):
+    module = __import__(package("spared_a"))
+    assert "spared_a.first" not in sys.modules
+    assert module.second == 2
+    assert "spared_a.first" in sys.modules
+    assert {"spared_a.late", "spared_a.other"} & sys.modules.keys() == set()
+    assert not hasattr(module, "__wrapped__")
+    assert "HERE" not in vars(module)
+
+
+def test_a_module_of_its_own_is_found_without_the_rest(package):
+    scope: dict[str, object] = {}
+    exec(f"from {package('spared_b')}.other import OTHER", scope)
+    assert scope["OTHER"] == 4
+    assert {"spared_b.first", "spared_b.late"} & sys.modules.keys() == set()
+
+
+@pytest.mark.parametrize("wanted", ["HERE", "LATE", "first"])
+def test_what_is_not_found_by_name_runs_all_of_it(package, wanted):
+    module = __import__(package(f"spared_{wanted.lower()}_c"))
+    assert getattr(module, wanted) is not None
+    assert module.HERE == 3
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        module.nothing  # noqa: B018
+
+
+def test_a_package_that_registers_runs_once_when_it_is_used(package):
+    loaded: list[str] = []
+    module = __import__(package("spared_d", {"VERSION": "1", "LOADED": loaded}))
+    assert module.VERSION == "1"
+    assert loaded == []
+    assert (module.ONE, module.second, loaded) == (1, 2, ["whole"])
+
+
+def test_a_package_that_is_there_already_is_left_alone(package):
+    name = package("spared_e")
+    __import__(name)
+    again = SparedPackages([name], {})
+    again.install()
+    assert again not in sys.meta_path
+
+
+def test_where_names_are_gathered_from():
+    text = (
+        "import os\nfrom .a.b import X as Y\nfrom ..c import Z\nfrom . import own\nfrom d import E"
+    )
+    assert gathered(text, "top.inner") == {
+        "Y": ("top.inner.a.b", "X"),
+        "Z": ("top.c", "Z"),
+        "E": ("d", "E"),
+    }
+
+
+LOADED = """
+import json, sys
+from tasks.great_expectations_part import load_great_expectations
+import pandas
+judge = load_great_expectations()
+frame = pandas.DataFrame({"a": ["x", "y"], "b": [1, 200]})
+rules = [judge.in_set(column="a", value_set=["x"]), judge.between(column="b", max_value=200)]
+verdicts = [result.success for result in judge.results(frame, rules)]
+loaded = set(sys.modules)
+print(json.dumps({"verdicts": verdicts, "loaded": sorted(loaded)}))
+"""
+
+
+def test_great_expectations_judges_without_most_of_itself():
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    found = json.loads(done.stdout)
+    assert found["verdicts"] == [False, True]
+    assert not done.stderr  # no progress bars
+    unused = {
+        "altair",
+        "scipy.stats",
+        "requests",
+        "great_expectations.checkpoint.checkpoint",
+    }
+    assert unused & set(found["loaded"]) == set()
+    assert sum(name.startswith("great_expectations") for name in found["loaded"]) < 250
