@@ -27,6 +27,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +35,7 @@ from numpy.typing import NDArray
 
 from dp_core.dataset import Dataset
 from dp_core.following import derive, followed_by_value
+from dp_core.placing import EdgeGrid
 from dp_core.schema import Choice, Column, Schema
 from dp_core.spread import spread
 from dp_core.structural_zeros import Rule
@@ -99,9 +101,12 @@ class Encoder:
                 whole = [_fit(math.ceil(edge)) for edge in column.edges[1:-1]]
                 self._edges = np.array(whole, dtype=np.int64)
         self._table: NDArray[np.uint16] | None = None
+        self._grids: dict[np.dtype[Any], EdgeGrid] = {}
         if column.kind in ("integer", "date") and 0 <= self.high - self.low < LOOKUP:
             legal = np.arange(int(self.low), int(self.high) + 1, dtype=np.int64)
-            self._table = self._search(legal)
+            # `right`: a value equal to an edge belongs to the bin above it.
+            table = np.searchsorted(self._edges, legal, side="right")
+            self._table = table.astype(np.uint16)
 
     def encode(self, values: pa.Array) -> Encoded:
         """Return the codes of a batch of raw values; see `encode`."""
@@ -109,6 +114,9 @@ class Encoder:
 
     def place(self, values: Values) -> Encoded:
         """Return the codes of typed values."""
+        counted = self.counted_in_range(values)
+        if counted is not None and self.refused.isdisjoint(counted):
+            return Encoded(self._legal_codes(values), None, counted)
         codes, problem = self._codes(values)
         if problem is None:
             return Encoded(_rows(codes, values), None, {})
@@ -122,9 +130,41 @@ class Encoder:
 
     def outside(self, values: Values) -> NDArray[np.bool_]:
         """Return which entries of an integer, number or date column are out of range."""
-        low, high = (values.data.dtype.type(bound) for bound in (self.low, self.high))
+        low, high = self._bounds(values.data)
         outside: NDArray[np.bool_] = (values.data < low) | (values.data > high)
         return outside
+
+    def counted_in_range(self, values: Values) -> dict[Problem, int] | None:
+        """Return in how many rows each problem occurs where none is out of range; otherwise None.
+
+        Args:
+            values: Of an integer, number or date column, one entry for each row; None for others.
+        """
+        data, state = values.data, values.state
+        if self.column.levels or values.index is not None:
+            return None
+        low, high = self._bounds(data)
+        outside = data.size > 0 and not (low <= data.min() and data.max() <= high)
+        # Where there is no value stands 0, whatever the range.
+        if outside and (state is None or self.outside(values)[state == State.VALUE].any()):
+            return None
+        if state is None:
+            return {}
+        kinds = {Problem.MISSING: State.MISSING, Problem.TYPE: State.UNKNOWN}
+        found = {name: int(np.count_nonzero(state == kind)) for name, kind in kinds.items()}
+        return {name: rows for name, rows in found.items() if rows}
+
+    def _legal_codes(self, values: Values) -> NDArray[np.uint16]:
+        """Return the codes where no problem is refused and no value is out of range."""
+        if values.state is None:
+            return self._place(values.data)
+        data = values.data
+        low, high = self._bounds(data)
+        # Where there is no value stands 0.
+        codes = self._place(data if low <= 0 <= high else np.clip(data, low, high))
+        if self.column.missing_code is not None:
+            np.copyto(codes, self.column.missing_code, where=values.state != State.VALUE)
+        return codes
 
     def problem(self, values: Values) -> NDArray[np.uint8] | None:
         """Return for each entry the place of its problem in `PROBLEMS` (0: none); None if none."""
@@ -147,8 +187,7 @@ class Encoder:
         elif problem is None:
             codes = self._place(values.data)
         else:
-            low, high = (values.data.dtype.type(bound) for bound in (self.low, self.high))
-            codes = self._place(np.clip(values.data, low, high))
+            codes = self._place(np.clip(values.data, *self._bounds(values.data)))
         if problem is not None:
             new = np.zeros(len(PROBLEMS), np.uint16)
             override = np.array([name is not None for name in PROBLEMS])
@@ -160,17 +199,22 @@ class Encoder:
             codes = np.where(override[problem], new[problem], codes)
         return codes, problem
 
-    def _place(self, data: Array) -> NDArray[np.uint16]:
-        if self._table is not None:
-            looked_up: NDArray[np.uint16] = self._table[data - int(self.low)]
-            return looked_up
-        return self._search(data)
+    def _bounds(self, data: Array) -> tuple[Any, Any]:
+        """Return the least and greatest legal value in the precision of the file."""
+        return data.dtype.type(self.low), data.dtype.type(self.high)
 
-    def _search(self, data: Array) -> NDArray[np.uint16]:
-        # `right`: a value equal to an edge belongs to the bin above it.
-        edges = self._edges.astype(data.dtype, copy=False)
-        codes: NDArray[np.uint16] = np.searchsorted(edges, data, side="right").astype(np.uint16)
-        return codes
+    def _place(self, data: Array) -> NDArray[np.uint16]:
+        """Return the bins of values within the bounds."""
+        if self._table is not None:
+            looked_up: NDArray[np.uint16] = self._table.take(data - int(self.low), mode="clip")
+            return looked_up
+        return self._grid(data.dtype).place(data)
+
+    def _grid(self, kind: np.dtype[Any]) -> EdgeGrid:
+        if kind not in self._grids:
+            low, high = kind.type(self.low), kind.type(self.high)
+            self._grids[kind] = EdgeGrid(self._edges.astype(kind, copy=False), low, high)
+        return self._grids[kind]
 
 
 PROBLEMS: tuple[Problem | None, ...] = (None, *Problem)
@@ -185,8 +229,8 @@ def count_problems(problem: NDArray[np.uint8], values: Values) -> dict[Problem, 
     """
     if values.index is None:
         counts = np.bincount(problem, minlength=len(PROBLEMS))
-    elif not problem.any():
-        return {}
+    elif not problem[:-1].any() and values.index.max(initial=0) < problem.size - 1:
+        return {}  # the last entry is for rows without any value
     else:
         rows = np.bincount(values.index, minlength=problem.size)
         counts = np.bincount(problem, weights=rows, minlength=len(PROBLEMS))

@@ -51,10 +51,12 @@ class Profiler:
     def add(self, profile: Profile, values: pa.Array) -> None:
         """Add a batch of raw values to the profile of their partition."""
         typed = self._encoder.reader.read(values)
-        problem = self._encoder.problem(typed)
         profile.rows += len(values)
-        if problem is not None:
-            profile.problems.update(count_problems(problem, typed))
+        counted = self._encoder.counted_in_range(typed)
+        if counted is None:
+            problem = self._encoder.problem(typed)
+            counted = {} if problem is None else count_problems(problem, typed)
+        profile.problems.update(counted)
         if self.column.levels:
             self._add_texts(profile, typed)
         else:

