@@ -11,13 +11,16 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.bin_edges import Scale, value_text
 from dp_core.schema import MISSING_LABEL, Column, Follower, Schema
-from dp_core.values import Array
+
+if TYPE_CHECKING:
+    from dp_core.values import Array  # with pyarrow, which takes its time and a plan has no use for
 
 
 def derive(

@@ -59,7 +59,10 @@ def compute(node: Any, client: Client | None) -> Any:
             attempt. The loss of some workers is not seen: what they had done is done again.
     """
     if client is None:
-        return node.compute(scheduler="threads", num_workers=threads())
+        from dask.threaded import get
+
+        # By name it would be looked for among the clients of `distributed`, which is imported then.
+        return node.compute(scheduler=get, num_workers=threads())
     from concurrent.futures import CancelledError
 
     from distributed import KilledWorker
