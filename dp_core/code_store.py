@@ -8,13 +8,15 @@ without one is known to be incomplete. Folder 0700, files 0600.
 
 from __future__ import annotations
 
+import copy
 import json
 import os
-from collections.abc import Callable, Sequence
+import secrets
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -56,6 +58,7 @@ class CodeStore:
         files: In the order of the rows.
         chunks: Number of files.
         rows: Number of records.
+        identity: Drawn when it was written; another store, were it of the same rows, has another.
     """
 
     def __init__(self, folder: Path, domain: Domain) -> None:
@@ -70,6 +73,7 @@ class CodeStore:
             manifest = json.loads((self.folder / MANIFEST).read_text("utf-8"))
             self.files = tuple(Chunk(**chunk) for chunk in manifest["chunks"])
             made_for = (manifest["format"], manifest["columns"], manifest["sizes"])
+            self.identity = _identity(manifest)
             whole = all((self.folder / c.file).stat().st_size == c.bytes for c in self.files)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise _unusable("is incomplete", error) from None
@@ -82,6 +86,26 @@ class CodeStore:
 
     def __repr__(self) -> str:
         return f"CodeStore({len(self.domain)} columns, confidential)"
+
+    def part(self, first: int, end: int) -> Self:
+        """Return the store of the chunks from `first` to before `end`, numbered from 0."""
+        some = copy.copy(self)
+        some.files = self.files[first:end]
+        some.chunks = len(some.files)
+        some.rows = sum(chunk.rows for chunk in some.files)
+        return some
+
+    def is_here(self) -> bool:
+        """Whether this very store is in its folder, as another machine sees that.
+
+        One of the same name may be on a machine's own disk, left there by an earlier attempt.
+        """
+        try:
+            return _identity(json.loads((self.folder / MANIFEST).read_text("utf-8"))) == (
+                self.identity
+            )
+        except (OSError, ValueError, AttributeError):
+            return False
 
     def read(self, chunk: int) -> tuple[NDArray[Any], ...]:
         """Return the columns of one chunk, read-only views of the mapped file.
@@ -196,6 +220,7 @@ class StoreWriter:
         manifest = {
             "confidential": "Row numbers and codes of the confidential file; not for publication.",
             "format": FORMAT,
+            "identity": secrets.token_hex(16),
             "columns": self.domain.columns,
             "sizes": self.domain.sizes,
             "chunks": [{"file": c.file, "rows": c.rows, "bytes": c.bytes} for c in self._chunks],
@@ -245,6 +270,13 @@ class RecodedStore(CodeStore):
         self._recoding = recoding
         self.folder, self.domain = store.folder, recoding.domain
         self.files, self.chunks, self.rows = store.files, store.chunks, store.rows
+        self.identity = store.identity
+
+    def part(self, first: int, end: int) -> Self:
+        """Return the store of the chunks from `first` to before `end`, numbered from 0."""
+        some = super().part(first, end)
+        some._store = self._store.part(first, end)
+        return some
 
     def read(self, chunk: int) -> tuple[NDArray[Any], ...]:
         """Return the columns of one chunk."""
@@ -253,6 +285,11 @@ class RecodedStore(CodeStore):
             self._recoding.codes(name, codes).astype(code_type(size), copy=False)
             for name, size, codes in columns
         )
+
+
+def _identity(manifest: Mapping[str, object]) -> str:
+    # A release may be under way whose store was written before stores had one.
+    return str(manifest.get("identity", ""))
 
 
 def _write_all(file: int, content: bytes) -> None:

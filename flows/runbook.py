@@ -30,6 +30,12 @@ ROWS: Mapping[str, tuple[str, ...]] = {
     "dask-lost": ("The Dask scheduler was lost",),
     "dask-workers-died": ("Every Dask worker that was given a part of a count died",),
     "dask-no-worker": ("The Dask cluster has had no worker",),
+    "dask-worker-differs": (
+        "The Dask worker … has … and this process has",
+        "The Dask worker … has no",
+        "The Dask worker … cannot import",
+    ),
+    "dask-worker-sees-nothing": ("The Dask worker … does not see",),
     "dask-in-clear": ("would be sent exact counts in clear",),
     # Who works on it.
     "at-work": ("Another process is working on release",),

@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -26,8 +26,8 @@ PATIENCE = 60.0
 few to start another."""
 ANSWER = 30.0
 """Seconds in which a scheduler has to answer at all."""
-LOOK = 5.0
-"""Seconds between looks whether there are workers."""
+LOOK = 1.0
+"""Seconds between looks whether there are workers, and how far they are."""
 ONCE = "Then resume the release: what it has paid for is not paid for again."
 
 
@@ -47,12 +47,19 @@ def workers(client: Client | None) -> int:
     return threads() if client is None else max(_threads_there(client), 1)
 
 
-def compute(node: Any, client: Client | None) -> Any:
+def compute(
+    node: Any,
+    client: Client | None,
+    parts: Sequence[str] = (),
+    progress: Callable[[float], None] | None = None,
+) -> Any:
     """Return the value of a `dask.delayed` node.
 
     Args:
         node: The node.
         client: Of a cluster whose workers see the run's folder; None: threads of this process.
+        parts: Keys of the tasks by which progress is told.
+        progress: Told which part of them is done, below 1.
 
     Raises:
         StageFailed: if the cluster lost its scheduler, all its workers, or a worker with every
@@ -62,26 +69,46 @@ def compute(node: Any, client: Client | None) -> Any:
         from dask.threaded import get
 
         # By name it would be looked for among the clients of `distributed`, which is imported then.
-        return node.compute(scheduler=get, num_workers=threads())
+        with nullcontext() if progress is None else _told_by_threads(parts, progress):
+            return node.compute(scheduler=get, num_workers=threads())
     from concurrent.futures import CancelledError
 
     from distributed import KilledWorker
 
     try:
         future = client.compute(node)
-        _wait(future, client)
+        _wait(future, client, parts, progress)
         return future.result()
     except KilledWorker as error:
         raise StageFailed(
-            "Every Dask worker that was given a part of a count died, perhaps for want of memory;"
-            f" mend the workers or leave out `--dask`. {ONCE}",
+            "Every Dask worker that was given a part of a count died, perhaps for want of memory"
+            f" or of dp-release; mend the workers or leave out `--dask`. {ONCE}",
             internal=str(error),
         ) from None
     except CancelledError as error:  # what Dask makes of every future when it loses the scheduler
         raise _scheduler_lost(error) from None
 
 
-def _wait(future: Future[Any], client: Client) -> None:
+def _told_by_threads(parts: Sequence[str], progress: Callable[[float], None]) -> Any:
+    """Return a context in which threads of this process tell how far they are."""
+    from dask.callbacks import Callback
+
+    left = set(parts)
+
+    def ended(key: str, *_: object) -> None:
+        left.discard(key)
+        if left:
+            progress(1 - len(left) / len(parts))
+
+    return Callback(posttask=ended)
+
+
+def _wait(
+    future: Future[Any],
+    client: Client,
+    parts: Sequence[str],
+    progress: Callable[[float], None] | None,
+) -> None:
     """Wait until a future is done or failed, as long as somebody may be working on it.
 
     Dask itself would wait for a worker without end.
@@ -92,6 +119,8 @@ def _wait(future: Future[Any], client: Client) -> None:
     while not done.wait(LOOK):
         if _threads_there(client):
             alone_since = None
+            if progress is not None:
+                progress(_part_done(client, parts))
             continue
         alone_since = alone_since or time.monotonic()
         if time.monotonic() - alone_since >= PATIENCE:
@@ -99,6 +128,18 @@ def _wait(future: Future[Any], client: Client) -> None:
                 f"The Dask cluster has had no worker for {PATIENCE:.0f} seconds, in the middle of a"
                 f" count; start workers or leave out `--dask`. {ONCE}"
             )
+
+
+def _part_done(client: Client, parts: Sequence[str]) -> float:
+    """Return which part of some tasks the scheduler has seen the end of, below 1."""
+    scheduler: Any = client.scheduler
+    try:
+        states = client.sync(scheduler.get_task_status, keys=list(parts))
+    except OSError as error:
+        raise _scheduler_lost(error) from None
+    # What was added up already is forgotten.
+    ended = sum(states.get(key) in ("memory", "released", "forgotten", None) for key in parts)
+    return min(ended, len(parts) - 1) / len(parts)
 
 
 def _threads_there(client: Client) -> int:

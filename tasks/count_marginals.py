@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tasks.measure_marginals import certain_cliques
 from tasks.run import Run
 from tasks.stage import stage
@@ -13,4 +15,4 @@ def count_marginals(run: Run) -> None:
 
     After a crash it is counted again, which costs nothing.
     """
-    run.counter.count(certain_cliques(run))
+    run.counter.count(certain_cliques(run), partial(run.progress, "count"))

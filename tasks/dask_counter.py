@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +21,7 @@ from dp_core.errors import ReleaseError
 from dp_core.marginals import Marginal
 from dp_core.sparse_counting import count_keys, pack, unpack, words
 from tasks.cluster import compute, workers
+from tasks.worker_check import Program, program, require_here, require_workers
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -32,13 +35,29 @@ LIVE_BYTES = 1 << 28
 """Bytes of 64-bit counts that a call may hold in all its tasks together."""
 CACHED_BYTES = 1 << 27
 
+SECONDS = 1.0e-9
+"""About how long a core counts one row in one table (benchmarks/cluster.py)."""
+SECONDS_MOVED = 5e-9
+"""About how long a count takes to be moved between processes and added."""
+TASK = 0.15
+"""Seconds of counting in a task: a hundred times what Dask takes to handle one."""
+LEAST_TASK = 0.01
+MOST_MOVED = 20
+"""A task counts this many times longer than its counts take to be moved, or is no task."""
+SEVERAL = 4
+"""Tasks for each thread, where that leaves them long enough."""
+
+Work: TypeAlias = tuple[Callable[..., Any], Callable[..., Any]]
+"""What a task does with its part, and how two results are joined."""
+
 
 class DaskCounter:
     """Counts cliques of a store; implements `dp_core.marginals.Counter`.
 
-    One task per chunk returns 64-bit count vectors, which are added pairwise up a tree: the answer
-    is a sum of integers and does not depend on how the file was cut or in which order tasks ran.
-    What was counted is kept, up to `CACHED_BYTES`, and not counted again.
+    One task counts some chunks one after the other; the 64-bit count vectors of the tasks are added
+    pairwise up a tree: the answer is a sum of integers and does not depend on how the file was cut
+    or in which order tasks ran. What was counted is kept, up to `CACHED_BYTES`, and not counted
+    again.
     """
 
     def __init__(self, store: CodeStore, domain: Domain, client: Client | None = None) -> None:
@@ -55,24 +74,35 @@ class DaskCounter:
         self._store = store
         self._domain = domain
         self._client = client
+        self._checked: frozenset[str] = frozenset()
         self._cached: OrderedDict[Axes, NDArray[np.int64]] = OrderedDict()
 
     def __repr__(self) -> str:
         return f"DaskCounter({len(self._domain)} columns, confidential)"
 
-    def count(self, cliques: Sequence[Clique]) -> Mapping[Clique, Marginal]:
+    def count(
+        self, cliques: Sequence[Clique], progress: Callable[[float], None] | None = None
+    ) -> Mapping[Clique, Marginal]:
         """Return the exact marginal of each clique, its axes in the clique's own order.
 
+        Args:
+            cliques: Columns of each.
+            progress: Told which part is counted, below 1. It hints at the number of records, as
+                the time does: for the terminal of whoever makes the release.
+
         Raises:
+            StageFailed: if a worker of the cluster has another program or does not see the store.
             KeyError: if a column is not in the domain.
             ValueError: if a clique repeats a column or has more than 2**31 cells.
         """
         asked = {clique: self._domain.axes(clique) for clique in cliques}
         wanted = {tuple(sorted(axes)) for axes in asked.values()}
         known = {axes: self._cached[axes] for axes in wanted if axes in self._cached}
-        for group in self._groups(sorted(wanted - known.keys())):
+        groups = self._groups(sorted(wanted - known.keys()))
+        for number, group in enumerate(groups):
             plan = plan_tables(self._domain.sizes, tuple(group))
-            known.update(zip(group, plan.project(self._count(plan)), strict=True))
+            told = progress and _within(progress, number, len(groups))
+            known.update(zip(group, plan.project(self._count(plan, told)), strict=True))
         self._keep(known)
         return {
             clique: Marginal(
@@ -97,7 +127,9 @@ class DaskCounter:
         if self._store.chunks:
             # privacy: in this process even with a cluster, whose scheduler shows to whoever asks
             # how large every result is: the number of cells that hold a record.
-            keys, counts = self._tree((_observe_chunk, _merge), (axes, sizes), None)
+            keys, counts = self._tree(
+                (_observe_chunk, _merge), (axes, sizes), None, self._store.chunks
+            )
         return unpack(keys, sizes), counts
 
     def _groups(self, cliques: Sequence[Axes]) -> list[list[Axes]]:
@@ -125,34 +157,63 @@ class DaskCounter:
         at_once = 2 * workers(self._client) + max(self._store.chunks, 1).bit_length()
         return LIVE_BYTES // (8 * at_once)
 
-    def _count(self, plan: TablePlan) -> Counts:
+    def _count(self, plan: TablePlan, progress: Callable[[float], None] | None = None) -> Counts:
         if self._store.chunks == 0:
             return count_tables([np.empty(0, np.uint8)] * len(plan.sizes), plan)
-        if plan.cells > self._cells_at_once():
+        tasks = self._tasks(plan)
+        if plan.cells > self._cells_at_once() or (tasks == 1 and self._client is None):
             # One enormous table: chunk after chunk, so that there are two of it, not many.
-            return _count_serially(self._store, plan)
-        found: Counts = self._tree(
-            (_count_chunk, _add) if self._client is None else (_count_remotely, _add_remotely),
-            (plan,),
-            self._client,
-        )
+            return _count_part(self._store, plan)
+        work: Work = (_count_part, _add)
+        client = self._client
+        if client is not None:
+            self._checked = require_workers(client, self._store, self._checked)
+            work = (partial(_count_remotely, program()), partial(_add_remotely, program()))
+        found: Counts = self._tree(work, (plan,), client, tasks, progress)
         return found
+
+    def _tasks(self, plan: TablePlan) -> int:
+        """Return in how many tasks a count is divided.
+
+        Few, since each costs a millisecond and its counts are moved and added; but several for each
+        thread, so that a slow one does not hold up the others.
+        """
+        seconds = SECONDS * self._store.rows * len(plan.tables)
+        moved = SECONDS_MOVED * plan.cells
+        several = min(
+            SEVERAL * workers(self._client), seconds / max(LEAST_TASK, MOST_MOVED * moved)
+        )
+        return max(1, min(self._store.chunks, int(max(seconds / TASK, several))))
 
     def _tree(
         self,
-        work: tuple[Callable[..., Any], Callable[..., Any]],
+        work: Work,
         asked: tuple[Any, ...],
         client: Client | None,
+        tasks: int,
+        progress: Callable[[float], None] | None = None,
     ) -> Any:
-        """Return what is left when every chunk's result was joined with another's."""
+        """Return what is left when every part's result was joined with another's."""
         from dask import delayed
 
         leaf, join = (delayed(function, pure=False, traverse=False) for function in work)
-        nodes: list[Any] = [leaf(self._store, chunk, *asked) for chunk in range(self._store.chunks)]
+        bounds = [self._store.chunks * part // tasks for part in range(tasks + 1)]
+        leaves = [
+            leaf(self._store.part(first, end), *asked) for first, end in itertools.pairwise(bounds)
+        ]
+        nodes: list[Any] = leaves
         while len(nodes) > 1:
             pairs = [join(*nodes[place : place + 2]) for place in range(0, len(nodes) - 1, 2)]
             nodes = pairs + nodes[2 * len(pairs) :]
-        found = compute(nodes[0], client)
+        try:
+            found = compute(nodes[0], client, [node.key for node in leaves], progress)
+        except ReleaseError:
+            raise
+        except Exception:
+            # Perhaps a worker that came later could not even read its task.
+            if client is not None:
+                require_workers(client, self._store, frozenset())
+            raise
         if isinstance(found, Failure):
             raise RuntimeError(f"A worker of the cluster failed.\n{found.detail}")
         return found
@@ -167,13 +228,25 @@ class DaskCounter:
             held -= self._cached.popitem(last=False)[1].nbytes
 
 
+def _within(progress: Callable[[float], None], number: int, passes: int) -> Callable[[float], None]:
+    return lambda part: progress((number + part) / passes)
+
+
 def _count_chunk(store: CodeStore, chunk: int, plan: TablePlan) -> Counts:
     return count_tables(store.read(chunk), plan)
 
 
-def _observe_chunk(store: CodeStore, chunk: int, axes: Axes, sizes: Axes) -> KeyCounts:
-    columns = store.read(chunk)
-    return count_keys(pack([columns[axis] for axis in axes], sizes, store.files[chunk].rows))
+def _count_part(store: CodeStore, plan: TablePlan) -> Counts:
+    total = _count_chunk(store, 0, plan)
+    for chunk in range(1, store.chunks):
+        for counts, more in zip(total, _count_chunk(store, chunk, plan), strict=True):
+            counts += more
+    return total
+
+
+def _observe_chunk(store: CodeStore, axes: Axes, sizes: Axes) -> KeyCounts:
+    columns = store.read(0)
+    return count_keys(pack([columns[axis] for axis in axes], sizes, store.rows))
 
 
 def _merge(first: KeyCounts, second: KeyCounts) -> KeyCounts:
@@ -201,9 +274,14 @@ class Failure:
     detail: str = field(repr=False)
 
 
-def _count_remotely(store: CodeStore, chunk: int, plan: TablePlan) -> Counts | Failure:
-    found: Counts | Failure = _sheltered(_count_chunk, store, chunk, plan)
+def _count_remotely(made_with: Program, store: CodeStore, plan: TablePlan) -> Counts | Failure:
+    found: Counts | Failure = _sheltered(_count_if_here, made_with, store, plan)
     return found
+
+
+def _count_if_here(made_with: Program, store: CodeStore, plan: TablePlan) -> Counts:
+    require_here(made_with, store)
+    return _count_part(store, plan)
 
 
 def _sheltered(work: Callable[..., Any], *arguments: Any) -> Any:
@@ -218,18 +296,16 @@ def _sheltered(work: Callable[..., Any], *arguments: Any) -> Any:
     raise failure
 
 
-def _add_remotely(first: Counts | Failure, second: Counts | Failure) -> Counts | Failure:
+def _add_remotely(
+    made_with: Program, first: Counts | Failure, second: Counts | Failure
+) -> Counts | Failure:
     for part in (first, second):
         if isinstance(part, Failure):
             return part
-    assert isinstance(first, list)
-    assert isinstance(second, list)
+    found: Counts | Failure = _sheltered(_add_if_same, made_with, first, second)
+    return found
+
+
+def _add_if_same(made_with: Program, first: Counts, second: Counts) -> Counts:
+    require_here(made_with, None)
     return _add(first, second)
-
-
-def _count_serially(store: CodeStore, plan: TablePlan) -> Counts:
-    total = _count_chunk(store, 0, plan)
-    for chunk in range(1, store.chunks):
-        for counts, more in zip(total, _count_chunk(store, chunk, plan), strict=True):
-            counts += more
-    return total

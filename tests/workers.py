@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from distributed import Client, LocalCluster, WorkerPlugin
 
 from tasks import dask_counter
@@ -45,10 +46,12 @@ class Trap(WorkerPlugin):
         def held(store: Any, chunk: int, plan: Any) -> Any:
             nonlocal begun
             begun += 1
-            (folder / f"begun-{pid}-{begun}").write_text(str(chunk))
+            number = store.files[chunk].file.removesuffix(".arrow").rpartition("-")[2]
+            (folder / f"begun-{pid}-{begun}").write_text(number)
             if begun == self.at:
                 (folder / f"held-{pid}").touch()
-                while not (folder / "go").exists():
+                until = time.monotonic() + SECONDS  # a test that failed lets nobody go
+                while not (folder / "go").exists() and time.monotonic() < until:
                     time.sleep(0.01)
             return count(store, chunk, plan)
 
@@ -145,6 +148,11 @@ def trapped_cluster(folder: Path, workers: int, *, at: int) -> Iterator[Killer]:
         assert client is not None
         client.register_plugin(Trap(trap, at=at))
         yield Killer(cluster, client, trap)
+
+
+def a_task_for_each_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Divide counts as far as they can be, though the files of tests are small."""
+    monkeypatch.setattr(dask_counter, "TASK", 1e-15)
 
 
 @contextmanager

@@ -1,3 +1,4 @@
+import shutil
 import stat
 
 import numpy as np
@@ -107,3 +108,24 @@ def test_a_store_of_another_schema_is_refused(tmp_path):
 def test_more_than_65536_codes_do_not_fit():
     with pytest.raises(ValueError, match="65,536"):
         code_type(65_537)
+
+
+def test_parts_of_a_store_are_its_chunks(tmp_path):
+    store = write(tmp_path / "s", random_columns(350))
+    first, rest = store.part(0, 1), store.part(1, 4)
+    assert (first.rows, first.chunks, rest.rows, rest.chunks) == (100, 1, 250, 3)
+    for chunk in range(3):
+        assert all(map(np.array_equal, rest.read(chunk), store.read(chunk + 1)))
+    assert store.chunks == 4
+
+
+def test_a_store_knows_whether_it_is_in_its_folder(tmp_path):
+    store = write(tmp_path / "s", random_columns(150))
+    assert store.is_here()
+    # The same rows once more, as an earlier attempt leaves them on another machine's disk.
+    write(tmp_path / "s", random_columns(150))
+    assert not store.is_here()
+    (tmp_path / "s" / MANIFEST).write_text("[]")
+    assert not store.is_here()
+    shutil.rmtree(tmp_path / "s")
+    assert not store.is_here()

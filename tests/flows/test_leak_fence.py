@@ -22,6 +22,7 @@ import zlib
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +33,7 @@ from dp_core.accounting.composition import Terms
 from dp_core.bundle.verification import verify
 from dp_core.errors import StageFailed
 from tasks import dask_counter
+from tasks.worker_check import program
 from tests.flows import sabotage
 from tests.flows.conftest import COLUMNS, SCHEMA, Project, make_project, survey
 from tests.flows.leaks import counts, database, files, hits, holds_count, in_text
@@ -385,7 +387,7 @@ def broken(store, chunk, plan):
 
 dask_counter._count_chunk = broken
 if mode == "open":
-    dask_counter._count_remotely = broken
+    dask_counter._count_remotely = lambda _, store, plan: broken(store, 3, plan)
 with (
     LocalCluster(
         n_workers=2, threads_per_worker=1, processes=False, protocol="tcp", host="127.0.0.1",
@@ -431,19 +433,21 @@ def test_a_cluster_keeps_and_logs_nothing_of_what_failed_on_it(tmp_path):
 
 
 def test_a_worker_returns_what_failed_and_raises_our_own_sentences_only(monkeypatch):
+    store = SimpleNamespace(chunks=1, is_here=lambda: True)
+
     def failing(error: Exception) -> dask_counter.Counts | dask_counter.Failure:
         def broken(*_: object) -> None:
             raise error
 
         monkeypatch.setattr(dask_counter, "_count_chunk", broken)
-        return dask_counter._count_remotely(None, 0, None)
+        return dask_counter._count_remotely(program(), store, None)
 
     failure = failing(ValueError(TEXT))
     assert TEXT in failure.detail
     assert TEXT not in repr(failure)
     counts = [np.zeros(3, np.int64)]
-    assert dask_counter._add_remotely(counts, failure) is failure
-    assert dask_counter._add_remotely(failure, counts) is failure
+    assert dask_counter._add_remotely(program(), counts, failure) is failure
+    assert dask_counter._add_remotely(program(), failure, counts) is failure
 
     with pytest.raises(StageFailed, match="The store is damaged") as caught:
         failing(StageFailed("The store is damaged.", internal=TEXT))

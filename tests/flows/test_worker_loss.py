@@ -11,7 +11,7 @@ from dp_core.bundle.verification import verify
 from dp_core.code_store import CodeStore, StoreWriter
 from dp_core.noise import gaussian, laplace
 from tasks import cluster as cluster_module
-from tests.workers import can_draw, meanwhile, trapped_cluster
+from tests.workers import a_task_for_each_chunk, can_draw, meanwhile, trapped_cluster
 
 pytestmark = [
     pytest.mark.slow,
@@ -22,7 +22,8 @@ pytestmark = [
 
 @pytest.fixture
 def chunks(monkeypatch):
-    """Cut the survey into chunks of fifty rows."""
+    """Cut the survey into chunks of fifty rows, and counts into tasks of one."""
+    a_task_for_each_chunk(monkeypatch)
     monkeypatch.setitem(StoreWriter.__init__.__kwdefaults__, "chunk_rows", 50)
 
 

@@ -1,4 +1,6 @@
+import math
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from dp_core.errors import BadInput, StageFailed
 from tasks import dask_counter
 from tasks.cluster import dask_client, workers
 from tasks.dask_counter import DaskCounter
+from tests.workers import a_task_for_each_chunk
 
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 5, 300, 40))
 CLIQUES = [(), ("c",), ("b", "a"), ("d", "a", "b"), ("a", "b"), ("c", "d")]
@@ -32,6 +35,13 @@ def expected(columns, clique):
         len(columns[0])
     )
     return counts
+
+
+@pytest.fixture(scope="module", autouse=True)
+def divided():
+    with pytest.MonkeyPatch.context() as patch:
+        a_task_for_each_chunk(patch)
+        yield
 
 
 @given(rows=st.integers(0, 300), chunk_rows=st.integers(20, 400), seed=st.integers(0, 99))
@@ -87,6 +97,12 @@ def test_a_running_cluster_gives_the_same_counts(tmp_path):
         def nthreads(self):
             return {"tcp://127.0.0.1:1": 3}
 
+        def sync(self, _function, *_words):
+            return {}  # no worker answers in time
+
+        def run(self, _function, *_words, **_options):
+            return {}
+
         def compute(self, node):
             self.value = pickle.loads(pickle.dumps(node)).compute(scheduler="sync")
             return self
@@ -102,6 +118,56 @@ def test_a_running_cluster_gives_the_same_counts(tmp_path):
     assert workers(Cluster()) == 3
     for clique, marginal in counter.count(CLIQUES).items():
         assert np.array_equal(marginal.counts, expected(columns, clique))
+
+
+@pytest.mark.parametrize(
+    ("tasks", "rows"),
+    [(1, [480]), (2, [200, 280]), (3, [100, 180, 200]), (5, [80, 100, 100, 100, 100])],
+)
+def test_counts_do_not_depend_on_how_many_tasks_there_are(tmp_path, monkeypatch, tasks, rows):
+    columns, store = make_store(tmp_path / "s", 480, 100)
+    counted, count_part = [], dask_counter._count_part
+
+    def noted(part, plan):
+        counted.append(part.rows)
+        return count_part(part, plan)
+
+    monkeypatch.setattr(dask_counter, "_count_part", noted)
+    monkeypatch.setattr(DaskCounter, "_tasks", lambda *_: tasks)
+    for clique, marginal in DaskCounter(store, DOMAIN).count(CLIQUES).items():
+        assert np.array_equal(marginal.counts, expected(columns, clique))
+    assert sorted(counted) == rows
+
+
+@pytest.mark.parametrize(
+    ("rows", "tables", "cells", "tasks"),
+    [
+        (10**5, 1, 100, 1),  # a millisecond in all
+        (10**8, 1, 10**5, 8),  # .1 s: several for each of two threads
+        (10**8, 1, 10**7, 1),  # moving the counts would take longer than counting
+        (2 * 10**7, 42, 2 * 10**5, 8),
+        (10**9, 42, 2 * 10**5, 280),  # 42 s
+        (10**9, 4200, 2 * 10**5, 1908),  # no more than there are chunks
+    ],
+)
+def test_tasks_are_long_beside_what_dask_takes_and_several_for_each_thread(
+    monkeypatch, rows, tables, cells, tasks
+):
+    monkeypatch.setattr(dask_counter, "TASK", 0.15)
+    monkeypatch.setattr(dask_counter, "workers", lambda _: 2)
+    store = SimpleNamespace(domain=DOMAIN, rows=rows, chunks=math.ceil(rows / 2**19))
+    plan = SimpleNamespace(tables=[()] * tables, cells=cells)
+    assert DaskCounter(store, DOMAIN)._tasks(plan) == tasks
+
+
+def test_progress_is_told_and_never_says_that_all_is_done(tmp_path, monkeypatch):
+    _, store = make_store(tmp_path / "s", 500, 100)
+    monkeypatch.setattr(dask_counter, "LIVE_BYTES", 8 * 4 * 10_000)
+    told = []
+    DaskCounter(store, DOMAIN).count(CLIQUES, told.append)
+    assert len(told) >= 4
+    assert told == sorted(told)
+    assert 0 < told[0] < told[-1] < 1
 
 
 def test_impossible_requests_are_refused(tmp_path):

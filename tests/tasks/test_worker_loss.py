@@ -21,13 +21,18 @@ from dp_core.noise import gaussian, laplace
 from tasks import cluster as cluster_module
 from tasks.cluster import dask_client
 from tasks.dask_counter import DaskCounter
-from tests.workers import can_draw, local_cluster, meanwhile, trapped_cluster
+from tests.workers import a_task_for_each_chunk, can_draw, local_cluster, meanwhile, trapped_cluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
 DOMAIN = Domain(("a", "b", "c"), (3, 7, 20))
 CLIQUES = [(), ("a",), ("c", "b"), ("a", "b")]
 CHUNKS = 8
+
+
+@pytest.fixture(autouse=True)
+def divided(monkeypatch):
+    a_task_for_each_chunk(monkeypatch)
 
 
 @pytest.fixture

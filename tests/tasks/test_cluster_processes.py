@@ -1,0 +1,263 @@
+"""Workers as an operator starts them, each on a host of its own: lost, slow, wrong, blind."""
+
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dp_core
+from dp_core.code_store import CodeStore, StoreWriter
+from dp_core.domain import Domain
+from dp_core.errors import StageFailed
+from tasks import cluster as cluster_module
+from tasks.dask_counter import DaskCounter
+from tests.processes import processes
+from tests.workers import Trap, a_task_for_each_chunk, meanwhile
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+
+DOMAIN = Domain(("a", "b", "c"), (3, 7, 20))
+CLIQUES = [(), ("a",), ("c", "b"), ("a", "b")]
+CHUNKS = 12
+GOOD = (1, 2)
+"""Hosts of two workers that are there for all tests; on a third are those that are not as they."""
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    rng = np.random.default_rng(7)
+    folder = tmp_path_factory.mktemp("home") / "codes"
+    with StoreWriter(folder, DOMAIN, chunk_rows=100) as writer:
+        writer.append([rng.integers(0, size, 100 * CHUNKS - 30) for size in DOMAIN.sizes])
+    return CodeStore(folder, DOMAIN)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory):
+    with processes(tmp_path_factory.mktemp("cluster"), 3) as (cluster, client):
+        for host in GOOD:
+            cluster.start_worker(host)
+        client.wait_for_workers(len(GOOD), timeout=60)
+        yield cluster, client
+
+
+@pytest.fixture(autouse=True)
+def divided(monkeypatch):
+    a_task_for_each_chunk(monkeypatch)
+
+
+def workers_come(client, number):
+    client.wait_for_workers(number, timeout=60)
+
+
+def workers_go(cluster, client, process):
+    cluster.end(process)
+    until = time.monotonic() + 60
+    while len(client.nthreads()) > len(GOOD):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def other(running):
+    """Start a worker on the third host, for one test."""
+    cluster, client = running
+    started = []
+
+    def start(**how):
+        started.append(cluster.start_worker(3, **how))
+        return started[-1]
+
+    yield start
+    for process in started:
+        workers_go(cluster, client, process)
+
+
+def without_dp_release(folder):
+    """Return an environment in which dp-release is not installed."""
+    (folder / "sitecustomize.py").write_text(
+        "import importlib.metadata as m, sys\n"
+        "ours, version = ('dp_core', 'tasks', 'flows'), m.version\n"
+        "class Gone:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name.split('.')[0] in ours:\n"
+        "            raise ModuleNotFoundError(name)\n"
+        "sys.meta_path.insert(0, Gone())\n"
+        "def told(name):\n"
+        "    if name == 'dp-release':\n"
+        "        raise m.PackageNotFoundError(name)\n"
+        "    return version(name)\n"
+        "m.version = told\n"
+    )
+    return {"PYTHONPATH": str(folder)}
+
+
+def another_version(folder):
+    """Return an environment in which dp-release is of a later version."""
+    told = folder / "dp_release-9.9.dist-info"
+    told.mkdir()
+    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: dp-release\nVersion: 9.9\n")
+    return {"PYTHONPATH": f"{folder}:{Path(dp_core.__file__).parents[1]}"}
+
+
+def other_sources(folder):
+    """Return an environment in which dp-release of the same version counts every row twice."""
+    for package in ("dp_core", "tasks", "tests"):
+        source = Path(dp_core.__file__).parents[1] / package
+        shutil.copytree(source, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+    with (folder / "dp_core" / "counting.py").open("a") as file:
+        file.write(
+            "\n_once = count_tables\n"
+            "def count_tables(*words):\n"
+            "    return [2 * counts for counts in _once(*words)]\n"
+        )
+    return {"PYTHONPATH": str(folder)}
+
+
+@pytest.fixture
+def nothing_is_counted(monkeypatch):
+    monkeypatch.setattr("tasks.dask_counter.compute", None)
+
+
+def counted(store, client):
+    return DaskCounter(store, DOMAIN, client).count(CLIQUES)
+
+
+def assert_exact(found, store):
+    for clique, marginal in DaskCounter(store, DOMAIN).count(CLIQUES).items():
+        assert np.array_equal(found[clique].counts, marginal.counts)
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        pytest.param(another_version, "has dp-release 9.9, and this process has", id="version"),
+        pytest.param(other_sources, "has source files of dp-release", id="sources"),
+    ],
+)
+@pytest.mark.runbook("dask-worker-differs")
+@pytest.mark.usefixtures("nothing_is_counted")
+def test_a_worker_of_another_version_is_refused_before_it_counts(
+    store, running, other, tmp_path, says, environment, said
+):
+    cluster, client = running
+    other(environment=environment(tmp_path))
+    workers_come(client, 3)
+    with pytest.raises(StageFailed) as refused:
+        counted(store, client)
+    says(refused.value.message)
+    assert f"The Dask worker tls://{cluster.hosts.address(3)}:" in refused.value.message
+    assert said in refused.value.message
+
+
+@pytest.mark.runbook("dask-worker-differs", 1)
+@pytest.mark.usefixtures("nothing_is_counted")
+def test_a_worker_without_dp_release_is_refused_before_it_counts(
+    store, running, other, tmp_path, says
+):
+    _, client = running
+    other(environment=without_dp_release(tmp_path))
+    workers_come(client, 3)
+    with pytest.raises(StageFailed) as refused:
+        counted(store, client)
+    says(refused.value.message)
+
+
+@pytest.mark.runbook("dask-worker-sees-nothing")
+@pytest.mark.usefixtures("nothing_is_counted")
+def test_a_worker_that_does_not_see_the_storage_is_refused(store, running, other, says):
+    cluster, client = running
+    if not cluster.hosts.separate:
+        pytest.skip("to hide a folder from a process takes the right to mount")
+    hidden = f'mount -t tmpfs none {store.folder.parent} && exec "$@"'
+    other(before=("unshare", "--mount", "sh", "-c", hidden, "sh"))
+    workers_come(client, 3)
+    with pytest.raises(StageFailed) as refused:
+        counted(store, client)
+    says(refused.value.message)
+    assert str(store.folder) in refused.value.message
+
+
+@pytest.fixture
+def trap(running, tmp_path):
+    """Give a folder, and what holds every worker that is there at its first chunk from then on."""
+    _, client = running
+    folder = tmp_path / "trap"
+    folder.mkdir()
+    yield folder, lambda: client.run(Trap(folder, at=1).setup, None)
+    (folder / "go").touch()
+
+
+def held(folder, workers):
+    until = time.monotonic() + 60
+    while len(found := list(folder.glob("held-*"))) < workers:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    return [int(path.name.split("-")[1]) for path in found]
+
+
+def test_a_worker_of_another_version_that_joins_in_mid_count_counts_nothing(
+    store, running, other, tmp_path, trap
+):
+    cluster, client = running
+    folder, hold = trap
+    hold()
+    wrong = tmp_path / "wrong"
+    wrong.mkdir()
+
+    def join():
+        held(folder, len(GOOD))
+        other(environment=other_sources(wrong))
+
+    # The others are held, so only the one that came can end the count: by its refusal.
+    with meanwhile(join), pytest.raises(StageFailed, match="has source files of") as refused:
+        counted(store, client)
+    assert f"The Dask worker tls://{cluster.hosts.address(3)}:" in refused.value.message
+
+
+def test_a_worker_without_dp_release_that_joins_in_mid_count_is_lost_and_changes_no_count(
+    store, running, other, tmp_path, trap
+):
+    _, client = running
+    folder, hold = trap
+    hold()
+    without = tmp_path / "without"
+    without.mkdir()
+
+    def join():
+        held(folder, len(GOOD))
+        # It cannot even read its tasks, and Dask ends it.
+        other(environment=without_dp_release(without)).wait(60)
+        (folder / "go").touch()
+
+    with meanwhile(join):
+        found = counted(store, client)
+    assert_exact(found, store)
+
+
+def test_one_lost_and_one_slow_worker_change_no_count(store, running, other, trap, monkeypatch):
+    cluster, client = running
+    folder, hold = trap
+    monkeypatch.setattr(cluster_module, "LOOK", 0.05)
+    lost = other()
+    workers_come(client, 3)
+    hold()
+    told = []
+
+    def disturb():
+        slow = next(pid for pid in held(folder, 3) if pid != lost.pid)
+        os.kill(slow, signal.SIGSTOP)
+        cluster.end(lost)
+        (folder / "go").touch()
+        time.sleep(1)
+        os.kill(slow, signal.SIGCONT)
+
+    with meanwhile(disturb):
+        found = DaskCounter(store, DOMAIN, client).count(CLIQUES, told.append)
+    assert_exact(found, store)
+    assert told == sorted(told)
+    assert 0 < told[-1] < 1

@@ -1,0 +1,101 @@
+"""A worker that could count otherwise, or another store, is refused in one sentence."""
+
+import numpy as np
+import pytest
+from distributed.versions import get_package_info
+
+from dp_core.code_store import CodeStore, StoreWriter
+from dp_core.domain import Domain
+from dp_core.errors import StageFailed
+from tasks import worker_check
+from tasks.dask_counter import _add_remotely, _count_remotely
+from tasks.worker_check import PACKAGES, SOURCES, program, require_same, require_workers, versions
+
+DOMAIN = Domain(("a",), (2,))
+WORKER = "tls://10.0.0.2:4000"
+
+
+@pytest.fixture
+def store(tmp_path):
+    with StoreWriter(tmp_path / "codes", DOMAIN) as writer:
+        writer.append([np.zeros(3, np.uint8)])
+    return CodeStore(tmp_path / "codes", DOMAIN)
+
+
+def test_a_worker_with_all_our_versions_is_taken():
+    assert versions().keys() == {"python", *PACKAGES}
+    require_same(versions(), versions() | {"another": "9"}, WORKER)
+
+
+@pytest.mark.runbook("dask-worker-differs")
+@pytest.mark.parametrize("name", ["dp-release", "numpy", "distributed", "python"])
+def test_a_worker_with_another_version_is_named_with_both(says, name):
+    ours = versions()
+    with pytest.raises(StageFailed) as refused:
+        require_same(ours, ours | {name: "9.9"}, WORKER)
+    says(refused.value.message)
+    assert (
+        f"The Dask worker {WORKER} has {name} 9.9, and this process has {ours[name]};"
+        in refused.value.message
+    )
+
+
+@pytest.mark.runbook("dask-worker-differs", 1)
+def test_a_worker_without_dp_release_is_named(says):
+    with pytest.raises(StageFailed) as refused:
+        require_same(versions(), versions() | {"dp-release": worker_check.NONE}, WORKER)
+    says(refused.value.message)
+
+
+@pytest.mark.parametrize(
+    "work",
+    [lambda made: _count_remotely(made, None, None), lambda made: _add_remotely(made, [], [])],
+)
+@pytest.mark.parametrize("differing", ["numpy", SOURCES, "a package of tomorrow"])
+def test_a_task_of_another_program_counts_nothing(work, differing):
+    made_with = (*(dict(program()) | {differing: "0"}).items(),)
+    with pytest.raises(StageFailed, match="The Dask worker"):
+        work(made_with)
+
+
+def test_a_task_whose_store_is_not_here_counts_nothing(store):
+    with StoreWriter(store.folder, DOMAIN) as writer:
+        writer.append([np.zeros(3, np.uint8)])
+    with pytest.raises(StageFailed, match="does not see"):
+        _count_remotely(program(), store, None)
+
+
+class Cluster:
+    """Stands for a client: its one worker tells our versions, and meets us in its own way."""
+
+    def __init__(self, meets):
+        self.answers = {WORKER: meets}
+        self.asked = []
+
+    def nthreads(self):
+        return {WORKER: 1}
+
+    def sync(self, _function, _client, workers, _message):
+        self.asked += workers
+        return {worker: {"packages": get_package_info(PACKAGES)} for worker in workers}
+
+    def run(self, _function, _store, **_options):
+        return self.answers
+
+
+@pytest.mark.runbook("dask-worker-differs", 2)
+def test_a_worker_that_cannot_read_its_task_is_refused(store, says):
+    with pytest.raises(StageFailed) as refused:
+        require_workers(Cluster(ModuleNotFoundError("tasks.worker_check")), store, frozenset())
+    says(refused.value.message)
+
+
+def test_a_worker_that_was_lost_meanwhile_is_no_reason_to_refuse(store):
+    require_workers(Cluster(OSError("gone")), store, frozenset())
+
+
+def test_a_worker_is_asked_once(store):
+    cluster = Cluster((dict(program())[SOURCES], True))
+    known = require_workers(cluster, store, frozenset())
+    assert require_workers(cluster, store, known) == {WORKER}
+    assert cluster.asked == [WORKER]
