@@ -20,6 +20,7 @@ import sys
 from pathlib import Path
 
 from flows.orphans import SERVER
+from flows.own_tables import lay_tables
 
 # As Prefect starts its own: without its pages and schedulers, which one command has no use for.
 _TEMPORARY = {
@@ -106,7 +107,13 @@ def start_own_server() -> OwnServer | None:
         return None
     # Of a server that is not named; it would be sent to this one.
     os.environ.pop("PREFECT_API_KEY", None)
+    lay_tables(_prefects_home())
     return OwnServer()
+
+
+def _prefects_home() -> Path:
+    named = {name.upper(): value for name, value in os.environ.items()}
+    return Path(named.get("PREFECT_HOME") or Path.home() / ".prefect").expanduser()
 
 
 def _configured() -> bool:
@@ -114,7 +121,7 @@ def _configured() -> bool:
     named = {name.upper(): value for name, value in os.environ.items()}
     if named.get(_URL) or named.get("PREFECT_SERVER_ALLOW_EPHEMERAL_MODE"):
         return True
-    folder = Path(named.get("PREFECT_HOME") or Path.home() / ".prefect").expanduser()
+    folder = _prefects_home()
     profiles = named.get("PREFECT_PROFILES_PATH") or folder / "profiles.toml"
     for file, word in (
         (Path(profiles).expanduser(), r"api_url"),

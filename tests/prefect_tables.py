@@ -33,7 +33,7 @@ def with_prefects_tables(request: pytest.FixtureRequest) -> Callable[..., Path]:
 
     def put(folder: Path, name: str = NAME) -> Path:
         if not kept.exists():
-            _make(kept)
+            make(kept)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         shutil.copy(kept, folder / name)
         return folder
@@ -41,7 +41,8 @@ def with_prefects_tables(request: pytest.FixtureRequest) -> Callable[..., Path]:
     return put
 
 
-def _make(kept: Path) -> None:
+def make(kept: Path) -> None:
+    """Let Prefect make its database, by its migrations."""
     usual = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
     with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
         subprocess.run(
