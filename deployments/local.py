@@ -145,6 +145,8 @@ class Installation:
             "PREFECT_API_URL": self.url,
             "PREFECT_API_SSL_CERT_FILE": ca,
             "PREFECT_UI_API_URL": self.url,
+            # What is left of the scheduler's pages would list tasks to every user of this machine.
+            "DASK_DISTRIBUTED__SCHEDULER__HTTP__ROUTES": "['distributed.http.health']",
             "DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION": "true",
             "DASK_DISTRIBUTED__COMM__TLS__CA_FILE": ca,
             "DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT": str(self.tls / "client.pem"),

@@ -44,7 +44,16 @@ def workers(client: Client | None) -> int:
     Raises:
         StageFailed: if the cluster's scheduler does not answer any more.
     """
-    return threads() if client is None else max(_threads_there(client), 1)
+    return threads() if client is None else max(sum(_threads_there(client)), 1)
+
+
+def workers_of_a_process(client: Client | None) -> int:
+    """Return how many tasks run at a time in one process, which shares its memory among them.
+
+    Raises:
+        StageFailed: if the cluster's scheduler does not answer any more.
+    """
+    return threads() if client is None else max(_threads_there(client), default=1)
 
 
 def compute(
@@ -142,9 +151,10 @@ def _part_done(client: Client, parts: Sequence[str]) -> float:
     return min(ended, len(parts) - 1) / len(parts)
 
 
-def _threads_there(client: Client) -> int:
+def _threads_there(client: Client) -> list[int]:
+    """Return the threads of each worker."""
     try:
-        return sum(client.nthreads().values())
+        return list(client.nthreads().values())
     except OSError as error:
         raise _scheduler_lost(error) from None
 

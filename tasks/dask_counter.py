@@ -20,7 +20,7 @@ from dp_core.domain import Clique, Domain
 from dp_core.errors import ReleaseError
 from dp_core.marginals import Marginal
 from dp_core.sparse_counting import count_keys, pack, unpack, words
-from tasks.cluster import compute, workers
+from tasks.cluster import compute, workers, workers_of_a_process
 from tasks.worker_check import Program, program, require_here, require_workers
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ KeyCounts = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Packed keys of the cells that hold a record, ascending, shape (cells, words), and counts."""
 
 LIVE_BYTES = 1 << 28
-"""Bytes of 64-bit counts that a call may hold in all its tasks together."""
+"""Bytes of 64-bit counts that a call may hold in all tasks of a process together."""
 CACHED_BYTES = 1 << 27
 
 SECONDS = 1.0e-9
@@ -133,7 +133,7 @@ class DaskCounter:
         return unpack(keys, sizes), counts
 
     def _groups(self, cliques: Sequence[Axes]) -> list[list[Axes]]:
-        """Split cliques so that the counts of all tasks that run at a time fit `LIVE_BYTES`."""
+        """Split cliques so that the counts of all tasks of a process fit `LIVE_BYTES`."""
         room = self._cells_at_once()
         groups: list[list[Axes]] = []
         left = 0
@@ -154,7 +154,7 @@ class DaskCounter:
 
     def _cells_at_once(self) -> int:
         # Each worker holds a result and its sum; a few more wait on the branches of the tree.
-        at_once = 2 * workers(self._client) + max(self._store.chunks, 1).bit_length()
+        at_once = 2 * workers_of_a_process(self._client) + max(self._store.chunks, 1).bit_length()
         return LIVE_BYTES // (8 * at_once)
 
     def _count(self, plan: TablePlan, progress: Callable[[float], None] | None = None) -> Counts:

@@ -9,6 +9,7 @@ import contextlib
 import importlib.util
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -24,6 +25,13 @@ from tasks.cluster import dask_client
 
 ROOT = Path(__file__).parents[1]
 SECONDS = 60
+
+
+def settings() -> dict[str, str]:
+    """Return what an operator's shell takes from `dask.env`."""
+    lines = (ROOT / "deployments" / "cluster" / "dask.env").read_text().splitlines()
+    words = [shlex.split(line, comments=True) for line in lines]
+    return dict(word.split("=", 1) for found in words for word in found)
 
 
 def _ip(*words: str) -> None:
@@ -170,7 +178,7 @@ class Processes:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})},
+                env={**os.environ, **settings(), "PYTHONPATH": str(ROOT), **(environment or {})},
                 cwd=self.folder,  # the working folder comes before PYTHONPATH
             )
         self.started.append(process)

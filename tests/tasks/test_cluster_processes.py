@@ -4,6 +4,8 @@ import os
 import shutil
 import signal
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import numpy as np
@@ -261,3 +263,20 @@ def test_one_lost_and_one_slow_worker_change_no_count(store, running, other, tra
     assert_exact(found, store)
     assert told == sorted(told)
     assert 0 < told[-1] < 1
+
+
+def test_the_scheduler_s_pages_show_that_it_is_there_and_nothing_else(running):
+    _, client = running
+    port = client.scheduler_info()["services"]["dashboard"]
+
+    def answer(page):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{page}", timeout=10) as found:
+                return found.status
+        except urllib.error.HTTPError as error:
+            error.close()
+            return error.code
+
+    assert answer("health") == 200
+    for page in ("info/main/workers.html", "json/counts.json", "metrics", "status"):
+        assert answer(page) == 404, page

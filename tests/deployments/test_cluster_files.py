@@ -1,0 +1,211 @@
+"""Files and commands for a cluster: what Dask and the program really take, and as few rights."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import dask
+import pytest
+import yaml
+from dask.config import collect_env
+
+from tests.deployments.site import local
+from tests.processes import ROOT, settings
+
+FOLDER = ROOT / "deployments" / "cluster"
+PARTS = list(yaml.safe_load_all((FOLDER / "kubernetes.yaml").read_text()))
+PODS = [part["spec"]["template"]["spec"] for part in PARTS if "template" in part.get("spec", {})]
+CONTAINERS = [container for pod in PODS for container in pod["containers"]]
+COMPOSE = yaml.safe_load((ROOT / "deployments" / "compose.yaml").read_text())
+
+
+def of_kind(kind):
+    return [part for part in PARTS if part["kind"] == kind]
+
+
+def in_text(path):
+    """Return the Dask commands in a script or page."""
+    text = re.sub(r"\\\n\s*", " ", path.read_text())
+    lines = re.findall(r"^(?:srun \S+ )?(dask (?:scheduler|worker) .+?)&?$", text, re.MULTILINE)
+    return [shlex.split(line.replace("$((SLURM_CPUS_PER_TASK * 1000))", "4000")) for line in lines]
+
+
+COMMANDS = [
+    *(each["args"] for each in CONTAINERS if each["args"][0] == "dask"),
+    *in_text(FOLDER / "slurm.sh"),
+    *in_text(ROOT / "docs" / "cluster.md"),
+]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_dask_takes_the_commands():
+    from distributed.cli import dask_scheduler, dask_worker
+
+    mains = {"scheduler": dask_scheduler.main, "worker": dask_worker.main}
+    assert len(COMMANDS) == 6
+    for _, part, *words in COMMANDS:
+        # Files of certificates need not be here, only be named.
+        words = [sys.executable if word.endswith((".pem", ".key")) else word for word in words]
+        words = ["4" if word.startswith("$SLURM_CPUS") else word for word in words]
+        found = mains[part].make_context(part, words).params
+        assert found["protocol"] == "tls"
+        assert found["tls_ca_file"]
+        assert found["tls_cert"]
+        assert found["tls_key"]
+        assert found["dashboard"] is False
+        assert found["dashboard_address"] == "127.0.0.1:0"
+        if part == "worker":
+            assert found["scheduler"] or found["scheduler_file"]
+            assert found["nanny"] is False
+
+
+def test_every_file_makes_the_same_settings_which_dask_has():
+    import distributed  # noqa: F401 - its settings
+
+    asked = settings()
+    shown = collect_env(asked)
+    assert shown["distributed"]["worker"]["memory"] == {"target": False, "spill": False}
+    assert shown["distributed"]["scheduler"]["http"]["routes"] == ["distributed.http.health"]
+    for name in asked:
+        key = name.removeprefix("DASK_").lower().replace("__", ".")
+        assert dask.config.get(key, "none") != "none", name
+    (config,) = of_kind("ConfigMap")
+    assert asked.items() <= config["data"].items()
+    safe = {name: value for name, value in asked.items() if "TTL" not in name}
+    assert safe.items() <= COMPOSE["x-dask"].items()
+
+
+def test_the_installation_in_one_place_makes_them_too(tmp_path, monkeypatch):
+    for name in list(os.environ):
+        if name.startswith("DASK_"):
+            monkeypatch.delenv(name)
+    safe = {name: value for name, value in settings().items() if "TTL" not in name}
+    assert safe.items() <= local().Installation(tmp_path).environment().items()
+
+
+def test_every_pod_has_as_few_rights_as_it_can():
+    assert len(CONTAINERS) == 3
+    for pod in PODS:
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["runAsUser"] == 10001
+        assert pod["automountServiceAccountToken"] is False
+        mounted = {mount["name"] for each in pod["containers"] for mount in each["volumeMounts"]}
+        assert mounted == {volume["name"] for volume in pod["volumes"]}
+    for each in CONTAINERS:
+        context = each["securityContext"]
+        assert context["readOnlyRootFilesystem"] is True
+        assert context["allowPrivilegeEscalation"] is False
+        assert context["capabilities"] == {"drop": ["ALL"]}
+        assert each["resources"]["limits"]["memory"]
+        assert re.fullmatch(r"dp-release:\d+\.\d+\.\d+", each["image"])
+
+
+def test_parts_find_one_another_and_the_home_is_at_one_path():
+    (service,), (policy,) = of_kind("Service"), of_kind("NetworkPolicy")
+    (scheduler,) = [pod for pod in PODS if pod["containers"][0]["name"] == "scheduler"]
+    address = f"tls://{service['metadata']['name']}:{service['spec']['ports'][0]['port']}"
+    assert f"{address}" in next(c["args"] for c in CONTAINERS if c["name"] == "dask-worker")
+    assert f"{address}" in next(c["args"] for c in CONTAINERS if c["name"] == "release")
+    assert scheduler["containers"][0]["ports"] == [{"containerPort": 8786}]
+    assert policy["spec"]["policyTypes"] == ["Ingress"]
+    homes = {
+        each["name"]: (mount["mountPath"], mount.get("readOnly", False))
+        for each in CONTAINERS
+        for mount in each["volumeMounts"]
+        if mount["name"] == "home"
+    }
+    home = re.search(
+        r"DP_RELEASE_HOME=(\S+)", (ROOT / "deployments" / "image" / "Dockerfile").read_text()
+    )[1]
+    assert homes == {"dask-worker": (home, True), "release": (home, False)}
+
+
+def test_the_page_makes_the_secrets_and_claims_that_the_file_names():
+    page = (ROOT / "docs" / "cluster.md").read_text()
+    secrets = {
+        volume["secret"]["secretName"]
+        for pod in PODS
+        for volume in pod["volumes"]
+        if "secret" in volume
+    }
+    parts = re.search(r"for part in (.+); do", page)[1].split()
+    made = {f"dask-{part.removeprefix('dask-')}" for part in parts}
+    made |= set(re.findall(r"create secret generic (\w+)", page))
+    assert secrets == made
+    claims = {
+        volume["persistentVolumeClaim"]["claimName"]
+        for pod in PODS
+        for volume in pod["volumes"]
+        if "persistentVolumeClaim" in volume
+    }
+    assert claims == set(re.findall(r"^metadata: \{name: (\w+)\}", page, re.MULTILINE))
+
+
+SRUN = """\
+#!/bin/sh
+# Two nodes' tasks, on this machine.
+shift
+"$@" & "$@" & wait
+"""
+RELEASE = """\
+import sys
+from tasks.cluster import dask_client
+where = sys.argv[sys.argv.index("--dask") + 1]
+with dask_client(where) as client:
+    client.wait_for_workers(2, timeout=60)
+    print(*sys.argv[1:3], sys.argv[4], where.partition(":")[0], sorted(client.nthreads().values()))
+"""
+
+
+@pytest.mark.slow
+def test_the_job_of_slurm_starts_all_and_ends_all(tmp_path):
+    program, tls = tmp_path / "program", tmp_path / "tls"
+    (program / "deployments").mkdir(parents=True)
+    (program / "deployments" / "cluster").symlink_to(FOLDER)
+    binaries = program / ".venv" / "bin"
+    binaries.mkdir(parents=True)
+    python = f"#!/bin/sh\nexec {sys.executable}"
+    for name, text in {
+        "srun": SRUN,
+        "python": f'{python} "$@"\n',
+        "dask": f'{python} -m dask "$@"\n',
+        "dp-release": f'{python} -W ignore {tmp_path / "release.py"} "$@"\n',
+    }.items():
+        (binaries / name).write_text(text)
+        (binaries / name).chmod(stat.S_IRWXU)
+    (tmp_path / "release.py").write_text(RELEASE)
+    (tmp_path / "home").mkdir()
+    subprocess.run(
+        [sys.executable, ROOT / "deployments" / "tls.py", tls],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(ROOT),
+        "HOME": str(tmp_path),
+        "TMPDIR": str(tmp_path),
+        "SLURM_JOB_ID": "7",
+        "SLURM_CPUS_PER_TASK": "3",
+        "DP_RELEASE_HOME": str(tmp_path / "home"),
+        "DP_RELEASE_PROGRAM": str(program),
+        "DP_RELEASE_TLS": str(tls),
+    }
+    done = subprocess.run(
+        ["sh", FOLDER / "slurm.sh", "a.yaml", "out"],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "run a.yaml out tls [3, 3]\n"
+    assert list(Path(environment["DP_RELEASE_HOME"]).iterdir()) == []
