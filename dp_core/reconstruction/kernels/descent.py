@@ -175,7 +175,10 @@ def _sweep(  # type: ignore[no-untyped-def]
 ):
     """Visit records column by column; return how many values were changed."""
     changed = 0
-    joined = np.empty(sizes.max(), dtype=np.float64)
+    largest = 1
+    for size in sizes:  # `max` of an array takes long to compile
+        largest = max(largest, size)
+    joined = np.empty(largest, dtype=np.float64)
     for at in range(sizes.size):
         low, high = first_copy[at], first_copy[at + 1]
         size = sizes[at]

@@ -82,7 +82,9 @@ def _eliminate(adjacent, sizes, by_fill):  # type: ignore[no-untyped-def]
                 inside = True
                 break
         if not inside:
-            cliques[found] = clique
+            # One by one: an array assigned to a part of another takes three seconds to compile.
+            for two in range(columns):
+                cliques[found, two] = clique[two]
             found += 1
             total += best_cells
     return cliques[:found], total

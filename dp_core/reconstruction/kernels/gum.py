@@ -181,7 +181,8 @@ def _update(  # type: ignore[no-untyped-def]
         for column in range(codes.shape[0]):
             for row in range(rows):
                 shuffled[row] = codes[column, permutation[row]]
-            codes[column, :] = shuffled
+            for row in range(rows):  # an array assigned to a part of one takes long to compile
+                codes[column, row] = shuffled[row]
         for place in range(tables - 1, 0, -1):
             other = int(_random(state) * (place + 1))
             order[place], order[other] = order[other], order[place]
@@ -246,7 +247,8 @@ def _visit(  # type: ignore[no-untyped-def]
             stride[k] = run
             run *= sizes[k]
     else:
-        stride[:] = natural
+        for k in range(width):
+            stride[k] = natural[k]
     held[:cells] = 0
     _number(codes, axes, stride, cell_of)
     for row in range(rows):
