@@ -24,9 +24,12 @@ from dp_core.plan import Plan
 from dp_core.privacy import Stage
 from dp_core.private_domain.questions import ask
 from dp_core.private_domain.resolving import choose, recoding, resolved_plan
-from dp_core.reconstruction.base import Model
+from dp_core.reconstruction.base import Model, in_series, piece_rows
 from dp_core.record_moments import ModelWithMoments
 from dp_core.selection.base import Selection
+
+LANES = 4
+"""Pieces of a large set that may be drawn side by side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +86,48 @@ def carry_out(plan: Plan, counter: Counter, *, session: Session | None = None) -
     return Outcome(released, selections, models, session, plan)
 
 
+class SetDrawing:
+    """A synthetic set in the making; every record obeys the structural zeros.
+
+    A set too large to be drawn at once is drawn in pieces. Pieces whose numbers differ by less than
+    `LANES` may be drawn side by side; of others the one with the lower number has to be done first.
+
+    Attributes:
+        sizes: Records of each piece.
+    """
+
+    def __init__(self, plan: Plan, models: Mapping[int, Model], number: int) -> None:
+        """Prepare a set.
+
+        Args:
+            plan: Of the release.
+            models: By number of the set; 0 is the shared one.
+            number: Of the set, from 1.
+        """
+        model = models[0 if plan.spec.mode == "shared" else number]
+        rows = plan.spec.rows or model.rows
+        most = piece_rows(model.domain) if model.streams else max(rows, 1)
+        self.sizes = tuple(min(most, rows - start) for start in range(0, max(rows, 1), most))
+        self._plan, self._number = plan, number
+        lanes = min(LANES, len(self.sizes))
+        # What a lane draws does not depend on the others, nor on how many are drawn at a time.
+        self._lanes = [in_series(model) for _ in range(lanes)] if lanes > 1 else [model]
+
+    def draw(self, position: int) -> Dataset:
+        """Return a piece; it depends on the seed, the set's number and its position only."""
+        rng = generator(self._plan.spec.seed, f"sample {position}", self._number)
+        lane = self._lanes[position % len(self._lanes)]
+        piece = lane.sample(self.sizes[position], rng=rng)
+        return self._plan.spec.schema.zeros.repair(piece, rng=rng)
+
+
 def sample(plan: Plan, models: Mapping[int, Model], number: int) -> Dataset:
-    """Return synthetic set `number`, from 1; every record obeys the structural zeros."""
-    model = models[0 if plan.spec.mode == "shared" else number]
-    rng = generator(plan.spec.seed, "sample 0", number)
-    drawn = model.sample(plan.spec.rows or model.rows, rng=rng)
-    return plan.spec.schema.zeros.repair(drawn, rng=rng)
+    """Return synthetic set `number`, from 1, as a release draws it."""
+    drawing = SetDrawing(plan, models, number)
+    pieces = [drawing.draw(position) for position in range(len(drawing.sizes))]
+    if len(pieces) == 1:
+        return pieces[0]
+    return Dataset(pieces[0].domain, np.concatenate([piece.codes for piece in pieces], axis=1))
 
 
 def replicates(plan: Plan) -> Sequence[int]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 
 from dp_core.dataset import Dataset
-from dp_core.reconstruction.base import Model
+from dp_core.procedure import LANES, SetDrawing
+from tasks.cluster import threads
 from tasks.reconstruct import generator, restored_models
 from tasks.run import Run
 from tasks.stage import stage
@@ -20,36 +23,58 @@ if TYPE_CHECKING:
 
     from dp_core.code_store import CodeStore
 
-PIECE_ROWS = 500_000
-"""Rows drawn at a time where a model's rows are independent: bounds memory on large releases."""
-
-THREADS = 2
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
+Drawn: TypeAlias = "tuple[Dataset, pa.Table]"
+"""A piece of a set, as codes and in the schema's words."""
 
 
 @stage("synthesize")
 def synthesize(run: Run) -> Mapping[str, object]:
     """Draw every set, keep its codes for the checks, and write it in the schema's own words."""
     models = restored_models(run)
-    finished = 0
-    off: dict[int, float] = {}
+    numbers = range(1, run.spec.sets + 1)
+    drawings = {number: SetDrawing(run.plan, models, number) for number in numbers}
+    parts = [(number, at) for number in numbers for at in range(len(drawings[number].sizes))]
 
-    def draw(number: int) -> int:
-        nonlocal finished
-        model = models[0 if run.spec.mode == "shared" else number]
-        rows = run.spec.rows or model.rows
-        left = _write_set(run, number, model, rows)
-        if left is not None:
-            off[number] = left
-        finished += 1
-        run.progress("synthesize", finished / run.spec.sets)
-        return rows
+    def draw(part: tuple[int, int]) -> Drawn:
+        number, position = part
+        piece = drawings[number].draw(position)
+        return piece, decoded(run, piece, number, position)
 
-    # The kernels let go of the interpreter; each set has a generator of its own, so the
+    off: list[float] = []
+    at_once = min(threads(), LANES)
+    # The kernels let go of the interpreter; each piece has a generator of its own, so the
     # result does not depend on which thread draws it, or when.
-    with ThreadPoolExecutor(max_workers=THREADS) as pool:
-        rows = list(pool.map(draw, range(1, run.spec.sets + 1)))
+    with ThreadPoolExecutor(max_workers=at_once) as pool:
+        pieces = _told(run, ahead(pool, draw, parts, most=min(at_once + 1, LANES)), len(parts))
+        for number in numbers:
+            mine = itertools.islice(pieces, len(drawings[number].sizes))
+            left = _write_set(run, number, mine, drawings[number].sizes[0])
+            if left is not None:
+                off.append(left)
     # How far the weights of each set are from the public totals, where there are any.
-    return {"rows": rows, "off": [off[number] for number in sorted(off)]}
+    return {"rows": [sum(drawings[number].sizes) for number in numbers], "off": off}
+
+
+def ahead(
+    pool: Executor, work: Callable[[Argument], Result], arguments: Iterable[Argument], *, most: int
+) -> Iterator[Result]:
+    """Yield results in order, at most `most` of them not yet taken; each begins in order too."""
+    waiting: deque[Future[Result]] = deque()
+    for argument in arguments:
+        if len(waiting) == most:
+            yield waiting.popleft().result()
+        waiting.append(pool.submit(work, argument))
+    while waiting:
+        yield waiting.popleft().result()
+
+
+def _told(run: Run, pieces: Iterable[Drawn], number: int) -> Iterator[Drawn]:
+    """Yield pieces and tell how many of them there have been."""
+    for done, piece in enumerate(pieces, start=1):
+        run.progress("synthesize", done / number)
+        yield piece
 
 
 def synthetic_file(run: Run, number: int) -> Path:
@@ -68,38 +93,48 @@ def _codes_folder(run: Run, number: int) -> Path:
     return run.folder.public / "codes" / f"set-{number}"
 
 
-def _write_set(run: Run, number: int, model: Model, rows: int) -> float | None:
-    """Write a set and return how far its weights are from the public totals; None: it has none."""
+def decoded(run: Run, piece: Dataset, number: int, position: int) -> pa.Table:
+    """Return a piece of a set in the schema's words; the same ones each time."""
+    from dp_core.codec import decode
+
+    return decode(run.spec.schema, piece, rng=generator(run, f"decode {position}", number))
+
+
+def _write_set(run: Run, number: int, pieces: Iterable[Drawn], size: int) -> float | None:
+    """Write a set and return how far its weights are from the public totals; None: it has none.
+
+    Args:
+        run: The release.
+        number: Of the set.
+        pieces: Its records.
+        size: Of all pieces but the last.
+    """
     from dp_core.bundle.synthetic_file import write_synthetic
     from dp_core.calibration import Calibrator
     from dp_core.code_store import StoreWriter
-    from dp_core.codec import decode
 
     schema = run.spec.schema
     path = synthetic_file(run, number)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     _codes_folder(run, number).parent.mkdir(mode=0o700, exist_ok=True)
 
-    def drawn() -> Iterator[Dataset]:
+    def stored() -> Iterator[pa.Table]:
         with StoreWriter(_codes_folder(run, number), schema.domain) as store:
-            for piece in _pieces(run, number, model, rows):
+            for piece, table in pieces:
                 store.append(list(piece.codes))
-                yield piece
-
-    def decoded(pieces: Iterable[Dataset]) -> Iterator[pa.Table]:
-        for position, piece in enumerate(pieces):
-            yield decode(schema, piece, rng=generator(run, f"decode {position}", number))
+                yield table
 
     if not schema.calibration:
-        write_synthetic(path, decoded(drawn()))
+        write_synthetic(path, stored())
         return None
     calibrator = Calibrator(schema)
     # Twice: what a weight is multiplied by depends on all of the set, which need not be in memory.
-    for table in decoded(drawn()):
+    for table in stored():
         calibrator.add(table)
     off = calibrator.settle()
-    size = PIECE_ROWS if model.streams else max(rows, 1)
-    write_synthetic(path, map(calibrator.apply, decoded(_drawn_before(run, number, size))))
+    again = enumerate(_drawn_before(run, number, size))
+    tables = (decoded(run, piece, number, position) for position, piece in again)
+    write_synthetic(path, map(calibrator.apply, tables))
     return off
 
 
@@ -109,17 +144,8 @@ def _drawn_before(run: Run, number: int, size: int) -> Iterator[Dataset]:
     held = np.zeros((len(store.domain), 0), dtype=np.uint16)
     for chunk in range(store.chunks):
         held = np.concatenate([held, store.codes(chunk)], axis=1)
-        while held.shape[1] >= size:
+        while size and held.shape[1] >= size:
             yield Dataset(store.domain, held[:, :size])
             held = held[:, size:]
     if held.shape[1] or not store.chunks:
         yield Dataset(store.domain, held)
-
-
-def _pieces(run: Run, number: int, model: Model, rows: int) -> Iterator[Dataset]:
-    """Yield the rows of a set; every one of them obeys the structural zeros."""
-    size = PIECE_ROWS if model.streams else max(rows, 1)
-    for position, start in enumerate(range(0, max(rows, 1), size)):
-        rng = generator(run, f"sample {position}", number)
-        piece = model.sample(min(size, rows - start), rng=rng)
-        yield run.spec.schema.zeros.repair(piece, rng=rng)

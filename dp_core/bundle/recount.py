@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.bundle.codebook import synthetic_path
+from dp_core.bundle.parquet_file import ROW_GROUP
 from dp_core.codec import Encoder, Problem
 from dp_core.dataset import Dataset
 from dp_core.domain import Clique
@@ -51,7 +52,7 @@ def tallies_of_files(
         tally = Tally(coarse, wanted)
         try:
             with pq.ParquetFile(path) as file:
-                for batch in file.iter_batches(columns=names):
+                for batch in file.iter_batches(batch_size=ROW_GROUP, columns=names):
                     codes = [codes_of(column, batch.column(column.name)) for column in columns]
                     if coarsening is not None:
                         codes = [

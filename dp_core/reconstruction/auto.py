@@ -17,7 +17,7 @@ from dp_core import registry
 from dp_core.domain import Clique, Domain
 from dp_core.marginals import Released, ReleasedKind, Table, interactions_of, tables_of
 from dp_core.option_ranges import check_ranges
-from dp_core.reconstruction.base import TABLES_AND_INTERACTIONS, Model, Reconstructor
+from dp_core.reconstruction.base import TABLES_AND_INTERACTIONS, Model, Reconstructor, piece_rows
 from dp_core.reconstruction.graphical.junction_tree import JunctionTree
 from dp_core.structural_zeros import StructuralZeros
 
@@ -59,7 +59,8 @@ class AutoReconstruction:
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
         # Which it will be is known once there are tables: what the larger of the two may need.
         # Of the graphical one: numbers of cells of each table, the cells, what it needs at least.
-        pgm = (4 * len(domain) + 40) * rows + 4 * _MOST_VISITS + 60 * self.most_cells + (64 << 20)
+        most = min(rows, piece_rows(domain))
+        pgm = (4 * len(domain) + 40) * most + 4 * _MOST_VISITS + 60 * self.most_cells + (64 << 20)
         gum: Reconstructor = registry.find("reconstruction", "gum")()
         return max(pgm, gum.memory(domain, cliques, rows))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,18 @@ from dp_core.domain import Clique, Domain
 from dp_core.marginals import Released, ReleasedKind, Table, tables_of
 from dp_core.structural_zeros import StructuralZeros
 
+_PIECE_ROWS = 500_000
+_PIECE_VALUES = 10**7
 
-class Model(Protocol):
+
+class Sampler(Protocol):
+    """What draws records of a fitted distribution; every model is one."""
+
+    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
+        """Return `rows` synthetic records; same `rng` state, same records."""
+
+
+class Model(Sampler, Protocol):
     """A fitted distribution over the domain; sampling it is post-processing and free."""
 
     @property
@@ -33,7 +43,7 @@ class Model(Protocol):
 
     @property
     def streams(self) -> bool:
-        """Whether a large set may be drawn in pieces, each of which has the tables by itself."""
+        """Whether a large set may be drawn in pieces of `piece_rows`."""
 
     def project(self, clique: Clique) -> NDArray[np.float64]:
         """Return the model's expected counts over a clique, records, axes in the clique's order.
@@ -44,8 +54,26 @@ class Model(Protocol):
             KeyError: for another clique, if the model cannot give its table without sampling.
         """
 
-    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        """Return `rows` synthetic records; same `rng` state, same records."""
+
+def piece_rows(domain: Domain) -> int:
+    """Return how many rows of a set are drawn at a time, where its model streams.
+
+    It bounds the memory of large sets; smaller ones are drawn at once.
+    """
+    return min(_PIECE_ROWS, _PIECE_VALUES // max(len(domain), 1))
+
+
+@runtime_checkable
+class DrawnInSeries(Protocol):
+    """A model of which the pieces of a large set make good what those before them missed."""
+
+    def series(self) -> Sampler:
+        """Return what draws piece after piece and remembers what it drew."""
+
+
+def in_series(model: Model) -> Sampler:
+    """Return what draws the pieces of a large set; of most models each is drawn by itself."""
+    return model.series() if isinstance(model, DrawnInSeries) else model
 
 
 @dataclass(frozen=True, slots=True, eq=False)

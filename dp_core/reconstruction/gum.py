@@ -11,7 +11,7 @@ tables together.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -21,10 +21,11 @@ from dp_core.dataset import Dataset
 from dp_core.domain import Clique, Domain
 from dp_core.marginals import Released, ReleasedKind, Table, interactions_of, tables_of
 from dp_core.option_ranges import check_ranges
-from dp_core.reconstruction.base import TABLES_AND_INTERACTIONS, FittedTables
+from dp_core.reconstruction.base import TABLES_AND_INTERACTIONS, FittedTables, piece_rows
 from dp_core.reconstruction.consistency import column_tables, consistent
 from dp_core.reconstruction.implied import counted, implied_tables, unmeasured
 from dp_core.reconstruction.raking import MOST_CELLS, margin, possible_joint
+from dp_core.reconstruction.series import Owed
 from dp_core.reconstruction.shrinkage import shrunk
 from dp_core.structural_zeros import StructuralZeros
 
@@ -32,6 +33,8 @@ _ROUNDS_BEFORE_RULES = 4  # enough for records to have about the tables
 _JOINED_CELLS = 1 << 17  # rules that share columns are reached together up to so many cells
 _RULE_ROUNDS = 50  # of raking; records are whole and reach no table better than this
 _MOST_VISITS = 10**8  # of values in all sweeps, of 8 tables each: about 20 seconds
+_ROUNDS_OF_A_PIECE = 6
+_SWEPT_OF_A_PIECE = 0.25
 _PRODUCT_SHARE = 0.01  # of a rule's table, before it is raked: the product of its columns
 
 
@@ -43,19 +46,25 @@ class GumModel(FittedTables):
 
     Attributes:
         options: How records are moved.
+        swept: Part of the records that each sweep visits.
     """
 
     options: Gum
+    swept: float = 1.0
 
     @property
     def streams(self) -> bool:
-        return False
+        return True
 
     def project(self, clique: Clique) -> NDArray[np.float64]:
         holders = [table for table in self.tables if set(clique) <= set(table.clique)]
         if not holders:
             raise KeyError(f"No table holds {list(clique)} together; sample and count instead.")
         return margin(min(holders, key=lambda holder: holder.values.size), clique)
+
+    def series(self) -> GumSeries:
+        """Return what draws a large set piece by piece."""
+        return GumSeries(self)
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
         from dp_core.reconstruction.kernels.gum import start
@@ -86,7 +95,10 @@ class GumModel(FittedTables):
                 Gaps.of(self.domain, (*self.tables[: len(self.domain)], *tables), data.rows),
                 self.domain.sizes,
                 sweeps=self.options.sweeps,
-                most_visits=_MOST_VISITS * 8 // max(8, 2 * len(tables) // len(self.domain)),
+                most_visits=min(
+                    _MOST_VISITS * 8 // max(8, 2 * len(tables) // len(self.domain)),
+                    round(self.swept * self.options.sweeps * data.codes.size),
+                ),
                 rng=rng,
             )
 
@@ -107,6 +119,34 @@ class GumModel(FittedTables):
                 tolerance=self.options.tolerance,
                 seed=int(rng.integers(1 << 63)),
             )
+
+
+class GumSeries:
+    """Pieces of a large set, each moved towards the tables that the set still lacks.
+
+    A piece misses a few more records for being moved less, and the next one makes them good. Pairs
+    that no table holds are left as they come: of many records there is little chance in them.
+    """
+
+    def __init__(self, model: GumModel) -> None:
+        options = model.options
+        self._model = replace(
+            model,
+            options=replace(
+                options,
+                rounds=min(options.rounds, _ROUNDS_OF_A_PIECE),
+                sweeps=min(options.sweeps, 1),
+                implied=False,
+            ),
+            swept=_SWEPT_OF_A_PIECE,
+        )
+        self._owed = Owed(model.domain, model.tables)
+
+    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
+        """Return the next records."""
+        piece = replace(self._model, tables=self._owed.of(rows)).sample(rows, rng=rng)
+        self._owed.add(piece)
+        return piece
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +203,7 @@ class Gum:
         # Records and their copy while values are mended; working arrays of a visit; tables with the
         # mixture of the largest ones; a table of a rule's columns.
         rule = 72 * min(domain.size(), MOST_CELLS)
+        rows = min(rows, piece_rows(domain))
         return (4 * len(domain) + 24) * rows + 250 * cells + rule + (32 << 20)
 
     def fit(

@@ -21,7 +21,7 @@ from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
 from dp_core.marginals import Measurement, Released, ReleasedKind, Table, interactions_of, tables_of
 from dp_core.option_ranges import check_ranges
-from dp_core.reconstruction.base import TABLES_AND_INTERACTIONS, FittedTables
+from dp_core.reconstruction.base import TABLES_AND_INTERACTIONS, FittedTables, piece_rows
 from dp_core.reconstruction.drawing import records
 from dp_core.reconstruction.graphical.answers import Answers
 from dp_core.reconstruction.graphical.fitting import Target, fit_tree
@@ -29,6 +29,7 @@ from dp_core.reconstruction.graphical.junction_tree import JunctionTree, within
 from dp_core.reconstruction.graphical.targets import targets
 from dp_core.reconstruction.implied import unmeasured
 from dp_core.reconstruction.raking import MOST_CELLS
+from dp_core.reconstruction.series import Owed
 from dp_core.structural_zeros import StructuralZeros
 from dp_core.sums.interactions import Interaction
 
@@ -57,39 +58,79 @@ class GraphicalModel(FittedTables):
 
     @property
     def streams(self) -> bool:
-        return False
+        return True
 
     def project(self, clique: Clique) -> NDArray[np.float64]:
         return Answers(self.tree, self.tables).table(clique)
 
-    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        data = records(self.domain, self.tables, rows, rng=rng)
-        if rows and self.evened and len(self.domain) <= _MOST_EVENED:
-            self._even_out(data, rng=rng)
-        return self.zeros.repair(data, rng=rng)
+    def series(self) -> GraphicalSeries:
+        """Return what draws a large set piece by piece."""
+        return GraphicalSeries(self)
 
-    def _even_out(self, data: Dataset, *, rng: np.random.Generator) -> None:
-        """Change single values until no change brings records nearer to the model, in place."""
+    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
+        return self.drawn(rows, self.held_to(rows), sweeps=self.evened, rng=rng)
+
+    def drawn(
+        self, rows: int, tables: Sequence[Table], *, sweeps: int, rng: np.random.Generator
+    ) -> Dataset:
+        """Return records of the model, brought to some tables.
+
+        Args:
+            rows: Number of records.
+            tables: To which single values are changed until no change brings records nearer.
+            sweeps: Largest number of times every record is visited for that.
+            rng: Its state decides the records.
+        """
         from dp_core.reconstruction.kernels.descent import Gaps, descend
 
+        data = records(self.domain, self.tables, rows, rng=rng)
+        if rows and tables:
+            descend(
+                data.codes,
+                Gaps.of(self.domain, tables, rows),
+                self.domain.sizes,
+                sweeps=sweeps,
+                most_visits=_MOST_VISITS // len(self.domain),
+                rng=rng,
+            )
+        return self.zeros.repair(data, rng=rng)
+
+    def held_to(self, rows: int) -> tuple[Table, ...]:
+        """Return the model's tables of all columns and pairs, and of cliques with few cells.
+
+        Args:
+            rows: Of the set; none are returned if its records are not brought to any.
+        """
+        if not rows or not self.evened or len(self.domain) > _MOST_EVENED:
+            return ()
         answers = Answers(self.tree, self.tables)
         wanted: list[Clique] = [(name,) for name in self.domain.columns]
         wanted += unmeasured(self.domain, ())
         # Larger cliques say more than their pairs, where they have records enough to say it.
-        most = data.rows // _RECORDS_A_CELL
+        most = rows // _RECORDS_A_CELL
         wanted += [c for c in self.tree.cliques if len(c) > 2 and self.domain.size(c) <= most]
         tables = []
         for clique in wanted:
             with suppress(KeyError):  # too many cells are needed on the way
                 tables.append(Table(self.domain.project(clique), answers.table(clique)))
-        descend(
-            data.codes,
-            Gaps.of(self.domain, tables, data.rows),
-            self.domain.sizes,
-            sweeps=self.evened,
-            most_visits=_MOST_VISITS // len(self.domain),
-            rng=rng,
-        )
+        return tuple(tables)
+
+
+class GraphicalSeries:
+    """Pieces of a large set, each brought to the tables that the set still lacks.
+
+    Every record is visited once: what that leaves, the next piece makes good.
+    """
+
+    def __init__(self, model: GraphicalModel) -> None:
+        self._model = model
+        self._owed = Owed(model.domain, model.held_to(piece_rows(model.domain)))
+
+    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
+        """Return the next records."""
+        piece = self._model.drawn(rows, self._owed.of(rows), sweeps=1, rng=rng)
+        self._owed.add(piece)
+        return piece
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +201,7 @@ class Pgm:
                 " or fewer tables."
             )
         # Of a cell: its number in each table that its clique holds, tables, their working copies.
+        rows = min(rows, piece_rows(domain))
         return (4 * len(domain) + 40) * rows + (4 * len(cliques) + 60) * cells + (64 << 20)
 
     def fit(

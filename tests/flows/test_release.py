@@ -176,6 +176,38 @@ def test_equal_seed_and_noise_give_equal_sets_and_another_seed_gives_others(proj
     assert sets("one")[0] != sets("one")[1]
 
 
+@pytest.mark.parametrize("method", ["gum", "pgm"])
+def test_sets_drawn_in_pieces_do_not_depend_on_how_many_are_drawn_at_a_time(
+    project, monkeypatch, method
+):
+    from dp_core import curator
+    from dp_core.reconstruction import base
+    from tasks import synthesize
+
+    monkeypatch.setattr(curator, "_add_noise", lambda exact, _grant: exact + 3)
+    monkeypatch.setattr(base, "_PIECE_VALUES", 5 * 70)
+    for name, threads in (("one", 1), ("four", 4)):
+        monkeypatch.setattr(synthesize, "threads", lambda threads=threads: threads)
+        project.write_spec(
+            f"reconstruct: {{method: {method}}}\nsynthesize: {{sets: 2, rows: 500}}\n",
+            release=name,
+            method="privsyn",
+            privacy="{epsilon: 0.1, delta: 0}",
+        )
+        project.release(project.folder / name)
+
+    def sets(name):
+        folder = project.folder / name / "synthetic"
+        return [path.read_bytes() for path in sorted(folder.iterdir())]
+
+    assert sets("one") == sets("four")
+    assert sets("one")[0] != sets("one")[1]
+    for path in (project.folder / "one" / "synthetic").iterdir():
+        table = pq.read_table(path)
+        assert table.num_rows == 500
+        assert_obeys_schema(table)
+
+
 def test_what_is_kept_of_a_run_is_for_its_owner_only(project):
     project.release()
     assert project.internal.is_dir()

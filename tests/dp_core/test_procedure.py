@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dp_core.dataset import Dataset
+from dp_core.domain import Domain
+from dp_core.memory_counter import MemoryCounter
+from dp_core.procedure import LANES, SetDrawing, carry_out, generator, sample
+from dp_core.reconstruction import base
+from dp_core.trial import trial_plan
+
+DOMAIN = Domain(("a", "b", "c"), (3, 4, 2))
+
+
+@pytest.fixture(scope="module", params=["privsyn", "independent", "mst", "mwem"])
+def made(request):
+    codes = np.random.default_rng(0).integers(0, 2, (3, 900)).astype(np.uint16)
+    plan = trial_plan(DOMAIN, request.param, Fraction(5), Fraction(1, 10**6), sets=2, rows=1000)
+    return plan, carry_out(plan, MemoryCounter(Dataset(DOMAIN, codes))).models
+
+
+def test_a_set_that_fits_is_drawn_at_once(made):
+    plan, models = made
+    drawing = SetDrawing(plan, models, 2)
+    assert drawing.sizes == (1000,)
+    at_once = models[0].sample(1000, rng=generator(plan.spec.seed, "sample 0", 2))
+    np.testing.assert_array_equal(drawing.draw(0).codes, at_once.codes)
+
+
+def test_pieces_are_the_same_in_whichever_order_lanes_are_drawn(made, monkeypatch):
+    plan, models = made
+    monkeypatch.setattr(base, "_PIECE_VALUES", 3 * 150)
+    expected = sample(plan, models, 1)
+    assert expected.rows == 1000
+    if not models[0].streams:
+        assert SetDrawing(plan, models, 1).sizes == (1000,)
+        return
+    drawing = SetDrawing(plan, models, 1)
+    assert drawing.sizes == (150,) * 6 + (100,)
+    found = {}
+    for lane in reversed(range(LANES)):
+        for position in range(lane, len(drawing.sizes), LANES):
+            found[position] = drawing.draw(position).codes
+    whole = np.concatenate([found[position] for position in sorted(found)], axis=1)
+    np.testing.assert_array_equal(whole, expected.codes)
