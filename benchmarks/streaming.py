@@ -105,16 +105,21 @@ def make_rows(schema: Schema, rows: int, rng: np.random.Generator) -> pa.Table:
     )
 
 
-def make_file(path: Path, rows: int) -> None:
-    """Write the file, a row group at a time."""
+def make_file(path: Path, rows: int, group_rows: int) -> None:
+    """Write the file, a row group at a time; a larger group than GROUP_ROWS is put together."""
     schema, rng = make_schema(), np.random.default_rng(2026)
     writer: pq.ParquetWriter | pv.CSVWriter | None = None
-    for start in range(0, rows, GROUP_ROWS):
-        table = make_rows(schema, min(GROUP_ROWS, rows - start), rng)
-        if writer is None:
-            kind = pv.CSVWriter if path.suffix == ".csv" else pq.ParquetWriter
-            writer = kind(path, table.schema)
-        writer.write(table)
+    for start in range(0, rows, group_rows):
+        group = range(start, min(start + group_rows, rows), GROUP_ROWS)
+        stop = min(start + group_rows, rows)
+        parts = [make_rows(schema, min(GROUP_ROWS, stop - first), rng) for first in group]
+        table = pa.concat_tables(parts)
+        if path.suffix == ".csv":
+            writer = writer or pv.CSVWriter(path, table.schema)
+            writer.write(table)
+        else:
+            writer = writer or pq.ParquetWriter(path, table.schema)
+            writer.write_table(table, row_group_size=group_rows)
     assert writer is not None
     writer.close()
 
@@ -203,6 +208,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--format", choices=("parquet", "csv"), default="parquet")
+    parser.add_argument("--group-rows", type=int, default=GROUP_ROWS, help="rows of a row group")
     parser.add_argument("--keep", type=Path, help="folder that keeps the file for another run")
     parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -212,10 +218,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.keep or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"random-{options.rows}.{options.format}"
+        groups = "" if options.group_rows == GROUP_ROWS else f"-groups-of-{options.group_rows}"
+        path = folder / f"random-{options.rows}{groups}.{options.format}"
         if not path.exists():
-            make_file(path, options.rows)
-        print(f"{options.rows:,} rows x 20 columns, {path.stat().st_size / 1e6:.0f} MB")
+            make_file(path, options.rows, options.group_rows)
+        size = f"{path.stat().st_size / 1e6:.0f} MB"
+        print(f"{options.rows:,} rows x 20 columns, {options.format}, {size}, 2 cores shared")
         watch(path)
 
 

@@ -7,7 +7,8 @@ hit the nearest caches:
   four columns of ten codes are 10,000 cells and serve all six of their pairs. Each group is counted
   once and projected onto its cliques, which is exact in integers.
 - *Rows in blocks.* All tables are counted over a block of rows before the next, so that codes are
-  read from memory once and stay in the second-level cache.
+  read from memory once and stay in the second-level cache. Tables too large for a scratch are
+  counted over many blocks at once: what has to stay near then are their counters.
 - *Two steps.* The cell of every row (mixed radix) is computed for some thousand rows at a time by
   vector instructions; a second loop only increments.
 - *Scratch counters.* Within a block a table is counted in 16 bits in one small scratch, which never
@@ -31,13 +32,15 @@ from numpy.typing import NDArray
 Axes: TypeAlias = tuple[int, ...]
 """Columns of a table, by number."""
 
-GROUP_CELLS = 1 << 13
+GROUP_CELLS = 1 << 14
 """Cells a table may grow to by joining cliques."""
 FOURFOLD_CELLS = 1 << 13
 TWOFOLD_CELLS = 1 << 14
 """Tables up to these sizes are counted in four, two copies of 16 bits; larger ones in place."""
 BLOCK_BYTES = 1 << 20
 """Bytes of codes in a block: half of a second-level cache."""
+LONG_BYTES = 1 << 24
+"""Bytes of codes over which a table is counted that is counted in place."""
 BLOCK_ROWS = 2**16 - 1
 """Most rows of a block: what 16 bits can count."""
 INDEX_ROWS = 4096
@@ -210,6 +213,9 @@ def _count_pass(
     counters = np.zeros(offsets[-1], dtype=np.uint32)
     length = BLOCK_BYTES // (max(len(used), 1) * np.dtype(dtype).itemsize)
     length = min(max(length, INDEX_ROWS), BLOCK_ROWS)
+    part = length
+    if cells.max(initial=0) > TWOFOLD_CELLS:
+        length = max(length, LONG_BYTES // (len(used) * np.dtype(dtype).itemsize))
     block = np.empty((len(used), min(length, max(rows, 1))), dtype=dtype)
     scratch = np.zeros(2 * TWOFOLD_CELLS, dtype=np.uint16)
     small, large = np.empty(INDEX_ROWS, np.uint16), np.empty(INDEX_ROWS, np.uint32)
@@ -222,7 +228,7 @@ def _count_pass(
                 raise ValueError(f"Column {axis} holds a code that is not below its size.")
             block[place[axis], : stop - start] = codes
         rest = (axes, starts, cells, offsets, counters, scratch, small, large)
-        _count_block(block, stop - start, *rest)
+        _count_block(block, stop - start, part, *rest)
     return [
         counters[begin : begin + size].astype(np.int64)
         for begin, size in zip(offsets[:-1], cells, strict=True)
@@ -233,6 +239,7 @@ def _count_pass(
 def _count_block(
     block: Any,
     rows: int,
+    part: int,
     axes: Any,
     starts: Any,
     cells: Any,
@@ -243,23 +250,37 @@ def _count_block(
     large: Any,
 ) -> None:
     """Add a block's rows to every table; 16-bit cell numbers where they fit, else 32-bit."""
-    for table in range(cells.size):
-        counter = counters[offsets[table] : offsets[table + 1]]
-        columns = axes[starts[table] : starts[table + 1]]
-        size = cells[table]
-        copies = 4 if size <= FOURFOLD_CELLS else 2
-        for begin in range(0, rows, INDEX_ROWS):
-            end = min(begin + INDEX_ROWS, rows)
+    for first in range(0, rows, part):
+        last = min(first + part, rows)
+        for table in range(cells.size):
+            size = cells[table]
+            if size > TWOFOLD_CELLS:
+                continue
+            counter = counters[offsets[table] : offsets[table + 1]]
+            columns = axes[starts[table] : starts[table + 1]]
             if columns.shape[0] == 0:
-                counter[0] += np.uint32(end - begin)
-            elif size <= TWOFOLD_CELLS:
+                counter[0] += np.uint32(last - first)
+                continue
+            copies = 4 if size <= FOURFOLD_CELLS else 2
+            for begin in range(first, last, INDEX_ROWS):
+                end = min(begin + INDEX_ROWS, last)
                 index = small[: end - begin]
                 _locate(block, begin, end, columns, index)
                 if copies == 4:
                     _tally_four(index, scratch, size)
                 else:
                     _tally_two(index, scratch, size)
-            elif size <= 65536:
+            for copy in range(copies):
+                _collect(scratch[copy * size : (copy + 1) * size], counter)
+    for table in range(cells.size):
+        size = cells[table]
+        if size <= TWOFOLD_CELLS:
+            continue
+        counter = counters[offsets[table] : offsets[table + 1]]
+        columns = axes[starts[table] : starts[table + 1]]
+        for begin in range(0, rows, INDEX_ROWS):
+            end = min(begin + INDEX_ROWS, rows)
+            if size <= 65536:
                 index = small[: end - begin]
                 _locate(block, begin, end, columns, index)
                 _tally(index, counter)
@@ -267,9 +288,6 @@ def _count_block(
                 wide = large[: end - begin]
                 _locate(block, begin, end, columns, wide)
                 _tally(wide, counter)
-        if columns.shape[0] > 0 and size <= TWOFOLD_CELLS:
-            for copy in range(copies):
-                _collect(scratch[copy * size : (copy + 1) * size], counter)
 
 
 @nb.njit(nogil=True, cache=True)

@@ -43,8 +43,11 @@ def pack(
     parts = words(sizes)
     keys = np.zeros((np.shape(codes)[1] if cells is None else cells, len(parts)), dtype=np.int64)
     for word, (first, last) in enumerate(parts):
+        key = np.zeros(len(keys), dtype=np.int64)
         for column in range(first, last):
-            keys[:, word] = keys[:, word] * sizes[column] + codes[column]
+            key *= sizes[column]
+            key += codes[column]
+        keys[:, word] = key
     return keys
 
 
@@ -88,6 +91,11 @@ def count_keys(
     >>> keys.tolist(), counts.tolist()
     ([[2], [5]], [1, 4])
     """
+    if counts is None and keys.shape[1] == 1:
+        # Numbers alone are sorted by vector instructions, ten times faster than their places.
+        word = np.sort(keys[:, 0])
+        starts = np.flatnonzero(np.diff(word, prepend=word[:1] - 1))
+        return word[starts, None], np.diff(starts, append=len(word)).astype(np.int64)
     # Sorted by the last word first, so that the first one decides.
     order = np.lexsort(keys.T[::-1])
     keys = keys[order]

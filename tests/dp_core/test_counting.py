@@ -68,6 +68,7 @@ def test_counting_then_projecting_equals_projecting_then_counting(case):
 
 def test_many_rows_cross_every_boundary_of_blocks_and_passes(monkeypatch):
     monkeypatch.setattr(counting, "BLOCK_BYTES", 3 * 5000)
+    monkeypatch.setattr(counting, "LONG_BYTES", 3 * 12_000)
     monkeypatch.setattr(counting, "PASS_CELLS", 200)
     rng = np.random.default_rng(1)
     sizes = [5, 70, 300, 40]
