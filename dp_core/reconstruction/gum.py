@@ -91,9 +91,8 @@ class GumModel(FittedTables):
 
         if tables and data.rows and self.options.sweeps:
             descend(
-                data.codes,
-                Gaps.of(self.domain, (*self.tables[: len(self.domain)], *tables), data.rows),
-                self.domain.sizes,
+                data,
+                Gaps.of(data, (*self.tables[: len(self.domain)], *tables)),
                 sweeps=self.options.sweeps,
                 most_visits=min(
                     _MOST_VISITS * 8 // max(8, 2 * len(tables) // len(self.domain)),

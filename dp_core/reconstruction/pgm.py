@@ -86,9 +86,8 @@ class GraphicalModel(FittedTables):
         data = records(self.domain, self.tables, rows, rng=rng)
         if rows and tables:
             descend(
-                data.codes,
-                Gaps.of(self.domain, tables, rows),
-                self.domain.sizes,
+                data,
+                Gaps.of(data, tables),
                 sweeps=sweeps,
                 most_visits=_MOST_VISITS // len(self.domain),
                 rng=rng,

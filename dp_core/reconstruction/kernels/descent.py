@@ -17,8 +17,9 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.domain import Domain
+from dp_core.dataset import Dataset
 from dp_core.marginals import Table
+from dp_core.metrics.marginal_error import Tally
 
 _LEAST_GAIN = 1e-6  # rounding does not count as one
 
@@ -53,8 +54,9 @@ class Gaps:
     growth: NDArray[np.float64]
 
     @classmethod
-    def of(cls, domain: Domain, tables: Sequence[Table], rows: int) -> Gaps:
-        """Return the gaps of no records to tables, which are scaled to `rows` of them."""
+    def of(cls, data: Dataset, tables: Sequence[Table]) -> Gaps:
+        """Return the gaps of records to tables, which are scaled to their number."""
+        domain, held = data.domain, Tally(data.domain, [table.clique for table in tables]).add(data)
         widest = max(len(table.clique) for table in tables)
         copies = sorted(
             (axis, number, place)
@@ -66,12 +68,13 @@ class Gaps:
         strides = np.zeros((len(copies), widest - 1), dtype=np.uint64)
         base = np.zeros(len(copies), dtype=np.uint64)
         of_table: list[list[int]] = [[] for _ in tables]
-        wanted, filled = [], 0
+        wanted, found, filled = [], [], 0
         for copy, (_, number, place) in enumerate(copies):
             table = tables[number]
             axes, sizes = domain.axes(table.clique), table.domain.sizes
-            values = table.values * (rows / max(float(table.values.sum()), 1e-9))
+            values = table.values * (data.rows / max(float(table.values.sum()), 1e-9))
             wanted.append(np.moveaxis(values, place, -1).ravel())
+            found.append(np.moveaxis(held.count(table.clique), place, -1).ravel())
             base[copy] = filled
             filled += values.size
             run = sizes[place]
@@ -92,15 +95,14 @@ class Gaps:
             strides=strides,
             base=base,
             siblings=siblings,
-            cost=growth * (0.5 - every),
+            cost=growth * (0.5 - every + np.concatenate(found)),
             growth=growth,
         )
 
 
 def descend(
-    codes: NDArray[np.uint16],
+    data: Dataset,
     gaps: Gaps,
-    sizes: Sequence[int],
     *,
     sweeps: int,
     most_visits: int,
@@ -109,9 +111,8 @@ def descend(
     """Change values in place until the sweeps are over or none is to be changed.
 
     Args:
-        codes: Shape (columns, rows).
-        gaps: Of no records; those of the records afterwards.
-        sizes: Of the columns.
+        data: Records.
+        gaps: Of the records; so they are afterwards.
         sweeps: Largest number of walks over all records.
         most_visits: Of values; a walk over more of them takes a part of the records.
         rng: Decides the order of the records.
@@ -120,8 +121,7 @@ def descend(
         How many values were changed.
     """
     # A record's values side by side: a visit reads all of them.
-    records = np.ascontiguousarray(codes.T)
-    _count(records, gaps.column, gaps.others, gaps.strides, gaps.base, gaps.cost, gaps.growth)
+    records = np.ascontiguousarray(data.codes.T)
     rows, columns = records.shape
     changed, visits = 0, 0
     for _ in range(sweeps):
@@ -133,7 +133,7 @@ def descend(
         now = _sweep(
             records,
             order,
-            np.array(sizes, dtype=np.int64),
+            np.array(data.domain.sizes, dtype=np.int64),
             gaps.column,
             gaps.first_copy,
             gaps.others,
@@ -146,7 +146,7 @@ def descend(
         changed += now
         if now == 0:
             break
-    codes[:] = records.T
+    data.codes[:] = records.T
     return changed
 
 
@@ -157,16 +157,6 @@ def _begin(record, others, strides, base, copy):  # type: ignore[no-untyped-def]
     for place in range(others.shape[1]):
         begin += np.uint64(record[others[copy, place]]) * strides[copy, place]
     return begin
-
-
-@numba.njit(nogil=True, cache=True)
-def _count(records, column, others, strides, base, cost, growth):  # type: ignore[no-untyped-def]
-    """Add every record to the tables."""
-    for copy in range(base.size):
-        for row in range(records.shape[0]):
-            record = records[row]
-            cell = _begin(record, others, strides, base, copy) + np.uint64(record[column[copy]])
-            cost[cell] += growth[cell]
 
 
 @numba.njit(nogil=True, cache=True)

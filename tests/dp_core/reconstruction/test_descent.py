@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+from dp_core.dataset import Dataset
 from dp_core.domain import Domain
 from dp_core.marginals import Table
 from dp_core.reconstruction.kernels.descent import Gaps, descend
@@ -38,9 +39,10 @@ def distance(codes, wanted, domain=DOMAIN):
 
 
 def mend(codes, wanted, *, sweeps=3, most_visits=10**6, domain=DOMAIN):
-    gaps = Gaps.of(domain, wanted, codes.shape[1])
+    data = Dataset(domain, codes)
+    gaps = Gaps.of(data, wanted)
     rng = np.random.default_rng(0)
-    changed = descend(codes, gaps, domain.sizes, sweeps=sweeps, most_visits=most_visits, rng=rng)
+    changed = descend(data, gaps, sweeps=sweeps, most_visits=most_visits, rng=rng)
     return changed, gaps
 
 
