@@ -95,7 +95,7 @@ def compute(
             internal=str(error),
         ) from None
     except CancelledError as error:  # what Dask makes of every future when it loses the scheduler
-        raise _scheduler_lost(error) from None
+        raise scheduler_lost(error) from None
 
 
 def _told_by_threads(parts: Sequence[str], progress: Callable[[float], None]) -> Any:
@@ -145,7 +145,7 @@ def _part_done(client: Client, parts: Sequence[str]) -> float:
     try:
         states = client.sync(scheduler.get_task_status, keys=list(parts))
     except OSError as error:
-        raise _scheduler_lost(error) from None
+        raise scheduler_lost(error) from None
     # What was added up already is forgotten.
     ended = sum(states.get(key) in ("memory", "released", "forgotten", None) for key in parts)
     return min(ended, len(parts) - 1) / len(parts)
@@ -156,10 +156,11 @@ def _threads_there(client: Client) -> list[int]:
     try:
         return list(client.nthreads().values())
     except OSError as error:
-        raise _scheduler_lost(error) from None
+        raise scheduler_lost(error) from None
 
 
-def _scheduler_lost(error: Exception) -> StageFailed:
+def scheduler_lost(error: Exception) -> StageFailed:
+    """Return what to say when the scheduler does not answer any more."""
     return StageFailed(
         "The Dask scheduler was lost in the middle of a count; start it again or leave out"
         f" `--dask`. {ONCE}",

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import dp_core
 from dp_core.code_store import CodeStore
 from dp_core.errors import StageFailed
+from tasks.cluster import ONCE, scheduler_lost
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -32,8 +33,7 @@ SOURCES = "source files"
 PATIENCE = 10.0
 """Seconds in which a worker has to say its versions. One that does not is left to its tasks."""
 REMEDY = (
-    "install what this process has there, from the same lock file, or leave out `--dask`."
-    " Then resume the release: what it has paid for is not paid for again."
+    f"install what this process has there, from the same lock file, or leave out `--dask`. {ONCE}"
 )
 
 
@@ -71,29 +71,42 @@ def require_workers(client: Client, store: CodeStore, known: frozenset[str]) -> 
         known: Workers that were asked before about this store.
 
     Raises:
-        StageFailed: naming one that may not, and why.
+        StageFailed: naming one that may not, and why; or if the scheduler does not answer.
     """
-    there = frozenset(client.nthreads())
-    if not (new := sorted(there - known)):
-        return there
-    packages: dict[str, Any] = {"op": "versions", "packages": list(PACKAGES)}
-    told: dict[str, Mapping[str, Any]] = client.sync(_ask, client, new, packages)
-    for worker, answer in told.items():
-        require_same(versions(), _as_known(answer), worker)
-    found = client.run(meets, store.part(0, 0), workers=list(told), on_error="return")
-    for worker, met in found.items():
-        if isinstance(met, OSError):  # it went away meanwhile
-            continue
-        if isinstance(met, Exception):
-            raise StageFailed(
-                f"The Dask worker {worker} cannot import this program; {REMEDY}",
-                internal=repr(met),
-            )
-        sources, sees = met
-        require_same(dict(program()), {**dict(program()), SOURCES: sources}, worker)
-        if not sees:
-            raise does_not_see(store, worker)
+    try:
+        there = frozenset(client.nthreads())
+        if not (new := sorted(there - known)):
+            return there
+        told = _versions_of(client, new)
+        for worker, answer in told.items():
+            require_same(versions(), _as_known(answer), worker)
+        met = client.run(meets, store.part(0, 0), workers=list(told), on_error="return")
+    except OSError as error:
+        raise scheduler_lost(error) from None
+    for worker, answered in met.items():
+        _require_met(answered, store, worker)
     return there
+
+
+def _versions_of(client: Client, workers: list[str]) -> dict[str, Mapping[str, Any]]:
+    """Return what workers tell of their versions, of those that answer."""
+    asked: dict[str, Any] = {"op": "versions", "packages": list(PACKAGES)}
+    found: dict[str, Mapping[str, Any]] = client.sync(_ask, client, workers, asked)
+    return found
+
+
+def _require_met(answered: object, store: CodeStore, worker: str) -> None:
+    if isinstance(answered, OSError):  # it went away meanwhile
+        return
+    if not isinstance(answered, tuple):
+        raise StageFailed(
+            f"The Dask worker {worker} cannot import this program; {REMEDY}",
+            internal=repr(answered),
+        )
+    sources, sees = answered
+    require_same(dict(program()), {**dict(program()), SOURCES: sources}, worker)
+    if not sees:
+        raise does_not_see(store, worker)
 
 
 async def _ask(
@@ -163,8 +176,7 @@ def does_not_see(store: CodeStore, worker: str) -> StageFailed:
     """Return the refusal of a worker that does not see a store."""
     return StageFailed(
         f"The Dask worker {worker} does not see {store.folder}, where the codes are; let every"
-        " worker see the home at the same path, as the same user, or leave out `--dask`. Then"
-        " resume the release: what it has paid for is not paid for again."
+        f" worker see the home at the same path, as the same user, or leave out `--dask`. {ONCE}"
     )
 
 

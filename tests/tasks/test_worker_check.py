@@ -99,3 +99,12 @@ def test_a_worker_is_asked_once(store):
     known = require_workers(cluster, store, frozenset())
     assert require_workers(cluster, store, known) == {WORKER}
     assert cluster.asked == [WORKER]
+
+
+def test_a_scheduler_that_is_lost_while_workers_are_asked_is_named(store):
+    class Gone(Cluster):
+        def run(self, *_words, **_options):
+            raise OSError("closed")
+
+    with pytest.raises(StageFailed, match="scheduler was lost"):
+        require_workers(Gone(None), store, frozenset())
