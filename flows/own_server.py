@@ -28,6 +28,8 @@ _TEMPORARY = {
     "PREFECT__SERVER_EPHEMERAL": "1",
     "PREFECT__SERVER_FINAL": "1",
 }
+# `python -m uvicorn`; what it imports stays, and Python need not search it for garbage meanwhile.
+_LAUNCH = "import gc; gc.set_threshold(20_000); from uvicorn.main import main; main()"
 _URL = "PREFECT_API_URL"
 PATIENCE = "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"
 _WAITING = 128  # connections that may wait before the server takes the first
@@ -56,7 +58,7 @@ class OwnServer:
             listener.listen(_WAITING)
             self._port = int(listener.getsockname()[1])
             self.url = f"http://127.0.0.1:{self._port}/api"
-            command = [sys.executable, "-m", "uvicorn", "--factory", SERVER]
+            command = [sys.executable, "-c", _LAUNCH, "--factory", SERVER]
             command += ["--fd", str(listener.fileno()), "--log-level", "error", "--lifespan", "on"]
             self._process = subprocess.Popen(
                 command,
