@@ -121,6 +121,12 @@ def other_sources(folder):
 
 
 @pytest.fixture
+def may_mount(running):
+    if not running[0].hosts.separate:
+        pytest.skip("to hide a folder from a process takes the right to mount")
+
+
+@pytest.fixture
 def nothing_is_counted(monkeypatch):
     monkeypatch.setattr("tasks.dask_counter.compute", lambda *_: pytest.fail("It was counted."))
 
@@ -170,11 +176,9 @@ def test_a_worker_without_dp_release_is_refused_before_it_counts(
 
 
 @pytest.mark.runbook("dask-worker-sees-nothing")
-@pytest.mark.usefixtures("nothing_is_counted")
+@pytest.mark.usefixtures("may_mount", "nothing_is_counted")
 def test_a_worker_that_does_not_see_the_storage_is_refused(store, running, other, says):
-    cluster, client = running
-    if not cluster.hosts.separate:
-        pytest.skip("to hide a folder from a process takes the right to mount")
+    _, client = running
     hidden = f'mount -t tmpfs none {store.folder.parent} && exec "$@"'
     other(before=("unshare", "--mount", "sh", "-c", hidden, "sh"))
     workers_come(client, 3)
