@@ -284,8 +284,9 @@ def _count_remotely(made_with: Program, store: CodeStore, plan: TablePlan) -> Co
 
 def _count_if_here(made_with: Program, store: CodeStore, plan: TablePlan) -> Counts:
     require_here(made_with, store)
+    counts = _count_part(store, plan)
     # Joint tables stay here: what is asked of them is a fraction of their cells.
-    return plan.project(_count_part(store, plan))
+    return plan.project(counts)
 
 
 def _sheltered(work: Callable[..., Any], *arguments: Any) -> Any:
