@@ -6,6 +6,7 @@ commands answer at once.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import json
 import os
@@ -247,6 +248,8 @@ cli.add_command(automations_command.automations)
 def main() -> None:
     """Run the command line; every failure is a sentence and an exit code."""
     gc.set_threshold(SEARCH_EVERY)
+    # Python searches all there is for garbage twice before it ends: half a second after a release.
+    atexit.register(gc.freeze)
     context: dict[str, object] = {}
     try:
         cli.main(prog_name="dp-release", standalone_mode=False, obj=context)
@@ -279,8 +282,6 @@ def main() -> None:
             click.echo(json.dumps(answer, ensure_ascii=False))
         else:
             click.echo(f"dp-release: {message}{f' (runbook: {row})' if row else ''}", err=True)
-    # Python searches all there is for garbage twice before it ends: half a second after a release.
-    gc.freeze()
     sys.exit(code)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,7 +59,6 @@ def make(
                 if server is not None:
                     _load_meanwhile(plan, held)
                     server.wait()
-                gc.freeze()  # what was imported stays, and need not be searched again
                 flow(spec=str(spec), out=str(out), **options)
             except (Held, Unpublished):
                 raise
