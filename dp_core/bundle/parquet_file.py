@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -50,6 +50,20 @@ def write_parquet(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> 
         settle(partial)
         os.replace(partial, path)
     return rows
+
+
+def read_parquet(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yield some columns of a file, at most `ROW_GROUP` rows at a time.
+
+    Group by group: a reader of all groups keeps what it has read of the file in memory.
+
+    Raises:
+        OSError: if there is no such file.
+        pa.ArrowException: if it is not Parquet, or damaged.
+    """
+    with pq.ParquetFile(path) as file:
+        for group in range(file.num_row_groups):
+            yield from file.iter_batches(ROW_GROUP, row_groups=[group], columns=list(columns))
 
 
 def _regrouped(schema: pa.Schema, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.bundle.codebook import synthetic_path
-from dp_core.bundle.parquet_file import ROW_GROUP
 from dp_core.codec import Encoder, Problem
 from dp_core.dataset import Dataset
 from dp_core.domain import Clique
@@ -38,7 +37,8 @@ def tallies_of_files(
         BadInput: if a file cannot be read, or holds what no set holds.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
+
+    from dp_core.bundle.parquet_file import read_parquet
 
     wanted = tuple(dict.fromkeys(cliques))
     coarsening = Coarsening(schema) if schema.coarse is not None else None
@@ -51,16 +51,15 @@ def tallies_of_files(
         path = folder / synthetic_path(number)
         tally = Tally(coarse, wanted)
         try:
-            with pq.ParquetFile(path) as file:
-                for batch in file.iter_batches(batch_size=ROW_GROUP, columns=names):
-                    codes = [codes_of(column, batch.column(column.name)) for column in columns]
-                    if coarsening is not None:
-                        codes = [
-                            coarsening.codes(name, each)
-                            for name, each in zip(names, codes, strict=True)
-                        ]
-                    piece = coarse if coarsening is not None else fine
-                    tally.add(Dataset(piece, np.stack(codes)))
+            for batch in read_parquet(path, names):
+                codes = [codes_of(column, batch.column(column.name)) for column in columns]
+                if coarsening is not None:
+                    codes = [
+                        coarsening.codes(name, each)
+                        for name, each in zip(names, codes, strict=True)
+                    ]
+                piece = coarse if coarsening is not None else fine
+                tally.add(Dataset(piece, np.stack(codes)))
         except (OSError, pa.ArrowException, ValueError, LookupError):
             raise BadInput(
                 f"{synthetic_path(number)} cannot be counted: it holds values that no set has."

@@ -35,7 +35,8 @@ def weights_statement(schema: Schema, off: Sequence[float]) -> dict[str, object]
 def misses(folder: Path, schema: Schema, stated: Sequence[float]) -> list[str]:
     """Return a sentence for each set whose weights are not as near to the totals as is stated."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
+
+    from dp_core.bundle.parquet_file import read_parquet
 
     weight = schema.weight
     if weight is None or not schema.calibration:
@@ -45,9 +46,8 @@ def misses(folder: Path, schema: Schema, stated: Sequence[float]) -> list[str]:
     for number, largest in enumerate(stated, start=1):
         path, calibrator = synthetic_path(number), Calibrator(schema)
         try:
-            with pq.ParquetFile(folder / path) as file:
-                for batch in file.iter_batches(columns=[weight.name, *sorted(names)]):
-                    calibrator.add(pa.Table.from_batches([batch]))
+            for batch in read_parquet(folder / path, [weight.name, *sorted(names)]):
+                calibrator.add(pa.Table.from_batches([batch]))
         except (OSError, pa.ArrowException, ValueError, KeyError):
             wrong.append(f"The weights of {path} cannot be read.")
             continue
