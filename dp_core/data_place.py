@@ -17,6 +17,9 @@ from dp_core.typed_text import shown
 MAX_NAME = 128
 EXAMPLE = "{database: SURVEY_DB, table: survey.persons}"
 
+STORES = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs", "az": "adlfs"}
+"""Object stores by the beginning of their URLs, and the package that reaches each."""
+
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _PART = r'(?:"(?:[^"]|"")+"|[^".]+)'
 _NAME = re.compile(rf"(?:(?P<schema>{_PART})\.)?(?P<name>{_PART})")
@@ -47,7 +50,7 @@ class DatabaseTable:
 
 
 DataPlace: TypeAlias = str | DatabaseTable
-"""A path or glob of files, or a table."""
+"""A path, glob or URL of files, or a table."""
 
 
 def parse_table(variable: str, table: str) -> DatabaseTable:
@@ -101,12 +104,52 @@ def read_table(node: Node) -> DatabaseTable:
         raise node.error(f"{str(error)[0].lower()}{str(error)[1:]}") from None
 
 
+def store_of(place: DataPlace) -> str | None:
+    """Return the object store that a place is in, None where it is files or a table.
+
+    >>> store_of("s3://survey/waves/*.parquet"), store_of("waves/*.parquet")
+    ('s3', None)
+    """
+    scheme, found, _ = place.partition("://") if isinstance(place, str) else ("", "", "")
+    return scheme if found and scheme in STORES else None
+
+
+def read_object_url(text: str) -> str:
+    """Return a URL of objects in a store, as a spec may hold it: without any secret.
+
+    Raises:
+        ValueError: with a sentence that does not show it, if it is in no known store, names no
+            object, or may hold a secret.
+    """
+    if store_of(text) is None:
+        known = ", ".join(f"{scheme}://" for scheme in STORES)
+        raise ValueError(
+            f"is a URL; name a local file or a glob of local files, objects of a store ({known}),"
+            f" or a table of a database, as in {EXAMPLE}, where the URL is in the environment"
+            " variable."
+        )
+    bucket, _, key = text.partition("://")[2].partition("/")
+    # privacy: a password stands before an @, a signature after a question mark.
+    if ":" in bucket or set(text) & set("?#") or "::" in text:
+        raise ValueError(
+            "is a URL that may hold a secret (a colon, ? or # in it); name bucket and objects only,"
+            " and leave credentials to the environment."
+        )
+    if not bucket or not key or key.endswith("/"):
+        raise ValueError(
+            "is a URL without an object; name a file or a glob, as in s3://bucket/waves/*.parquet."
+        )
+    return text
+
+
 def require_files(place: DataPlace, what: str) -> str:
     """Return the pattern of the files.
 
     Raises:
-        BadInput: if the data are a table.
+        BadInput: if the data are a table, or in an object store.
     """
+    if store_of(place) is not None:
+        raise BadInput(f"{what} reads local files, and the data are in an object store; copy them.")
     if isinstance(place, DatabaseTable):
         raise BadInput(
             f"{what} reads files, and the data are the table {shown(place.written)} of a database;"

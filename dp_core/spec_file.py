@@ -12,7 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
-from dp_core.data_place import EXAMPLE, DataPlace, read_table
+from dp_core.data_place import DataPlace, read_object_url, read_table
 from dp_core.errors import BadInput, nearest
 from dp_core.names import check_name
 from dp_core.node import Node, one_of
@@ -207,7 +207,15 @@ def _read_name(node: Node, what: str) -> str:
 
 
 def _read_data(node: Node) -> DataPlace:
-    return read_table(node) if isinstance(node.content, Mapping) else _read_path(node)
+    if isinstance(node.content, Mapping):
+        return read_table(node)
+    if "://" not in node.name():
+        return _read_path(node)
+    try:
+        return read_object_url(node.name())
+    except ValueError as error:
+        # privacy: it is not shown, for it may hold a password.
+        raise node.error(str(error)) from None
 
 
 def _read_path(node: Node) -> str:
@@ -219,10 +227,7 @@ def _read_path(node: Node) -> str:
         )
     if "://" in text:
         # privacy: it is not shown, for it may hold a password.
-        raise node.error(
-            "is a URL; name a local file or a glob of local files, or a table of a database, as in"
-            f" {EXAMPLE}, where the URL is in the environment variable."
-        )
+        raise node.error("is a URL; name a local file.")
     return text
 
 

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 WORDS = {
+    "copy": "Copy the files from the store",
     "snapshot": "Read the table",
     "identify": "Identify the input",
     "validate": "Validate against the schema",

@@ -1,11 +1,11 @@
-"""The data that a spec names, opened: files where they are, a table as its snapshot."""
+"""The data that a spec names, opened: files where they are, objects and tables as copied here."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
-from dp_core.data_place import DatabaseTable
+from dp_core.data_place import DatabaseTable, store_of
 from dp_core.errors import BadInput
 from dp_core.person_rows import no_identifier
 from dp_core.schema import Schema
@@ -19,19 +19,28 @@ def open_input(
     folder: Path,
     progress: Callable[[str, float], None] | None = None,
 ) -> Source:
-    """Open the data of a release; a table of which there is no snapshot is read into one.
+    """Open the data of a release; objects and tables that are not here yet are copied first.
 
     Args:
         spec: Says where they are.
         schema: Names the columns to read, and those that may be there besides.
-        folder: Where the snapshot is, confidential.
-        progress: Told that a table is being read.
+        folder: Where the copy or snapshot is, confidential.
+        progress: Told that objects or a table are being read.
 
     Raises:
-        BadInput: as of `open_source` and `table_source`; or if persons are told apart by decimal
-            numbers.
-        StageFailed: if the database stopped answering.
+        BadInput: as of `open_source`, `object_source` and `table_source`; or if persons are told
+            apart by decimal numbers.
+        StageFailed: if the store or the database stopped answering.
     """
+    if store_of(spec.data) is not None:
+        from tasks.object_source import object_source
+
+        if progress is not None:
+            progress("copy", 0.0)
+        copies = object_source(str(spec.data), schema.reads, schema.ignore, folder)
+        if progress is not None:
+            progress("copy", 1.0)
+        return copies
     if not isinstance(spec.data, DatabaseTable):
         return open_source(spec.data, spec.folder, schema.reads, schema.ignore)
     from tasks.database_source import table_source
