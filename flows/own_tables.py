@@ -1,24 +1,36 @@
-"""The tables of Prefect's own database in a fresh home: laid at once, not by all its migrations.
+"""The tables of Prefect's own database in a fresh home: copied, not made by all its migrations.
 
 Prefect makes them by replaying its whole history, which takes nine seconds of CPU. What it arrives
-at is a matter of its version alone and is kept beside this file; a test compares the two. A server
-of another version, or one that finds a database there, is left to migrate as ever: the version of
-the tables is noted in them.
+at is a matter of its version alone, so it is kept where the program is installed:
+
+    python -m flows.own_tables
+
+lets Prefect make them there, once; `make` does so. A home where nothing is kept, of another
+version, or with a database of its own is left to Prefect, which migrates as ever.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import sqlite3
+import shutil
+import subprocess
+import sys
 import tempfile
-from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
 
-VERSION = "3.8.8"
-"""Of Prefect, whose tables are kept here."""
 NAME = "prefect.db"
+_MAKE = """
+import asyncio
+from prefect.server.database import provide_database_interface
+asyncio.run(provide_database_interface().create_db())
+"""
+
+
+def kept() -> Path:
+    """Return where the tables of the installed Prefect are kept, or would be."""
+    return Path(sys.prefix) / "share" / "dp-release" / f"prefect-{version('prefect')}.db"
 
 
 def lay_tables(folder: Path) -> bool:
@@ -30,27 +42,44 @@ def lay_tables(folder: Path) -> bool:
     Args:
         folder: Prefect's home.
     """
-    if version("prefect") != VERSION or _elsewhere() or (folder / NAME).exists():
+    if _elsewhere() or (folder / NAME).exists() or not kept().is_file():
         return False
-    with contextlib.suppress(OSError, sqlite3.Error):
+    with contextlib.suppress(OSError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as aside:
-            made = Path(aside) / NAME
-            fill(made)
-            os.link(made, folder / NAME)  # unless another process has begun one meanwhile
+            copied = Path(aside) / NAME
+            shutil.copyfile(kept(), copied)
+            os.link(copied, folder / NAME)  # unless another process has begun one meanwhile
             return True
     return False
 
 
-def fill(database: Path) -> None:
-    """Make the tables in a new database."""
-    with contextlib.closing(sqlite3.connect(database)) as connection:
-        connection.executescript(
-            (resources.files("flows") / f"prefect-{VERSION}.sql").read_text(encoding="utf-8")
+def make(database: Path) -> None:
+    """Let Prefect make its database, by its migrations, in a process and a home of its own.
+
+    Raises:
+        OSError: if it cannot be written there.
+        subprocess.CalledProcessError: if Prefect fails; what it said is its `stderr`.
+    """
+    usual = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+    database.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=database.parent) as folder:
+        subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", _MAKE],
+            env={**usual, "PREFECT_HOME": folder, "PREFECT_SERVER_ANALYTICS_ENABLED": "false"},
+            cwd=folder,
+            check=True,
+            capture_output=True,
         )
+        # In one step: another process may do the same.
+        (Path(folder) / NAME).replace(database)
 
 
 def _elsewhere() -> bool:
     """Return whether the environment says anything of the server's database."""
     names = [name.upper() for name in os.environ]
     return any(name.startswith("PREFECT_") and "DATABASE" in name for name in names)
+
+
+if __name__ == "__main__":
+    make(kept())
