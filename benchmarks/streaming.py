@@ -223,7 +223,7 @@ def main() -> None:
         if not path.exists():
             make_file(path, options.rows, options.group_rows)
         size = f"{path.stat().st_size / 1e6:.0f} MB"
-        print(f"{options.rows:,} rows x 20 columns, {options.format}, {size}, 2 cores shared")
+        print(f"{options.rows:,} rows x 20 columns, {options.format}, {size}")
         watch(path)
 
 
