@@ -34,7 +34,7 @@ from distributed import Client, LocalCluster
 from dp_core.code_store import CHUNK_ROWS, CodeStore, StoreWriter
 from dp_core.counting import count_tables, plan_tables
 from dp_core.domain import Clique, Domain
-from tasks.cluster import threads
+from dp_core.processors import threads
 from tasks.dask_counter import DaskCounter
 
 SIZES = (2, 2, 2, 3, 3, 4, 5, 5, 6, 7, 8, 9, 10, 12, 15, 16, 20, 30, 50, 100)

@@ -32,6 +32,7 @@ from dp_core.ledger.session import (
 from dp_core.marginals import Answers, Counter, Measurement, SparseTable, Totals
 from dp_core.names import batch_name, interaction_step, step_name, table_step
 from dp_core.noise import drawn_cells, gaussian, laplace, noisy_max, perturbed_draws, stability
+from dp_core.noise.side_by_side import perturbed
 from dp_core.privacy import Neighbours, Noise, Relation, Stage
 from dp_core.queries import Queries
 from dp_core.scores import QueryCounts, Statistic, TableChecks, bounds, sensitivities
@@ -131,10 +132,7 @@ class Curator:
 
         def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
             counts = self._counter.count(cliques)
-            return [
-                _add_noise(counts[clique].counts, grant)
-                for clique, grant in zip(cliques, grants, strict=True)
-            ]
+            return perturbed(_add_noise, [counts[clique].counts for clique in cliques], grants)
 
         results = self._session.perform(batch_name(stage, replicate, round), steps, draw)
         return tuple(
@@ -196,11 +194,9 @@ class Curator:
 
         def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
             counts = self._counter.count(cliques)
-            return [
-                # privacy: whole numbers, never a float.
-                _add_noise(of.of_table(counts[of.clique].counts), grant)
-                for of, grant in zip(asked, grants, strict=True)
-            ]
+            # privacy: whole numbers, never a float.
+            exact = [of.of_table(counts[of.clique].counts) for of in asked]
+            return perturbed(_add_noise, exact, grants)
 
         # Tables may be measured in the same stage, set and round.
         batch = f"{batch_name(stage, replicate, round)}-interactions"
@@ -600,7 +596,7 @@ class Curator:
             exact = self._exact(asked)
             # privacy: whole numbers, never a float.
             assert exact.dtype == np.int64
-            return [_add_noise(exact, grants[0])]
+            return perturbed(_add_noise, [exact], grants)
 
         batch = f"{batch_name(stage, replicate, round)}-{step}"
         ((grant, values),) = self._session.perform(batch, [planned], draw)

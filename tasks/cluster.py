@@ -7,7 +7,6 @@ of the interpreter lock while they count.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from dp_core.errors import BadInput, StageFailed
+from dp_core.processors import threads
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -29,13 +29,6 @@ ANSWER = 30.0
 LOOK = 1.0
 """Seconds between looks whether there are workers, and how far they are."""
 ONCE = "Then resume the release: what it has paid for is not paid for again."
-
-
-def threads() -> int:
-    """Return the number of processors this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def workers(client: Client | None) -> int:

@@ -15,9 +15,9 @@ from dp_core.codec import Encoded, Encoder, settle_zeros
 from dp_core.dependency_check import DependencyCheck
 from dp_core.errors import SchemaViolation
 from dp_core.person_rows import RowLimit, hashes, without_identifier
+from dp_core.processors import threads
 from dp_core.schema import Schema
 from dp_core.source import Source
-from tasks.cluster import threads
 
 SHOWN_RULES = 5
 

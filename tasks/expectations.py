@@ -26,10 +26,10 @@ import pyarrow as pa
 from dp_core.codec import Encoder, Problem, refused
 from dp_core.errors import SchemaViolation
 from dp_core.person_rows import without, without_identifier
+from dp_core.processors import threads
 from dp_core.profiles import Profile, Profiler
 from dp_core.schema import Column, Schema
 from dp_core.source import Source
-from tasks.cluster import threads
 from tasks.great_expectations_part import load_great_expectations
 from tasks.stores.artifacts import INTERNAL_NOTICE, write_atomically
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from dp_core.dataset import Dataset
 from dp_core.procedure import LANES, SetDrawing
-from tasks.cluster import threads
+from dp_core.processors import threads
 from tasks.reconstruct import generator, restored_models
 from tasks.run import Run
 from tasks.stage import stage

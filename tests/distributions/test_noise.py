@@ -20,6 +20,7 @@ from dp_core.domain import Domain
 from dp_core.ledger.session import Grant, MemorySession, Step
 from dp_core.marginals import Marginal
 from dp_core.noise import noisy_max
+from dp_core.noise.side_by_side import PIECE_CELLS
 from tests.statistical import FALSE_ALARM, discrete_gaussian, discrete_laplace, fits
 
 pytestmark = pytest.mark.statistical
@@ -78,7 +79,9 @@ def test_no_noise_is_used_twice(kind, cost):
     (one, two), _ = noise_of(kind, cost, sizes=(size, size))
     (other,), _ = noise_of(kind, cost, sizes=(size,))
     # Within a table, between neighbouring cells, between tables of a call, and between calls.
+    # A thread draws a piece of a table at a time.
     pairs = [(one[:-1], one[1:]), (one[: size // 2], one[size // 2 :]), (one, two), (one, other)]
+    pairs += [(one[:-PIECE_CELLS], one[PIECE_CELLS:])]
     bound = stats.norm.isf(FALSE_ALARM / 2)
     for first, second in pairs:
         correlation = np.corrcoef(first, second)[0, 1]
