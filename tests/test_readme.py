@@ -55,8 +55,8 @@ def commands(text: str) -> list[list[str]]:
     """Every `dp-release ...`, in code blocks and in running text."""
     lines = [line.split("#")[0] for block in blocks("sh", text) for line in block.splitlines()]
     lines += re.findall(r"`(dp-release [^`]*)`", text)
-    found = [shlex.split(line.split(" > ")[0]) for line in lines]
-    return [words[1:] for words in found if words[:1] == ["dp-release"]]
+    ours = [line for line in lines if line.startswith("dp-release ")]
+    return [shlex.split(line.split(" > ")[0])[1:] for line in ours]
 
 
 @pytest.fixture
