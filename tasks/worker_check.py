@@ -8,7 +8,6 @@ task carries what it was made with, and looks by itself before it counts.
 from __future__ import annotations
 
 import asyncio
-import platform
 from collections.abc import Mapping
 from functools import cache
 from hashlib import sha256
@@ -182,7 +181,7 @@ def does_not_see(store: CodeStore, worker: str) -> StageFailed:
 
 def _as_known(answer: Mapping[str, Any]) -> dict[str, str]:
     packages = answer["packages"]
-    python = ".".join(str(packages.get("python") or platform.python_version()).split(".")[:2])
+    python = ".".join(str(packages.get("python") or NONE).split(".")[:2])
     return {"python": python} | {name: packages.get(name) or NONE for name in PACKAGES}
 
 

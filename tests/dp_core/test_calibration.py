@@ -155,7 +155,8 @@ def test_what_is_stated_is_looked_for_in_the_sets(tmp_path):
     (tmp_path / "synthetic").mkdir()
     path = tmp_path / "synthetic" / "set-1.parquet"
 
-    pq.write_table(table, path)
+    pq.write_table(table, path, row_group_size=1000)
+    assert pq.read_metadata(path).num_row_groups == 3
     assert misses(tmp_path, schema, [off]) == []
     weights = table["weight"].to_numpy().copy()
     weights[7] += 1

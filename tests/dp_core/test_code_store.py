@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_core.code_store import MANIFEST, CodeStore, StoreWriter, code_type
+from dp_core.code_store import MANIFEST, CodeStore, RecodedStore, StoreWriter, code_type
 from dp_core.domain import Domain
 from dp_core.errors import StageFailed
+from dp_core.grid import Recoding
 
 DOMAIN = Domain(("a", "b", "c"), (2, 256, 257))
 
@@ -117,6 +118,18 @@ def test_parts_of_a_store_are_its_chunks(tmp_path):
     for chunk in range(3):
         assert all(map(np.array_equal, rest.read(chunk), store.read(chunk + 1)))
     assert store.chunks == 4
+
+
+def test_parts_of_a_store_in_coarser_codes_are_its_chunks(tmp_path):
+    columns = random_columns(250)
+    halves = Recoding(
+        Domain(DOMAIN.columns, (2, 256, 129)), {"c": np.arange(257, dtype=np.uint16) // 2}
+    )
+    store = RecodedStore(write(tmp_path / "s", columns), halves)
+    for chunk in range(3):
+        part = store.part(chunk, chunk + 1).read(0)
+        assert all(map(np.array_equal, part, store.read(chunk)))
+        assert np.array_equal(part[2], columns[2][100 * chunk : 100 * (chunk + 1)] // 2)
 
 
 def test_a_store_knows_whether_it_is_in_its_folder(tmp_path):

@@ -3,7 +3,7 @@ import dataclasses
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dp_core.codec import Encoder
@@ -36,6 +36,12 @@ def beside(values):
     return np.unique(np.concatenate([down, values, up]))
 
 
+def whole(edges, low, high):
+    return np.array(edges), np.int64(low), np.int64(high)
+
+
+@example(whole([0], -(2**63), 2**63 - 2), 0)  # wider than the type
+@example(whole([2**63 - 5], 2**63 - 100, 2**63 - 1), 0)  # no number is above all
 @given(ranges_and_edges(), st.integers(0, 2**32 - 1))
 @settings(deadline=None, max_examples=150)
 def test_values_are_placed_as_a_search_among_the_edges_places_them(case, seed):

@@ -2,14 +2,16 @@
 
 import os
 import sqlite3
+import stat
 import sys
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from flows import own_tables
 from flows.own_server import start_own_server
-from flows.own_tables import NAME, kept, lay_tables
+from flows.own_tables import NAME, kept, lay_tables, make
 
 
 @pytest.fixture(autouse=True)
@@ -45,6 +47,29 @@ def test_they_are_those_that_prefect_makes_by_its_migrations(home, with_prefects
     assert number > 200
     assert (versions, runs) == (1, 0)
     assert [path.name for path in home.iterdir()] == [NAME]
+
+
+def test_only_the_owner_may_look_into_the_home_it_is_laid_in(home):
+    assert lay_tables(home)
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700
+
+
+def test_no_setting_of_the_caller_s_prefect_decides_what_is_made(tmp_path, monkeypatch):
+    given = {}
+
+    def prefect(_command, *, env, cwd, **_options):
+        given.update(env)
+        (Path(cwd) / NAME).write_bytes(b"made")
+
+    monkeypatch.setenv("PREFECT_API_DATABASE_CONNECTION_URL", "postgresql://site/prefect")
+    monkeypatch.setenv("PREFECT_PROFILES_PATH", "mine.toml")
+    monkeypatch.setattr(own_tables.subprocess, "run", prefect)
+    make(tmp_path / "made" / NAME)
+    assert (tmp_path / "made" / NAME).read_bytes() == b"made"
+    names = {name for name in given if name.startswith("PREFECT_")}
+    assert names == {"PREFECT_HOME", "PREFECT_SERVER_ANALYTICS_ENABLED"}
+    assert Path(given["PREFECT_HOME"]).parent == tmp_path / "made"
+    assert given["PATH"] == os.environ["PATH"]
 
 
 def test_a_database_that_is_there_is_left_alone(home):

@@ -4,15 +4,18 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from distributed.versions import get_package_info
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_core.code_store import CodeStore, StoreWriter
+from dp_core.code_store import CodeStore, RecodedStore, StoreWriter
 from dp_core.domain import Domain
 from dp_core.errors import BadInput, StageFailed
+from dp_core.grid import Recoding
 from tasks import dask_counter
 from tasks.cluster import dask_client, workers
 from tasks.dask_counter import DaskCounter
+from tasks.worker_check import PACKAGES
 from tests.workers import a_task_for_each_chunk
 
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 5, 300, 40))
@@ -53,6 +56,15 @@ def test_counts_do_not_depend_on_how_the_file_was_cut(tmp_path_factory, rows, ch
     for clique, marginal in marginals.items():
         assert marginal.domain == DOMAIN.project(clique)
         assert np.array_equal(marginal.counts, expected(columns, clique))
+
+
+def test_a_store_in_coarser_codes_is_counted_whole(tmp_path):
+    columns, store = make_store(tmp_path / "s", 300, 100)
+    coarse = Domain(DOMAIN.columns, (2, 5, 30, 40))
+    recoding = Recoding(coarse, {"c": np.arange(300, dtype=np.uint16) // 10})
+    counted = DaskCounter(RecodedStore(store, recoding), coarse).count([("c",), ("a", "b")])
+    assert np.array_equal(counted["c",].counts, np.bincount(columns[2] // 10, minlength=30))
+    assert np.array_equal(counted["a", "b"].counts, expected(columns, ("a", "b")))
 
 
 def test_permuted_columns_permute_the_counts(tmp_path):
@@ -118,6 +130,34 @@ def test_a_running_cluster_gives_the_same_counts(tmp_path):
     assert workers(Cluster()) == 3
     for clique, marginal in counter.count(CLIQUES).items():
         assert np.array_equal(marginal.counts, expected(columns, clique))
+
+
+@pytest.mark.runbook("dask-worker-differs", 1)
+def test_a_worker_that_could_not_read_its_task_is_named_when_a_count_fails(tmp_path, says):
+    class Cluster:
+        """Its worker is replaced, at the same address, by one without dp-release."""
+
+        def __init__(self):
+            self.packages = get_package_info(PACKAGES)
+
+        def nthreads(self):
+            return {"tls://10.0.0.2:4000": 1}
+
+        def sync(self, _function, _client, workers, _message):
+            return {worker: {"packages": self.packages} for worker in workers}
+
+        def run(self, _function, *_words, **_options):
+            return {}
+
+        def compute(self, _node):
+            self.packages = {**self.packages, "dp-release": None}
+            raise ModuleNotFoundError("No module named 'tasks'")
+
+    _, store = make_store(tmp_path / "s", 500, 100)
+    with pytest.raises(StageFailed) as failed:
+        DaskCounter(store, DOMAIN, Cluster()).count([("a",)])
+    says(failed.value.message)
+    assert "tls://10.0.0.2:4000" in failed.value.message
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ import logging
 import os
 import stat
 from fractions import Fraction
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -216,6 +217,7 @@ def test_great_expectations_sends_nothing_and_logs_nothing(monkeypatch, caplog):
     assert os.environ["GX_ANALYTICS_ENABLED"] == "false"
     SUITE.judge([[Profile() for _ in STRICT.columns]])
     Suite(STRICT)
+    logging.getLogger("great_expectations.some.module").error(CANARY)
     assert not [record for record in caplog.records if record.name.startswith("great")]
 
 
@@ -227,6 +229,18 @@ def test_what_the_library_says_when_it_fails_goes_nowhere(monkeypatch):
     with pytest.raises(RuntimeError) as caught:
         suite.judge(profiles)
     assert CANARY not in str(caught.value)
+
+
+def test_a_rule_that_was_not_judged_is_an_error(monkeypatch):
+    suite = Suite(STRICT)
+    results = suite._judge.results
+    monkeypatch.setattr(
+        suite,
+        "_judge",
+        SimpleNamespace(results=lambda frame, rules: list(results(frame, rules))[:-1]),
+    )
+    with pytest.raises(RuntimeError, match="did not judge every rule"):
+        suite.judge([[Profile() for _ in STRICT.columns]])
 
 
 def test_the_message_of_one_rule_is_the_documented_one():

@@ -12,11 +12,13 @@ from tasks.spared_packages import SparedPackages, gathered
 ROOT = Path(__file__).parents[2]
 FILES = {
     "__init__.py": "from .first import ONE, TWO as second\nfrom . import first\n"
-    "from .late import *\n"
+    "from .late import *\nfrom .inner import leaf\n"
     "LOADED.append('whole') if 'LOADED' in globals() else None\nHERE = 3\n",
     "first.py": "ONE, TWO = 1, 2\n",
     "other.py": "OTHER = 4\n",
     "late.py": "LATE = 5\n",
+    "inner/__init__.py": "",
+    "inner/leaf.py": "LEAF = 6\n",
 }
 
 
@@ -26,7 +28,7 @@ def package(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
 
     def make(name, given=None):
-        (tmp_path / name).mkdir()
+        (tmp_path / name / "inner").mkdir(parents=True)
         for file, text in FILES.items():
             (tmp_path / name / file).write_text(text)
         spared = SparedPackages(
@@ -59,6 +61,18 @@ def test_a_module_of_its_own_is_found_without_the_rest(package):
     exec(f"from {package('spared_b')}.other import OTHER", scope)
     assert scope["OTHER"] == 4
     assert {"spared_b.first", "spared_b.late"} & sys.modules.keys() == set()
+
+
+def test_a_module_that_nothing_else_imports_is_imported_by_its_name(package):
+    name = package("spared_f")
+    assert __import__(name).leaf.LEAF == 6
+    assert {f"{name}.first", f"{name}.late"} & sys.modules.keys() == set()
+
+
+def test_all_names_are_there_for_whoever_imports_them_all(package):
+    scope: dict[str, object] = {}
+    exec(f"from {package('spared_g')} import *", scope)
+    assert (scope["ONE"], scope["LATE"], scope["HERE"]) == (1, 5, 3)
 
 
 @pytest.mark.parametrize("wanted", ["HERE", "LATE", "first"])
@@ -95,6 +109,7 @@ def test_where_names_are_gathered_from():
         "Z": ("top.c", "Z"),
         "E": ("d", "E"),
     }
+    assert gathered("from .a import *", "top") == {}
 
 
 LOADED = """

@@ -1,5 +1,7 @@
 """A worker that could count otherwise, or another store, is refused in one sentence."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from distributed.versions import get_package_info
@@ -68,7 +70,8 @@ def test_a_task_whose_store_is_not_here_counts_nothing(store):
 class Cluster:
     """Stands for a client: its one worker tells our versions, and meets us in its own way."""
 
-    def __init__(self, meets):
+    def __init__(self, meets, **other):
+        self.packages = {**get_package_info(PACKAGES), **other}
         self.answers = {WORKER: meets}
         self.asked = []
 
@@ -77,7 +80,7 @@ class Cluster:
 
     def sync(self, _function, _client, workers, _message):
         self.asked += workers
-        return {worker: {"packages": get_package_info(PACKAGES)} for worker in workers}
+        return {worker: {"packages": self.packages} for worker in workers}
 
     def run(self, _function, _store, **_options):
         return self.answers
@@ -88,6 +91,47 @@ def test_a_worker_that_cannot_read_its_task_is_refused(store, says):
     with pytest.raises(StageFailed) as refused:
         require_workers(Cluster(ModuleNotFoundError("tasks.worker_check")), store, frozenset())
     says(refused.value.message)
+
+
+@pytest.mark.parametrize(
+    ("met", "said"),
+    [
+        (("0", True), "has source files of dp-release with the digest 0,"),
+        ((dict(program())[SOURCES], False), "does not see"),
+    ],
+)
+def test_a_worker_with_other_sources_or_another_store_is_refused(store, met, said):
+    with pytest.raises(StageFailed) as refused:
+        require_workers(Cluster(met), store, frozenset())
+    assert f"The Dask worker {WORKER} {said}" in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("python", "said"), [("3.99.0.final.0", "has python 3.99,"), (None, "has no python,")]
+)
+def test_a_worker_of_another_python_is_refused(store, python, said):
+    with pytest.raises(StageFailed) as refused:
+        require_workers(Cluster(None, python=python), store, frozenset())
+    assert f"The Dask worker {WORKER} {said}" in refused.value.message
+
+
+@pytest.mark.parametrize("package", ["dp_core", "tasks"])
+def test_sources_are_told_apart_by_every_file_of_what_counts(tmp_path, monkeypatch, package):
+    for name in ("dp_core", "tasks", "flows"):
+        (tmp_path / name / "inner").mkdir(parents=True)
+    file = tmp_path / package / "inner" / "some.py"
+    monkeypatch.setattr(
+        worker_check, "dp_core", SimpleNamespace(__file__=str(tmp_path / "dp_core" / "__init__.py"))
+    )
+    found = [worker_check._sources.__wrapped__()]
+    for text in ("ONE = 1", "ONE = 2"):
+        file.write_text(text)
+        found.append(worker_check._sources.__wrapped__())
+    file.rename(file.with_name("other.py"))
+    found.append(worker_check._sources.__wrapped__())
+    assert len(set(found)) == 4
+    (tmp_path / "flows" / "page.py").write_text("")
+    assert worker_check._sources.__wrapped__() == found[-1]
 
 
 def test_a_worker_that_was_lost_meanwhile_is_no_reason_to_refuse(store):

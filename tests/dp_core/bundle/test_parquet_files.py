@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from dp_core.bundle import parquet_file
 from dp_core.bundle.marginals_file import read_marginals, write_marginals
+from dp_core.bundle.recount import tallies_of_files
 from dp_core.bundle.synthetic_file import write_synthetic
 from dp_core.domain import Domain
 from dp_core.errors import BadInput, StageFailed
@@ -245,3 +246,16 @@ def test_scales_keep_every_bit(tmp_path):
     )
 
     assert Fraction(read_marginals(tmp_path / "m.parquet")[0].scale) == Fraction(scale)
+
+
+def test_a_set_is_counted_to_its_last_row_group(tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet_file, "ROW_GROUP", 4)
+    labels = pa.array(["same 0", "same 1", "same 2"])
+    codes = pa.array([0] * 4 + [1] * 4 + [2, 2], pa.int8())
+    path = tmp_path / "synthetic" / "set-1.parquet"
+    write_synthetic(path, [pa.table({"a": pa.DictionaryArray.from_arrays(codes, labels)})])
+    with pq.ParquetFile(path) as file:
+        assert file.num_row_groups == 3
+
+    (tally,) = tallies_of_files(tmp_path, schema({"a": 3}), 1, [("a",)])
+    assert tally.count(("a",)).tolist() == [4, 4, 2]
