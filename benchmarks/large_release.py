@@ -94,11 +94,15 @@ def main() -> None:
         )
         started, before, peak = time.perf_counter(), cpu_of_children(), 0
         command = [program, "run", str(folder / "release.yaml"), "--out", str(folder / "out")]
-        with subprocess.Popen(command, env=environment) as child:
-            process = psutil.Process(child.pid)
-            while child.poll() is None:
-                peak = max(peak, tree_pss(process))
-                time.sleep(0.25)  # to add up the pages of large processes takes its time, too
+        with (folder / "told").open("w+", encoding="utf-8") as told:
+            with subprocess.Popen(command, env=environment, stdout=told, stderr=told) as child:
+                process = psutil.Process(child.pid)
+                while child.poll() is None:
+                    peak = max(peak, tree_pss(process))
+                    time.sleep(0.25)  # to add up the pages of large processes takes its time, too
+            told.seek(0)
+            # How long each stage took; of a failure everything.
+            print(*(line for line in told if child.returncode or line.startswith("  ")), sep="")
         if child.returncode:
             raise SystemExit(child.returncode)
         size = sum(path.stat().st_size for path in (folder / "out").rglob("*") if path.is_file())

@@ -105,7 +105,7 @@ def make_rows(schema: Schema, rows: int, rng: np.random.Generator) -> pa.Table:
     )
 
 
-def make_file(path: Path, rows: int, group_rows: int) -> None:
+def make_file(path: Path, rows: int, group_rows: int = GROUP_ROWS) -> None:
     """Write the file, a row group at a time; a larger group than GROUP_ROWS is put together."""
     schema, rng = make_schema(), np.random.default_rng(2026)
     writer: pq.ParquetWriter | pv.CSVWriter | None = None

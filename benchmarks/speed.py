@@ -1,0 +1,106 @@
+"""All tables of speed and memory by one command, each kept as a dated file.
+
+    python -m venv peers; peers/bin/pip install -e . mbi polars duckdb pandas
+    peers/bin/python benchmarks/speed.py
+    peers/bin/python benchmarks/speed.py --parts growth release --most-rows 10000000
+
+Parts are run one after the other, so leave the machine alone; the whole takes two hours on two
+cores and 12 GB of disk. Each part is a benchmark by itself, whose docstring says what is measured
+and against whom. How good synthetic files are, beside those of other tools, and what these take on
+NLTCS and Adult is the business of `benchmarks/auto.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+TITLES = {
+    "counting": "counting against other tools",
+    "growth": "counting: rows, columns, levels, memory",
+    "streaming": "the passes over a file of 10,000,000 rows",
+    "workers": "counting over Dask and its workers",
+    "startup": "what commands cost before they do anything",
+    "release": "whole releases: rows and sets",
+}
+
+
+def commands(part: str, *, most_rows: int, plot: Path, keep: Path) -> list[list[str]]:
+    """Return the command lines of a part, below `benchmarks/`."""
+    rows = [str(10**power) for power in range(6, 9) if 10**power <= most_rows]
+    large = str(min(most_rows, 10_000_000))
+    release = ["large_release.py", "--method", "privsyn", "--keep", str(keep)]
+    return {
+        "counting": [
+            ["counting.py", "--rows", large, "--repetitions", "2", "--only", "pairs"],
+            ["counting.py", "--rows", "1000000"],
+        ],
+        "growth": [["growth.py", "--most-rows", str(most_rows), "--plot", str(plot)]],
+        "streaming": [["streaming.py", "--rows", large, "--keep", str(keep)]],
+        "workers": [["cluster.py", "--rows", str(min(most_rows, 60_000_000)), "--turns", "7"]],
+        "startup": [["startup.py"]],
+        "release": [
+            *([*release, "--rows", number] for number in rows),
+            *([*release, "--rows", "1000000", "--sets", number] for number in ("2", "5")),
+        ],
+    }[part]
+
+
+def main() -> None:
+    """Run the parts and keep what they print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--parts", nargs="+", choices=tuple(TITLES), default=tuple(TITLES))
+    parser.add_argument("--most-rows", type=int, default=100_000_000)
+    parser.add_argument("--out", type=Path, default=HERE / "results")
+    parser.add_argument("--keep", type=Path, default=Path("files"), help="folder of made files")
+    options = parser.parse_args()
+    out, keep = options.out.absolute(), options.keep.absolute()
+    out.mkdir(parents=True, exist_ok=True)
+    begin = f"{datetime.datetime.now(datetime.UTC).date()}-"
+    # A user's Python keeps compiled modules; a machine that forbids it would be measured slower.
+    environment = {
+        name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+    } | {"PYTHONPATH": str(ROOT)}
+    for part in options.parts:
+        plot = out / f"{begin}{part}.png"
+        with (out / f"{begin}{part}.txt").open("w", encoding="utf-8") as kept:
+            lines = commands(part, most_rows=options.most_rows, plot=plot, keep=keep)
+            for line in lines:
+                told = " ".join(["python", f"benchmarks/{line[0]}", *_without_places(line[1:])])
+                kept.write(f"$ {told}\n")
+                print(f"\n{TITLES[part]}: {told}", flush=True)
+                with subprocess.Popen(
+                    [sys.executable, str(HERE / line[0]), *line[1:]],
+                    cwd=ROOT,
+                    env=environment,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                ) as child:
+                    assert child.stdout is not None
+                    for text in child.stdout:
+                        print(text, end="", flush=True)
+                        kept.write(text)
+                if child.returncode:
+                    raise SystemExit(f"{told} ended with {child.returncode}.")
+                kept.write("\n")
+
+
+def _without_places(arguments: list[str]) -> list[str]:
+    """Leave out options that name folders of this machine."""
+    places = {"--keep", "--plot"}
+    return [
+        argument
+        for before, argument in zip(["", *arguments], arguments, strict=False)
+        if argument not in places and before not in places
+    ]
+
+
+if __name__ == "__main__":
+    main()
