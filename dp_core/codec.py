@@ -160,8 +160,8 @@ class Encoder:
             return self._place(values.data)
         data = values.data
         low, high = self._bounds(data)
-        # Where there is no value stands 0.
-        codes = self._place(data if low <= 0 <= high else np.clip(data, low, high))
+        # Where there is no value stands anything, such as the number that says it is missing.
+        codes = self._place(np.clip(data, low, high))
         if self.column.missing_code is not None:
             np.copyto(codes, self.column.missing_code, where=values.state != State.VALUE)
         return codes

@@ -86,6 +86,8 @@ class EdgeGrid:
         if self._whole:
             whole: NDArray[Any] = (values - self._low) >> self._step
             return whole
-        # 32 bits: processors convert these many at a time.
-        cells: NDArray[Any] = ((values - self._low) * self._step).astype(np.int32)
+        # privacy: where a value is missing stands anything, and a warning would tell of it.
+        with np.errstate(over="ignore", invalid="ignore"):
+            # 32 bits: processors convert these many at a time.
+            cells: NDArray[Any] = ((values - self._low) * self._step).astype(np.int32)
         return cells

@@ -25,6 +25,7 @@ from dp_core.errors import BadInput
 from dp_core.parametric.stages import Measuring
 from dp_core.privacy import PAYING_STAGES, TABLE_STAGES, Noise, Stage
 from dp_core.private_domain.questions import PlannedChoice, planned_choices, questions
+from dp_core.reconstruction.base import piece_rows
 from dp_core.scores import TableChecks, sensitivities
 from dp_core.selection.allocation import shares as allocate
 from dp_core.selection.base import AdaptiveSelector, Expected, PlannedSelector, Selection
@@ -257,7 +258,11 @@ def make_plan(spec: ReleaseSpec) -> Plan:
     memory = None
     if spec.schema.rows_about is not None:
         cliques = [table.clique for table in tables]
-        memory = spec.reconstructor.memory(domain, cliques, spec.rows or spec.schema.rows_about)
+        rows = spec.rows or spec.schema.rows_about
+        memory = spec.reconstructor.memory(domain, cliques, rows)
+        if spec.mode == "noise-aware":
+            # Records that are weighted are drawn at once, and what they hold is held twice.
+            memory += (4 * len(domain) + 40) * max(rows - piece_rows(domain), 0)
     return Plan(
         spec,
         currency,

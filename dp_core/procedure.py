@@ -104,14 +104,12 @@ class SetDrawing:
             models: By number of the set; 0 is the shared one.
             number: Of the set, from 1.
         """
-        model = models[0 if plan.spec.mode == "shared" else number]
-        rows = plan.spec.rows or model.rows
-        most = piece_rows(model.domain) if model.streams else max(rows, 1)
-        self.sizes = tuple(min(most, rows - start) for start in range(0, max(rows, 1), most))
+        model = _model_of(plan, models, number)
+        self.sizes = piece_sizes(plan, models, number)
         self._plan, self._number = plan, number
         lanes = min(LANES, len(self.sizes))
         # What a lane draws does not depend on the others, nor on how many are drawn at a time.
-        self._lanes = [in_series(model) for _ in range(lanes)] if lanes > 1 else [model]
+        self._lanes = in_series(model, lanes) if lanes > 1 else (model,)
 
     def draw(self, position: int) -> Dataset:
         """Return a piece; it depends on the seed, the set's number and its position only."""
@@ -119,6 +117,18 @@ class SetDrawing:
         lane = self._lanes[position % len(self._lanes)]
         piece = lane.sample(self.sizes[position], rng=rng)
         return self._plan.spec.schema.zeros.repair(piece, rng=rng)
+
+
+def piece_sizes(plan: Plan, models: Mapping[int, Model], number: int) -> tuple[int, ...]:
+    """Return how many records each piece of a set has; one piece, where it is drawn at once."""
+    model = _model_of(plan, models, number)
+    rows = plan.spec.rows or model.rows
+    most = piece_rows(model.domain) if model.streams else max(rows, 1)
+    return tuple(min(most, rows - start) for start in range(0, max(rows, 1), most))
+
+
+def _model_of(plan: Plan, models: Mapping[int, Model], number: int) -> Model:
+    return models[0 if plan.spec.mode == "shared" else number]
 
 
 def sample(plan: Plan, models: Mapping[int, Model], number: int) -> Dataset:

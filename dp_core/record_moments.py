@@ -23,7 +23,7 @@ from dp_core.domain import Clique, Domain
 from dp_core.dual_newton import Floats, with_sums
 from dp_core.kept_moments import Points, has_few_cells, moments_of, moments_of_column
 from dp_core.marginals import Measurement, Table
-from dp_core.reconstruction.base import Model
+from dp_core.reconstruction.base import DrawnInSeries, Model
 
 MOST_ENTRIES = 1 << 24
 """Numbers in the equations of one piece of the records; each piece has the tables by itself."""
@@ -70,7 +70,9 @@ class ModelWithMoments:
     @property
     def streams(self) -> bool:
         """Whether a large set may be drawn in pieces."""
-        return self.model.streams
+        # Records are drawn anew by weights, so what a series has counted is not what there is; and
+        # pieces that are rounded alike would add up their errors.
+        return self.model.streams and not isinstance(self.model, DrawnInSeries)
 
     def project(self, clique: Clique) -> NDArray[np.float64]:
         """Return the model's expected counts over a clique; see `Model`."""

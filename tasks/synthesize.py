@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 import numpy as np
 
 from dp_core.dataset import Dataset
-from dp_core.procedure import LANES, SetDrawing
+from dp_core.procedure import LANES, SetDrawing, piece_sizes
 from dp_core.processors import threads
 from tasks.reconstruct import generator, restored_models
 from tasks.run import Run
@@ -34,12 +34,17 @@ def synthesize(run: Run) -> Mapping[str, object]:
     """Draw every set, keep its codes for the checks, and write it in the schema's own words."""
     models = restored_models(run)
     numbers = range(1, run.spec.sets + 1)
-    drawings = {number: SetDrawing(run.plan, models, number) for number in numbers}
-    parts = [(number, at) for number in numbers for at in range(len(drawings[number].sizes))]
+    sizes = {number: piece_sizes(run.plan, models, number) for number in numbers}
 
-    def draw(part: tuple[int, int]) -> Drawn:
-        number, position = part
-        piece = drawings[number].draw(position)
+    def parts() -> Iterator[tuple[SetDrawing, int, int]]:
+        for number in numbers:
+            # Made when its turn comes, and gone with its last piece: it remembers what was drawn.
+            drawing = SetDrawing(run.plan, models, number)
+            yield from ((drawing, number, position) for position in range(len(sizes[number])))
+
+    def draw(part: tuple[SetDrawing, int, int]) -> Drawn:
+        drawing, number, position = part
+        piece = drawing.draw(position)
         return piece, decoded(run, piece, number, position)
 
     off: list[float] = []
@@ -47,14 +52,15 @@ def synthesize(run: Run) -> Mapping[str, object]:
     # The kernels let go of the interpreter; each piece has a generator of its own, so the
     # result does not depend on which thread draws it, or when.
     with ThreadPoolExecutor(max_workers=at_once) as pool:
-        pieces = _told(run, ahead(pool, draw, parts, most=min(at_once + 1, LANES)), len(parts))
+        drawn = ahead(pool, draw, parts(), most=min(at_once + 1, LANES))
+        pieces = _told(run, drawn, sum(map(len, sizes.values())))
         for number in numbers:
-            mine = itertools.islice(pieces, len(drawings[number].sizes))
-            left = _write_set(run, number, mine, drawings[number].sizes[0])
+            mine = itertools.islice(pieces, len(sizes[number]))
+            left = _write_set(run, number, mine, sizes[number][0])
             if left is not None:
                 off.append(left)
     # How far the weights of each set are from the public totals, where there are any.
-    return {"rows": [sum(drawings[number].sizes) for number in numbers], "off": off}
+    return {"rows": [sum(sizes[number]) for number in numbers], "off": off}
 
 
 def ahead(

@@ -16,7 +16,14 @@ from dp_core.dataset import Dataset
 from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
 from dp_core.marginals import Released, ReleasedKind, Table
-from dp_core.reconstruction.base import TABLES, Model, Reconstructor
+from dp_core.reconstruction.base import (
+    TABLES,
+    Model,
+    Reconstructor,
+    Sampler,
+    in_series,
+    piece_rows,
+)
 from dp_core.structural_zeros import StructuralZeros
 
 
@@ -49,6 +56,11 @@ class AverageModel:
         # A set of one model is whole only if it is drawn at once.
         return self.by == "record" and all(model.streams for model in self.models)
 
+    def series(self, number: int) -> Sequence[AverageSeries]:
+        """Return chains of pieces of a large set: mixtures of the models' own chains."""
+        chains = [in_series(model, number) for model in self.models]
+        return [AverageSeries(each, self.weights) for each in zip(*chains, strict=True)]
+
     def project(self, clique: Clique) -> NDArray[np.float64]:
         tables = [
             float(weight) * model.project(clique)
@@ -58,6 +70,23 @@ class AverageModel:
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
         return averaging.draw(self.models, self.weights, rows, by=self.by, rng=rng)
+
+
+@dataclass(frozen=True, slots=True)
+class AverageSeries:
+    """Pieces of a large set, of each of which every model draws its part.
+
+    Attributes:
+        chains: Of each model.
+        weights: Parts of each, summing to 1.
+    """
+
+    chains: Sequence[Sampler]
+    weights: tuple[Fraction, ...]
+
+    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
+        """Return the next records."""
+        return averaging.draw(self.chains, self.weights, rows, by="record", rng=rng)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +123,11 @@ class Average:
             method.check(domain)
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
-        return sum(method.memory(domain, cliques, rows) for method in self._methods())
+        needed = sum(method.memory(domain, cliques, rows) for method in self._methods())
+        if self.by == "record":
+            return needed
+        # One of them draws a whole set at once.
+        return needed + (4 * len(domain) + 40) * max(rows - piece_rows(domain), 0)
 
     def fit(
         self,

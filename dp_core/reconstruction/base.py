@@ -67,13 +67,13 @@ def piece_rows(domain: Domain) -> int:
 class DrawnInSeries(Protocol):
     """A model of which the pieces of a large set make good what those before them missed."""
 
-    def series(self) -> Sampler:
-        """Return what draws piece after piece and remembers what it drew."""
+    def series(self, number: int) -> Sequence[Sampler]:
+        """Return so many chains: each draws piece after piece and remembers what it drew."""
 
 
-def in_series(model: Model) -> Sampler:
-    """Return what draws the pieces of a large set; of most models each is drawn by itself."""
-    return model.series() if isinstance(model, DrawnInSeries) else model
+def in_series(model: Model, number: int) -> Sequence[Sampler]:
+    """Return so many chains of pieces of a large set; of most models each is drawn by itself."""
+    return model.series(number) if isinstance(model, DrawnInSeries) else (model,) * number
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -34,7 +34,6 @@ _JOINED_CELLS = 1 << 17  # rules that share columns are reached together up to s
 _RULE_ROUNDS = 50  # of raking; records are whole and reach no table better than this
 _MOST_VISITS = 10**8  # of values in all sweeps, of 8 tables each: about 20 seconds
 _ROUNDS_OF_A_PIECE = 6
-_SWEPT_OF_A_PIECE = 0.25
 _PRODUCT_SHARE = 0.01  # of a rule's table, before it is raked: the product of its columns
 
 
@@ -46,11 +45,11 @@ class GumModel(FittedTables):
 
     Attributes:
         options: How records are moved.
-        swept: Part of the records that each sweep visits.
+        in_series: Whether what a set misses is made good by the next one.
     """
 
     options: Gum
-    swept: float = 1.0
+    in_series: bool = False
 
     @property
     def streams(self) -> bool:
@@ -62,9 +61,9 @@ class GumModel(FittedTables):
             raise KeyError(f"No table holds {list(clique)} together; sample and count instead.")
         return margin(min(holders, key=lambda holder: holder.values.size), clique)
 
-    def series(self) -> GumSeries:
-        """Return what draws a large set piece by piece."""
-        return GumSeries(self)
+    def series(self, number: int) -> Sequence[GumSeries]:
+        """Return chains of pieces of a large set."""
+        return [GumSeries(self) for _ in range(number)]
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
         from dp_core.reconstruction.kernels.gum import start
@@ -87,17 +86,15 @@ class GumModel(FittedTables):
 
     def _mend(self, data: Dataset, tables: Sequence[Table], *, rng: np.random.Generator) -> None:
         """Change single values until no change helps, in place."""
-        from dp_core.reconstruction.kernels.descent import Gaps, descend
+        from dp_core.reconstruction.kernels.descent import OF_A_PIECE, Effort, Gaps, descend
 
         if tables and data.rows and self.options.sweeps:
             descend(
                 data,
                 Gaps.of(data, (*self.tables[: len(self.domain)], *tables)),
                 sweeps=self.options.sweeps,
-                most_visits=min(
-                    _MOST_VISITS * 8 // max(8, 2 * len(tables) // len(self.domain)),
-                    round(self.swept * self.options.sweeps * data.codes.size),
-                ),
+                most_visits=_MOST_VISITS * 8 // max(8, 2 * len(tables) // len(self.domain)),
+                effort=OF_A_PIECE if self.in_series else Effort(),
                 rng=rng,
             )
 
@@ -134,10 +131,9 @@ class GumSeries:
             options=replace(
                 options,
                 rounds=min(options.rounds, _ROUNDS_OF_A_PIECE),
-                sweeps=min(options.sweeps, 1),
                 implied=False,
             ),
-            swept=_SWEPT_OF_A_PIECE,
+            in_series=True,
         )
         self._owed = Owed(model.domain, model.tables)
 
@@ -151,6 +147,10 @@ class GumSeries:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gum:
     """Make the tables consistent, then move records until they have them.
+
+    Large sets are drawn in pieces (`piece_rows`), each of which makes good what those before it
+    missed. There `rounds` is at most 6, sweeps end as soon as few values change, and `implied` is
+    left out.
 
     Attributes:
         rounds: Largest number of times every table is visited.

@@ -63,9 +63,10 @@ class GraphicalModel(FittedTables):
     def project(self, clique: Clique) -> NDArray[np.float64]:
         return Answers(self.tree, self.tables).table(clique)
 
-    def series(self) -> GraphicalSeries:
-        """Return what draws a large set piece by piece."""
-        return GraphicalSeries(self)
+    def series(self, number: int) -> Sequence[GraphicalSeries]:
+        """Return chains of pieces of a large set."""
+        tables = self.held_to(piece_rows(self.domain))
+        return [GraphicalSeries(self, tables) for _ in range(number)]
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
         return self.drawn(rows, self.held_to(rows), sweeps=self.evened, rng=rng)
@@ -121,9 +122,15 @@ class GraphicalSeries:
     Every record is visited once: what that leaves, the next piece makes good.
     """
 
-    def __init__(self, model: GraphicalModel) -> None:
+    def __init__(self, model: GraphicalModel, tables: Sequence[Table]) -> None:
+        """Begin a chain.
+
+        Args:
+            model: Draws the records.
+            tables: To which they are brought, of the whole set.
+        """
         self._model = model
-        self._owed = Owed(model.domain, model.held_to(piece_rows(model.domain)))
+        self._owed = Owed(model.domain, tables)
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
         """Return the next records."""
@@ -146,7 +153,8 @@ class Pgm:
             which takes more sweeps.
         sweeps: Largest number of walks along the tree.
         evened: Largest number of times every drawn record is visited in the end, so that all pairs
-            of columns have the model's tables without the deviations of a draw.
+            of columns have the model's tables without the deviations of a draw; once, where a large
+            set is drawn in pieces that make good what those before them missed.
         tolerance: A sweep that moves a smaller part of all records ends the work.
         engine: `native`, or `mbi`, the authors' package, which compiles anew for every structure;
             it fits the noisy tables as they are, in 40 rounds of its own for each sweep.

@@ -201,6 +201,15 @@ def test_missing_values_are_texts_nulls_and_nan():
     assert codes(category(missing="level"), pa.nulls(2)) == [3, 3]
 
 
+@pytest.mark.parametrize("missing", ["-1e30", "1e300", "999999999"])
+def test_a_missing_code_far_away_is_coded_without_a_word(missing):
+    """Here a warning is an error; elsewhere it would tell that somebody has the missing code."""
+    options = {"missing": "level", "missing_values": (missing,)}
+    assert codes(number(**options), [float(missing), 1.0]) == [3, 2]
+    if "e" not in missing:
+        assert codes(integer(**options), [int(missing), 1]) == [3, 1]
+
+
 def test_clip_moves_to_the_nearest_legal_value():
     options = {"out_of_range": "clip"}
     assert codes(integer(**options), ["-5", "999", "9" * 40, "x", ""]) == [0, 2, 2, -1, -1]

@@ -8,12 +8,14 @@ import pytest
 from dp_core.dataset import Dataset
 from dp_core.domain import Domain
 from dp_core.marginals import Measurement, Table
+from dp_core.reconstruction.average import Average
 from dp_core.reconstruction.base import in_series, piece_rows
 from dp_core.reconstruction.gum import Gum
 from dp_core.reconstruction.implied import counted
 from dp_core.reconstruction.independent import Independent
 from dp_core.reconstruction.pgm import Pgm
 from dp_core.reconstruction.series import Owed
+from dp_core.record_moments import ModelWithMoments
 from dp_core.structural_zeros import Rule, StructuralZeros
 
 DOMAIN = Domain(("a", "b", "c", "d", "e"), (3, 4, 5, 2, 6))
@@ -79,13 +81,13 @@ def test_a_table_without_records_is_owed_evenly():
     assert owed.of(8)[0].values.tolist() == [2, 2, 2, 2]
 
 
-@pytest.mark.parametrize("method", [Gum(), Pgm()], ids=["gum", "pgm"])
+@pytest.mark.parametrize("method", [Gum(), Pgm(), Average()], ids=["gum", "pgm", "average"])
 def test_pieces_make_good_what_those_before_them_missed(method):
     model = fitted(method)
-    alone = records_off(pieces_of(in_series(model), 2000, 1))
-    whole = records_off(pieces_of(in_series(model), 2000, 12))
+    alone = records_off(pieces_of(in_series(model, 1)[0], 2000, 1))
+    whole = records_off(pieces_of(in_series(model, 1)[0], 2000, 12))
     # Each by itself, twelve of them miss several times what one does.
-    apart = records_off([in_series(model).sample(2000, rng=np.random.default_rng(at))
+    apart = records_off([in_series(model, 1)[0].sample(2000, rng=np.random.default_rng(at))
                          for at in range(12)])  # fmt: skip
     assert whole < 1.5 * alone
     assert apart > 2 * whole
@@ -94,7 +96,7 @@ def test_pieces_make_good_what_those_before_them_missed(method):
 @pytest.mark.parametrize("method", [Gum(), Pgm()], ids=["gum", "pgm"])
 def test_a_set_in_pieces_is_as_near_to_its_tables_as_one_drawn_at_once(method):
     model = fitted(method)
-    pieces = pieces_of(in_series(model), 5000, 8)
+    pieces = pieces_of(in_series(model, 1)[0], 5000, 8)
     assert {piece.rows for piece in pieces} == {5000}
     once = records_off([model.sample(40_000, rng=np.random.default_rng(1))])
     assert records_off(pieces) < once + 20
@@ -105,14 +107,114 @@ def test_impossible_records_are_in_no_piece(method):
     zeros = StructuralZeros(
         (Rule(("a", "c"), ((1,), (2,)), ""), Rule(("b", "d"), ((0,), (1,)), ""))
     )
-    pieces = pieces_of(in_series(fitted(method, zeros)), 3000, 4)
+    pieces = pieces_of(in_series(fitted(method, zeros), 1)[0], 3000, 4)
     assert not any(zeros.violations(piece).any() for piece in pieces)
     assert records_off(pieces, zeros) < 150
 
 
+PEAKED = Domain(tuple("abcdefgh"), (2, 8, 12, 20, 5, 15, 3, 30))
+
+
+def peaked(pair):
+    """The table of a pair in a mixture of a few groups, each with hardly more than one code."""
+    rng, mixed = np.random.default_rng(1), 0.0
+    for _ in range(12):
+        weight, laws = rng.random(), [rng.dirichlet(np.full(size, 0.15)) for size in PEAKED.sizes]
+        mixed = mixed + weight * np.outer(*(laws[axis] for axis in PEAKED.axes(pair)))
+    return mixed / mixed.sum()
+
+
+def test_errors_do_not_add_up_where_records_hardly_have_their_tables():
+    pairs = list(itertools.combinations(PEAKED.columns, 2))
+    shares = {pair: peaked(pair) for pair in pairs}
+    tables = [
+        Measurement(PEAKED.project(pair), np.rint(share * 1e8).astype(np.int64), "gaussian", 22.0,
+                    "measure", 0, 1)
+        for pair, share in shares.items()
+    ]  # fmt: skip
+    model = Gum().fit(PEAKED, tables, rows=None, zeros=NONE, rng=np.random.default_rng(0))
+    held = dict.fromkeys(pairs, 0.0)
+    (chain,) = in_series(model, 1)
+    worst = []
+    for at in range(24):
+        piece = chain.sample(4000, rng=np.random.default_rng([3, at]))
+        held = {pair: held[pair] + counted(piece, pair) for pair in pairs}
+        gaps = [np.abs(held[pair] - shares[pair] * 4000 * (at + 1)) for pair in pairs]
+        worst.append((max(gap.max() for gap in gaps), np.mean([gap.sum() / 2 for gap in gaps])))
+    # In records: they neither grow, nor are they many.
+    assert max(cell for cell, _ in worst) < 25
+    assert worst[-1][1] < 1.5 * worst[3][1] < 200
+
+
+class Spied:
+    """Draws as a method does, and notes how."""
+
+    def __init__(self, monkeypatch):
+        from dp_core.reconstruction.kernels import descent
+        from dp_core.reconstruction.kernels import gum as moves
+
+        self.rounds, self.descents = [], []
+        update, descend = moves.update, descent.descend
+
+        def moved(*arguments, **options):
+            self.rounds.append(options["rounds"])
+            return update(*arguments, **options)
+
+        def descended(*arguments, **options):
+            self.descents.append((options["sweeps"], options.get("effort", descent.Effort())))
+            return descend(*arguments, **options)
+
+        monkeypatch.setattr(moves, "update", moved)
+        monkeypatch.setattr(descent, "descend", descended)
+
+
+def test_a_record_of_a_large_set_is_worked_on_less(monkeypatch):
+    from dp_core.reconstruction.kernels.descent import OF_A_PIECE, Effort
+
+    spied, model = Spied(monkeypatch), fitted(Gum())
+    model.sample(500, rng=np.random.default_rng(0))
+    assert (spied.rounds, spied.descents) == ([20], [(3, Effort())])
+    in_series(model, 1)[0].sample(500, rng=np.random.default_rng(0))
+    assert (spied.rounds[1], spied.descents[1]) == (6, (3, OF_A_PIECE))
+    quick = fitted(Gum(rounds=2, sweeps=1))
+    in_series(quick, 1)[0].sample(500, rng=np.random.default_rng(0))
+    assert (spied.rounds[2], spied.descents[2]) == (2, (1, OF_A_PIECE))
+
+
+def test_records_of_a_graphical_model_are_left_as_drawn_where_they_are_not_evened(monkeypatch):
+    spied, model = Spied(monkeypatch), fitted(Pgm(evened=0))
+    assert model.held_to(10**6) == ()
+    in_series(model, 1)[0].sample(500, rng=np.random.default_rng(0))
+    assert spied.descents == []
+    in_series(fitted(Pgm()), 1)[0].sample(500, rng=np.random.default_rng(0))
+    assert [sweeps for sweeps, _ in spied.descents] == [1]
+    held = {frozenset(table.clique) for table in fitted(Pgm()).held_to(10**6)}
+    assert held >= {frozenset(pair) for pair in PAIRS}
+
+
+def test_chains_know_nothing_of_each_other():
+    one, two = in_series(fitted(Gum()), 2)
+    alone = in_series(fitted(Gum()), 1)[0]
+    one.sample(3000, rng=np.random.default_rng(0))
+    np.testing.assert_array_equal(
+        two.sample(1000, rng=np.random.default_rng(1)).codes,
+        alone.sample(1000, rng=np.random.default_rng(1)).codes,
+    )
+
+
+def test_memory_does_not_grow_with_sets_that_are_drawn_in_pieces():
+    most = piece_rows(DOMAIN)
+    for method in (Gum(), Pgm(), Average()):
+        few, full, many = (method.memory(DOMAIN, PAIRS, n) for n in (most // 2, most, 9 * most))
+        assert few < full == many
+    whole = Average(by="set")
+    assert whole.memory(DOMAIN, PAIRS, 9 * most) > 1.5 * whole.memory(DOMAIN, PAIRS, most)
+    assert not fitted(whole).streams
+
+
 def test_pieces_differ_and_equal_generators_give_equal_ones():
     model = fitted(Gum())
-    first, again = pieces_of(in_series(model), 1000, 2), pieces_of(in_series(model), 1000, 2)
+    first, again = (pieces_of(in_series(model, 1)[0], 1000, 2) for _ in range(2))
     assert first[0].codes.tolist() != first[1].codes.tolist()
     for one, other in zip(first, again, strict=True):
         np.testing.assert_array_equal(one.codes, other.codes)
@@ -121,10 +223,17 @@ def test_pieces_differ_and_equal_generators_give_equal_ones():
 def test_a_model_of_independent_records_needs_no_memory_of_them():
     model = fitted(Independent())
     assert model.streams
-    assert in_series(model) is model
+    assert in_series(model, 3) == (model,) * 3
 
 
 def test_pieces_of_wide_files_have_fewer_rows():
     wide = Domain(tuple(f"c{i}" for i in range(100)), (2,) * 100)
-    assert piece_rows(wide) * 100 == piece_rows(Domain(wide.columns[:20], (2,) * 20)) * 20
+    assert piece_rows(wide) == 100_000
+    assert piece_rows(Domain(wide.columns[:21], (2,) * 21)) < 500_000
+    assert piece_rows(Domain(wide.columns[:20], (2,) * 20)) == 500_000
     assert piece_rows(DOMAIN) == 500_000
+
+
+def test_records_that_are_weighted_are_drawn_at_once():
+    assert not ModelWithMoments(fitted(Gum()), (), {}).streams
+    assert ModelWithMoments(fitted(Independent()), (), {}).streams
