@@ -6,6 +6,14 @@ READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 # Where the machine says not to keep compiled modules, every process would compile ours again.
 export PYTHONDONTWRITEBYTECODE :=
+# The first line of a docstring, and its commands with the lines that go on with them.
+define COMMANDS
+FNR == 1 { sub(/^"""/, "\n"); print; inside = 1; next } \
+/"""$$/ { inside = more = 0 } \
+inside && /^(Usage:|   ) [a-z\/]*(python|pip) / { sub(/^(Usage:|   ) */, "    "); print; more = 1; next } \
+more && /^       / { sub(/^ */, "        "); print; next } \
+{ more = 0 }
+endef
 
 .PHONY: demo test test-quick check lint types imports docs format bench clean help
 
@@ -54,8 +62,8 @@ format: $(READY)  ## rewrite the code in the project's style
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(READY)  ## list the benchmarks; each prints how to run it
-	@ls benchmarks/*.py
+bench: $(READY)  ## list the benchmarks: what each asks, and how to run it
+	@awk '$(COMMANDS)' $(filter-out benchmarks/common.py,$(wildcard benchmarks/*.py))
 
 clean:  ## remove the environment and caches
 	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info

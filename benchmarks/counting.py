@@ -35,13 +35,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from common import MIXED_SIZES
 from numpy.typing import NDArray
 
 from dp_core.counting import count_codes, plan_tables
 from dp_core.sparse_counting import count_keys, pack
 
 SIZES = {
-    "mixed": (2, 2, 2, 3, 3, 4, 5, 5, 6, 7, 8, 9, 10, 12, 15, 16, 20, 30, 50, 100),
+    "mixed": MIXED_SIZES,
     "ten each": (10,) * 20,
     "hundred each": (100,) * 20,
 }

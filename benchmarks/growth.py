@@ -23,8 +23,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+from common import MIXED_SIZES
 
-MIXED = (2, 2, 2, 3, 3, 4, 5, 5, 6, 7, 8, 9, 10, 12, 15, 16, 20, 30, 50, 100)
 WRITTEN_ROWS = 1 << 20
 Row = dict[str, float]
 
@@ -33,7 +33,9 @@ def sizes_of(question: str, value: int) -> tuple[int, ...]:
     """Return the columns of a measurement."""
     if question == "levels":
         return (value,) * 20
-    return tuple(itertools.islice(itertools.cycle(MIXED), value if question == "columns" else 20))
+    return tuple(
+        itertools.islice(itertools.cycle(MIXED_SIZES), value if question == "columns" else 20)
+    )
 
 
 def make_store(folder: Path, sizes: Sequence[int], rows: int) -> None:

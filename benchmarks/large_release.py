@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from pathlib import Path
 
 import psutil
 import yaml
+from common import cpu_of_children
 from streaming import make_file, make_schema, tree_pss
 
 SPEC = """\
@@ -59,12 +59,6 @@ def schema_text(rows: int) -> str:
         "impossible": [rule],
     }
     return yaml.safe_dump(document, sort_keys=False)
-
-
-def cpu_of_children() -> float:
-    """Return the CPU seconds of all ended children of this process."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def main() -> None:

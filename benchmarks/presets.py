@@ -1,5 +1,7 @@
 """How do all presets compare on NLTCS and on the coded Adult file? `dp-release compare`, overnight.
 
+    python benchmarks/presets.py --nltcs nltcs.csv --adult adult.csv --out FOLDER
+
 Writes schema and spec of each file into the output folder and compares there; what is finished is
 kept, so that the same command goes on after an interruption. The files are public and come by path:
 NLTCS as 16 columns of 0 and 1, Adult with the columns of the UCI repository (test labels without

@@ -18,7 +18,6 @@ import importlib.metadata
 import itertools
 import os
 import platform
-import resource
 import shutil
 import socket
 import subprocess
@@ -30,6 +29,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+
+from common import cpu_of_children
 
 ROWS = 1000
 COMMAND = [sys.executable, "-m", "flows.cli"]
@@ -65,14 +66,14 @@ class Bench:
 
     def run(self, command: list[str], **environment: str) -> Cost:
         """Return the cost of a command that has to succeed."""
-        before, started = _children(), time.monotonic()
+        before, started = cpu_of_children(), time.monotonic()
         done = subprocess.run(
             command, env=self._usual | environment, cwd=self.folder, capture_output=True, text=True
         )
         wall = time.monotonic() - started
         if done.returncode:
             raise SystemExit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
-        return Cost(_children() - before, wall)
+        return Cost(cpu_of_children() - before, wall)
 
     def open_account(self, home: Path) -> None:
         """Open the account that pays for all releases of a home."""
@@ -157,11 +158,6 @@ class Bench:
         finally:
             process.terminate()
             process.wait()
-
-
-def _children() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def main() -> None:
