@@ -6,6 +6,7 @@ import signal
 import time
 import urllib.error
 import urllib.request
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -106,15 +107,23 @@ def another_version(folder):
     return {"PYTHONPATH": f"{folder}:{Path(dp_core.__file__).parents[1]}"}
 
 
-def other_sources(folder):
+TWICE = {
+    "dp_core": ("counting.py", "count_tables"),
+    "tasks": ("dask_counter.py", "_count_part"),
+}
+"""By package, a file and a function of it that counts."""
+
+
+def other_sources(folder, other="dp_core"):
     """Return an environment in which dp-release of the same version counts every row twice."""
+    file_name, counts = TWICE[other]
     for package in ("dp_core", "tasks", "tests"):
         source = Path(dp_core.__file__).parents[1] / package
         shutil.copytree(source, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
-    with (folder / "dp_core" / "counting.py").open("a") as file:
+    with (folder / other / file_name).open("a") as file:
         file.write(
-            "\n_once = count_tables\n"
-            "def count_tables(*words):\n"
+            f"\n_once = {counts}\n"
+            f"def {counts}(*words):\n"
             "    return [2 * counts for counts in _once(*words)]\n"
         )
     return {"PYTHONPATH": str(folder)}
@@ -144,7 +153,12 @@ def assert_exact(found, store):
     ("environment", "said"),
     [
         pytest.param(another_version, "has dp-release 9.9, and this process has", id="version"),
-        pytest.param(other_sources, "has source files of dp-release", id="sources"),
+        *(
+            pytest.param(
+                partial(other_sources, other=package), "has source files of dp-release", id=package
+            )
+            for package in TWICE
+        ),
     ],
 )
 @pytest.mark.runbook("dask-worker-differs")
