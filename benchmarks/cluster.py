@@ -173,7 +173,7 @@ def main() -> None:
         weak: dict[str, tuple[Count, CodeStore]] = {
             f"Dask, {workers} worker(s)": (
                 by_dask(client),
-                store.part(0, store.chunks * workers // most),
+                store.part(0, max(1, store.chunks * workers // most)),
             )
             for workers, client in clients.items()
         }
