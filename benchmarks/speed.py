@@ -27,6 +27,7 @@ TITLES = {
     "streaming": "the passes over a file of 10,000,000 rows",
     "workers": "counting over Dask and its workers",
     "startup": "what commands cost before they do anything",
+    "pieces": "large sets drawn in pieces",
     "release": "whole releases: rows and sets",
 }
 
@@ -45,6 +46,7 @@ def commands(part: str, *, most_rows: int, plot: Path, keep: Path) -> list[list[
         "streaming": [["streaming.py", "--rows", large, "--keep", str(keep)]],
         "workers": [["cluster.py", "--rows", str(min(most_rows, 60_000_000)), "--turns", "7"]],
         "startup": [["startup.py"]],
+        "pieces": [["pieces.py"], ["pieces.py", "--method", "pgm", "--files", "peaked"]],
         "release": [
             *([*release, "--rows", number] for number in rows),
             *([*release, "--rows", "1000000", "--sets", number] for number in ("2", "5")),
