@@ -89,8 +89,10 @@ class Reader:
         """Return the typed values of a batch of the column.
 
         Args:
-            values: Any array type that `dp_core.source` lets through.
+            values: Any array type that `dp_core.source` lets through, in one piece or in chunks.
         """
+        if isinstance(values, pa.ChunkedArray):
+            values = values.combine_chunks()
         kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
         if pa.types.is_null(kind):
             values = values.cast(pa.string())

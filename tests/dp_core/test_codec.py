@@ -210,6 +210,15 @@ def test_a_missing_code_far_away_is_coded_without_a_word(missing):
         assert codes(integer(**options), [int(missing), 1]) == [3, 1]
 
 
+@pytest.mark.parametrize("column", [integer(missing="level"), number(missing="level")])
+def test_chunks_are_coded_as_one_piece(column):
+    whole = pa.array([1.0, None, 2.0, None, None, 0.0], pa.float64())
+    if column.kind == "integer":
+        whole = whole.cast(pa.int64())
+    parts = pa.chunked_array([whole.slice(0, 2), whole.slice(2, 3), whole.slice(5)])
+    assert encode(column, parts).codes.tolist() == encode(column, whole).codes.tolist()
+
+
 def test_clip_moves_to_the_nearest_legal_value():
     options = {"out_of_range": "clip"}
     assert codes(integer(**options), ["-5", "999", "9" * 40, "x", ""]) == [0, 2, 2, -1, -1]
