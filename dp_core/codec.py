@@ -145,7 +145,7 @@ class Encoder:
             return None
         low, high = self._bounds(data)
         outside = data.size > 0 and not (low <= data.min() and data.max() <= high)
-        # Where there is no value stands 0, whatever the range.
+        # Where there is no value stands anything, whatever the range.
         if outside and (state is None or self.outside(values)[state == State.VALUE].any()):
             return None
         if state is None:

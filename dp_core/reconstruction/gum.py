@@ -45,7 +45,7 @@ class GumModel(FittedTables):
 
     Attributes:
         options: How records are moved.
-        in_series: Whether what a set misses is made good by the next one.
+        in_series: Whether what a piece of a set misses is made good by the next one.
     """
 
     options: Gum
@@ -89,11 +89,15 @@ class GumModel(FittedTables):
         from dp_core.reconstruction.kernels.descent import OF_A_PIECE, Effort, Gaps, descend
 
         if tables and data.rows and self.options.sweeps:
+            most = _MOST_VISITS * 8 // max(8, 2 * len(tables) // len(self.domain))
+            if self.in_series:
+                # However many tables: what a record has too much of, no later piece takes away.
+                most = max(most, data.codes.size)
             descend(
                 data,
                 Gaps.of(data, (*self.tables[: len(self.domain)], *tables)),
                 sweeps=self.options.sweeps,
-                most_visits=_MOST_VISITS * 8 // max(8, 2 * len(tables) // len(self.domain)),
+                most_visits=most,
                 effort=OF_A_PIECE if self.in_series else Effort(),
                 rng=rng,
             )

@@ -2,9 +2,9 @@
 
 A piece of a set that is drawn by itself misses its tables by some records, whatever its size. If
 every piece is aimed at what the set still lacks, and not at its own part of the tables, these
-errors do not add up: the whole set misses its tables by no more records than its last piece does
-(error feedback, as in the diffusion of rounding errors; Floyd and Steinberg 1976). So the work for
-one record may be small where there are many.
+errors do not add up: a chain of pieces misses its tables by no more records than its last piece
+does (error feedback, as in the diffusion of rounding errors; Floyd and Steinberg 1976). So the work
+for one record may be small where there are many.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ import pytest
 from dp_core.dataset import Dataset
 from dp_core.domain import Domain
 from dp_core.marginals import Measurement, Table
+from dp_core.reconstruction import gum
 from dp_core.reconstruction.average import Average
 from dp_core.reconstruction.base import in_series, piece_rows
 from dp_core.reconstruction.gum import Gum
@@ -162,6 +163,7 @@ class Spied:
 
         def descended(*arguments, **options):
             self.descents.append((options["sweeps"], options.get("effort", descent.Effort())))
+            self.visits = options["most_visits"]
             return descend(*arguments, **options)
 
         monkeypatch.setattr(moves, "update", moved)
@@ -179,6 +181,15 @@ def test_a_record_of_a_large_set_is_worked_on_less(monkeypatch):
     quick = fitted(Gum(rounds=2, sweeps=1))
     in_series(quick, 1)[0].sample(500, rng=np.random.default_rng(0))
     assert (spied.rounds[2], spied.descents[2]) == (2, (1, OF_A_PIECE))
+
+
+def test_every_record_of_a_piece_is_visited_however_many_tables_there_are(monkeypatch):
+    spied, model = Spied(monkeypatch), fitted(Gum())
+    monkeypatch.setattr(gum, "_MOST_VISITS", 8)
+    model.sample(500, rng=np.random.default_rng(0))
+    assert spied.visits < 500
+    in_series(model, 1)[0].sample(500, rng=np.random.default_rng(0))
+    assert spied.visits == 500 * len(DOMAIN)
 
 
 def test_records_of_a_graphical_model_are_left_as_drawn_where_they_are_not_evened(monkeypatch):
