@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 Clique: TypeAlias = tuple[str, ...]
 """Columns of one marginal, in the order of its axes."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Domain:
     """Columns and their numbers of codes; the order of columns is the order of axes.
 
@@ -42,8 +43,12 @@ class Domain:
         Raises:
             KeyError: if a column is not in the domain.
         """
-        position = {column: axis for axis, column in enumerate(self.columns)}
-        return tuple(position[column] for column in clique)
+        axis = self._axis
+        return tuple([axis[column] for column in clique])
+
+    @cached_property
+    def _axis(self) -> dict[str, int]:
+        return {column: axis for axis, column in enumerate(self.columns)}
 
     def size(self, clique: Iterable[str] | None = None) -> int:
         """Return the number of cells of the domain, or of one clique of it.
@@ -51,7 +56,9 @@ class Domain:
         >>> Domain(("a", "b"), (2, 3)).size()
         6
         """
-        return math.prod(self.sizes if clique is None else self.project(clique).sizes)
+        if clique is None:
+            return math.prod(self.sizes)
+        return math.prod([self.sizes[axis] for axis in self.axes(clique)])
 
     def __contains__(self, column: object) -> bool:
         return column in self.columns

@@ -158,6 +158,9 @@ class _Error:
         by_chance = deviation(own[:, None] * self.widths ** (1 / _POWER))
         together = np.hypot(scale[:, None] * self.widths, by_chance)
         self.widths = np.where((self.orders > 1)[:, None], together, self.widths)
+        self.squares = self.widths**2
+        self.areas = HALF_NORMAL * self.counts * self.widths
+        self.of_order = [np.flatnonzero(self.orders == order) for order in (1, 2, 3)]
         self.before = np.zeros(len(parts.cliques))
         self.before[:d] = 1 / parts.known
         self.tables = np.flatnonzero(np.isfinite(parts.margin).all(axis=1))
@@ -175,9 +178,16 @@ class _Error:
 
     def means(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the mean error of a part of one, two and three columns, records, shape (3,)."""
-        inner = 1 + self.precision(shares)[:, None] * self.widths**2
-        left = HALF_NORMAL * (self.counts * self.widths / np.sqrt(inner)).sum(axis=1)
-        sums = [float(left[self.orders == order].sum()) for order in (1, 2, 3)]
+        return self._means(self.areas * self._kept(shares))
+
+    def _kept(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return which part of the width of each bin of each part is left after shrinkage."""
+        return 1 / np.sqrt(1 + self.precision(shares)[:, None] * self.squares)
+
+    def _means(self, left: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what `means` does, of the error left in each bin of each part."""
+        of_part = left.sum(axis=1)
+        sums = [float(of_part[members].sum()) for members in self.of_order]
         sums[1] += self.parts.unlisted[0]
         sums[2] += self.parts.unlisted[1]
         return np.array(sums) / np.maximum(self.number, 1.0)
@@ -200,15 +210,15 @@ class _Error:
 
     def gain(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return how fast `value` falls with each share, all positive."""
-        means = np.maximum(self.means(shares), 1e-300)
+        kept = self._kept(shares)
+        left = self.areas * kept
+        means = np.maximum(self._means(left), 1e-300)
         of_two, of_three = self.errors(means, _ADD_UP)
         two = np.array([2.0, 1.0, 0.0]) * max(of_two, 1e-300) ** (1 - _ADD_UP)
         three = np.array([3.0, 3.0, 1.0]) * of_three ** (1 - _ADD_UP) if of_three else 0.0
         slope = means ** (_ADD_UP - 1) * (two + three)
         weight = (slope / np.maximum(self.number, 1.0))[self.orders - 1]
-        inner = 1 + self.precision(shares)[:, None] * self.widths**2
-        fall = 0.5 * HALF_NORMAL * (self.counts * self.widths**3 * inner**-1.5).sum(axis=1)
-        worth = weight * fall
+        worth = weight * 0.5 * (left * self.squares * kept * kept).sum(axis=1)
         rate = worth / self.parts.noise
         rate[self.tables] += (worth[self.ends] * self.help).sum(axis=1)
         exponent = self.parts.exponent
