@@ -2,7 +2,8 @@
 
 The same store is counted by a plain loop over its chunks, by Dask on one thread and on all threads
 of this process, and by Dask on worker processes of one thread each under TLS, as `--dask tls://`
-would find them. Strong scaling: the same rows whatever the workers; weak scaling: each worker
+would find them. How much faster several processes can be at all on this machine is what plain loops
+in as many processes show, each over its part, with nobody who hands out tasks. Strong scaling: the same rows whatever the workers; weak scaling: each worker
 brings its rows. Codes are random (nobody's data), written once and mapped from the page cache. Ways
 take turns; the best wall time of the turns, and the CPU of all processes in that turn. Every way's
 counts are compared with the loop's. Other work on the machine spoils the speed-up: see `uptime`.
@@ -17,12 +18,14 @@ import argparse
 import importlib.metadata
 import itertools
 import logging
+import multiprocessing
 import os
 import platform
 import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -75,6 +78,17 @@ def by_dask(client: Client | None) -> Count:
     def count(store: CodeStore) -> list[np.ndarray]:
         found = DaskCounter(store, DOMAIN, client).count(PAIRS)
         return [found[pair].counts for pair in PAIRS]
+
+    return count
+
+
+def in_processes(pool: ProcessPoolExecutor, number: int) -> Count:
+    """Return a count by plain loops in processes that are there, each over as many chunks."""
+
+    def count(store: CodeStore) -> list[np.ndarray]:
+        edges = [store.chunks * place // number for place in range(number + 1)]
+        parts = [store.part(*edge) for edge in itertools.pairwise(edges)]
+        return [sum(tables) for tables in zip(*pool.map(loop, parts), strict=True)]
 
     return count
 
@@ -168,6 +182,10 @@ def main() -> None:
         }
         for workers, client in clients.items():
             strong[f"Dask, {workers} worker(s)"] = (by_dask(client), store)
+        spawned = multiprocessing.get_context("spawn")
+        for number in clients:
+            pool = stack.enter_context(ProcessPoolExecutor(number, mp_context=spawned))
+            strong[f"plain, {number} process(es)"] = (in_processes(pool, number), store)
         report(measure(strong, options.turns), "plain loop", "the same rows")
         most = max(clients)
         weak: dict[str, tuple[Count, CodeStore]] = {

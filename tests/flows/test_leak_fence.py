@@ -435,7 +435,7 @@ def test_a_cluster_keeps_and_logs_nothing_of_what_failed_on_it(tmp_path):
 def test_a_worker_returns_what_failed_and_raises_our_own_sentences_only(monkeypatch):
     store = SimpleNamespace(chunks=1, is_here=lambda: True)
 
-    def failing(error: Exception) -> dask_counter.Counts | dask_counter.Failure:
+    def failing(error: Exception) -> dask_counter.Joined | dask_counter.Failure:
         def broken(*_: object) -> None:
             raise error
 
@@ -445,7 +445,7 @@ def test_a_worker_returns_what_failed_and_raises_our_own_sentences_only(monkeypa
     failure = failing(ValueError(TEXT))
     assert TEXT in failure.detail
     assert TEXT not in repr(failure)
-    counts = [np.zeros(3, np.int64)]
+    counts = np.zeros(3, np.int64)
     assert dask_counter._add_remotely(program(), counts, failure) is failure
     assert dask_counter._add_remotely(program(), failure, counts) is failure
 

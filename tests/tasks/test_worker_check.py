@@ -51,7 +51,7 @@ def test_a_worker_without_dp_release_is_named(says):
 
 @pytest.mark.parametrize(
     "work",
-    [lambda made: _count_remotely(made, None, None), lambda made: _add_remotely(made, [], [])],
+    [lambda made: _count_remotely(made, None, None), lambda made: _add_remotely(made, None, None)],
 )
 @pytest.mark.parametrize("differing", ["numpy", SOURCES, "a package of tomorrow"])
 def test_a_task_of_another_program_counts_nothing(work, differing):
