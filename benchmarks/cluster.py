@@ -3,10 +3,11 @@
 The same store is counted by a plain loop over its chunks, by Dask on one thread and on all threads
 of this process, and by Dask on worker processes of one thread each under TLS, as `--dask tls://`
 would find them. How much faster several processes can be at all on this machine is what plain loops
-in as many processes show, each over its part, with nobody who hands out tasks. Strong scaling: the same rows whatever the workers; weak scaling: each worker
-brings its rows. Codes are random (nobody's data), written once and mapped from the page cache. Ways
-take turns; the best wall time of the turns, and the CPU of all processes in that turn. Every way's
-counts are compared with the loop's. Other work on the machine spoils the speed-up: see `uptime`.
+in as many processes show, each over its part, with nobody who hands out tasks. Strong scaling: the
+same rows whatever the workers; weak scaling: each worker brings its rows. Codes are random
+(nobody's data), written once and mapped from the page cache. Ways take turns; the best wall time of
+the turns, and the CPU of all processes in that turn. Every way's counts are compared with the
+loop's. Other work on the machine spoils the speed-up: see `uptime`.
 
     python benchmarks/cluster.py
     python benchmarks/cluster.py --rows 100000000 --turns 9 --keep /tmp/codes
