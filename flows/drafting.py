@@ -11,7 +11,7 @@ def draft(name: str, database: str | None) -> str:
     """Return the text of a draft.
 
     Args:
-        name: Path of a file, or name of a table.
+        name: Path of a file, URL of an object, or name of a table.
         database: Environment variable with the URL of the table's database, None for a file.
 
     Raises:
@@ -19,6 +19,11 @@ def draft(name: str, database: str | None) -> str:
     """
     from dp_core.draft import draft_schema, draft_table
 
+    if database is None and "://" in name:
+        from tasks.object_source import beginning_of
+
+        with beginning_of(name) as copy:
+            return draft_schema(copy)
     if database is None:
         return draft_schema(Path(name))
     from dp_core.data_place import parse_table

@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 from dp_core.canonical import canonical_json
-from dp_core.data_place import STORES, store_of
+from dp_core.data_place import STORES, read_object_url, store_of
 from dp_core.errors import BadInput, ReleaseError, StageFailed
 from dp_core.source import Source, open_source
 from dp_core.source_files import kind_of
@@ -30,6 +30,7 @@ FORMAT = 1
 NAME = "objects"
 MANIFEST = "objects.json"
 BLOCK_BYTES = 1 << 22
+PARQUET = b"PAR1"
 
 Answer = TypeVar("Answer")
 
@@ -59,6 +60,35 @@ def object_source(
     return open_source("*/*", Path(glob.escape(str(copies))), columns, ignore)
 
 
+@contextmanager
+def beginning_of(url: str) -> Iterator[Path]:
+    """Copy what tells the columns of an object, of several the first; it goes when the block ends.
+
+    Of a Parquet file that is its end, and so everything is copied.
+
+    Args:
+        url: As a person wrote it.
+
+    Raises:
+        BadInput, StageFailed: as of `object_source`; or if it is no such URL.
+    """
+    try:
+        url = read_object_url(url)
+    except ValueError as error:
+        raise BadInput(f"What is named {error}") from None
+    store, (name, *_) = _matching(url)
+    with disk_errors("The copy of the data"), tempfile.TemporaryDirectory(prefix=NAME) as folder:
+        target = Path(folder) / PurePosixPath(name).name
+        with _ask(url, lambda: store.open(name, "rb")) as source, _new(target) as sink:
+            whole = False
+            while block := _ask(url, lambda: source.read(BLOCK_BYTES)):
+                sink.write(block)
+                whole = whole or block.startswith(PARQUET)
+                if not whole:
+                    break
+        yield target
+
+
 def _copied(url: str, folder: Path) -> Path | None:
     """Return the folder of a finished copy, None where there is none."""
     home = folder / NAME
@@ -73,9 +103,7 @@ def _copied(url: str, folder: Path) -> Path | None:
 def _take(url: str, folder: Path) -> None:
     for left in [folder / NAME, *folder.glob(f"{NAME}-*.tmp")]:
         shutil.rmtree(left, ignore_errors=True)
-    store, names = _ask(url, lambda: _listed(url))
-    if not names:
-        raise BadInput(f"No object matches {url!r}.")
+    store, names = _matching(url)
     for name in names:
         kind_of(Path(name))
     temporary = Path(tempfile.mkdtemp(prefix=f"{NAME}-", suffix=".tmp", dir=folder))
@@ -96,13 +124,21 @@ def _take(url: str, folder: Path) -> None:
         raise
 
 
+def _matching(url: str) -> tuple[Any, list[str]]:
+    """Return the store, and the names of the objects, at least one, in the order of files."""
+    store, names = _ask(url, lambda: _listed(url))
+    if not names:
+        raise BadInput(f"No object matches {url!r}.")
+    return store, names
+
+
 def _listed(url: str) -> tuple[Any, list[str]]:
-    """Return the store, and the names of the objects in the order of files of a glob."""
     import fsspec.core
 
     store, path = fsspec.core.url_to_fs(url)
-    found = store.glob(path) if "*" in path else [path]
-    return store, sorted(name for name in found if store.isfile(name))
+    # Not `isfile` or `exists`: to them a store that does not answer has no such object.
+    found = store.glob(path, detail=True) if "*" in path else {path: store.info(path)}
+    return store, sorted(name for name, told in found.items() if told["type"] == "file")
 
 
 def _copy(url: str, store: Any, name: str, target: Path) -> int:
@@ -163,5 +199,5 @@ def _said(url: str, error: Exception) -> ReleaseError:
         )
     return StageFailed(
         f"The object store {store}:// did not answer ({kind}); check its address and the"
-        " credentials in the environment of the release, then resume."
+        " credentials in the environment of the release, then resume or try again."
     )

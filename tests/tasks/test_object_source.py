@@ -6,7 +6,8 @@ import pytest
 from dp_core.data_place import STORES, read_object_url
 from dp_core.errors import BadInput, StageFailed
 from dp_core.source import keyed_digest, open_source
-from tasks.object_source import object_source
+from flows.drafting import draft
+from tasks.object_source import beginning_of, object_source
 
 KEY = b"a key of sixteen bytes"
 MARKER = "AKIA-marker"
@@ -88,6 +89,33 @@ def test_a_store_that_fails_is_told_in_words_of_ours(
     assert MARKER not in caught.value.message + str(caught.value.internal)
     assert caught.value.__context__ is None
     assert left(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["2025/part.csv", "*/part.csv"])
+def test_a_store_that_is_down_is_not_one_without_the_object(store, tmp_path, monkeypatch, name):
+    def fail(*_, **__):
+        raise ConnectionError(MARKER)
+
+    monkeypatch.setattr(type(store), "info", fail)
+    monkeypatch.setattr(type(store), "find", fail)
+    with pytest.raises(StageFailed, match=r"did not answer \(ConnectionError\)"):
+        object_source(f"memory://survey/{name}", ("a", "b"), (), tmp_path)
+
+
+def test_a_draft_reads_the_first_object_and_of_a_csv_file_its_beginning(store, monkeypatch):
+    monkeypatch.setattr("tasks.object_source.BLOCK_BYTES", 6)
+    with beginning_of(URL) as copy:
+        assert copy.name == "part.csv"
+        assert copy.read_bytes() == b"a,b\n1,"
+    assert "\n  a:" in draft(URL, None)
+        assert copy.stat().st_mode & 0o777 == 0o600
+    assert not copy.parent.exists()
+    whole = b"PAR1 and so on PAR1"
+    store.pipe("/survey/part.parquet", whole)
+    with beginning_of("memory://survey/part.parquet") as copy:
+        assert copy.read_bytes() == whole
+    with pytest.raises(BadInput, match="may hold a secret"), beginning_of("memory://a:b/c.csv"):
+        pass
 
 
 def test_nothing_that_matches_and_files_of_no_kind_are_refused(store, tmp_path):
