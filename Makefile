@@ -34,10 +34,10 @@ demo: $(READY)  ## make a whole release of the built-in survey
 	$(BIN)/dp-release demo
 
 test: $(READY)  ## run all tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-quick: $(READY)  ## run the tests that take no more than a few seconds each
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 check: lint types imports test  ## everything CI checks
 
