@@ -3,11 +3,13 @@
     python -m venv peers; peers/bin/pip install -e . mbi polars duckdb pandas
     peers/bin/python benchmarks/speed.py
     peers/bin/python benchmarks/speed.py --parts growth release --most-rows 10000000
+    peers/bin/python benchmarks/auto.py install --venvs venvs
+    peers/bin/python benchmarks/speed.py --venvs venvs --nltcs nltcs.csv --adult adult.csv
 
 Parts are run one after the other, so leave the machine alone; the whole takes two hours on two
 cores and 12 GB of disk. Each part is a benchmark by itself, whose docstring says what is measured
-and against whom. How good synthetic files are, beside those of other tools, and what these take on
-NLTCS and Adult is the business of `benchmarks/auto.py`.
+and against whom. Other tools from file to synthetic records need environments of their own and two
+files: the last two lines; a quarter of an hour more.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import datetime
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -29,11 +32,25 @@ TITLES = {
     "startup": "what commands cost before they do anything",
     "pieces": "large sets drawn in pieces",
     "release": "whole releases: rows and sets",
+    "tools": "from NLTCS and Adult to synthetic records, beside other tools",
 }
+TOOLS = "mbi:mst,smartnoise:mst,dpmm:mst,dpmm:privbayes"
+PLACES = ("keep", "plot", "results", "venvs", "nltcs", "adult")
+"""Options that name places of this machine, which are not kept."""
 
 
-def commands(part: str, *, most_rows: int, plot: Path, keep: Path) -> list[list[str]]:
+def commands(
+    part: str, *, most_rows: int, plot: Path, keep: Path, others: Sequence[Path]
+) -> list[list[str]]:
     """Return the command lines of a part, below `benchmarks/`."""
+    if part == "tools":
+        venvs, nltcs, adult = map(str, others)
+        files = ["--files", "nltcs,adult", "--nltcs", nltcs, "--adult", adult]
+        once = ["--epsilons", "1", "--runs", "1", "--again", "--results", str(keep / "tools.csv")]
+        return [
+            ["auto.py", "ours", *files, *once, "--presets", "auto,privsyn,mst"],
+            ["auto.py", "peers", *files, *once, "--venvs", venvs, "--tools", TOOLS],
+        ]
     rows = [str(10**power) for power in range(6, 9) if 10**power <= most_rows]
     large = str(min(most_rows, 10_000_000))
     release = ["large_release.py", "--method", "privsyn", "--keep", str(keep)]
@@ -57,11 +74,18 @@ def commands(part: str, *, most_rows: int, plot: Path, keep: Path) -> list[list[
 def main() -> None:
     """Run the parts and keep what they print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--parts", nargs="+", choices=tuple(TITLES), default=tuple(TITLES))
+    parser.add_argument("--parts", nargs="+", choices=tuple(TITLES))
     parser.add_argument("--most-rows", type=int, default=100_000_000)
     parser.add_argument("--out", type=Path, default=HERE / "results")
     parser.add_argument("--keep", type=Path, default=Path("files"), help="folder of made files")
+    parser.add_argument("--venvs", type=Path, help="where auto.py installed other tools")
+    for name in ("nltcs", "adult"):
+        parser.add_argument(f"--{name}", type=Path, help=f"path of {name}.csv")
     options = parser.parse_args()
+    others = [place.absolute() for place in (options.venvs, options.nltcs, options.adult) if place]
+    parts = options.parts or [part for part in TITLES if part != "tools" or others]
+    if "tools" in parts and len(others) < 3:
+        parser.error("part tools needs --venvs, --nltcs and --adult.")
     out, keep = options.out.absolute(), options.keep.absolute()
     out.mkdir(parents=True, exist_ok=True)
     begin = f"{datetime.datetime.now(datetime.UTC).date()}-"
@@ -69,10 +93,11 @@ def main() -> None:
     environment = {
         name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
     } | {"PYTHONPATH": str(ROOT)}
-    for part in options.parts:
+    keep.mkdir(parents=True, exist_ok=True)
+    for part in parts:
         plot = out / f"{begin}{part}.png"
         with (out / f"{begin}{part}.txt").open("w", encoding="utf-8") as kept:
-            lines = commands(part, most_rows=options.most_rows, plot=plot, keep=keep)
+            lines = commands(part, most_rows=options.most_rows, plot=plot, keep=keep, others=others)
             for line in lines:
                 told = " ".join(["python", f"benchmarks/{line[0]}", *_without_places(line[1:])])
                 kept.write(f"$ {told}\n")
@@ -96,7 +121,7 @@ def main() -> None:
 
 def _without_places(arguments: list[str]) -> list[str]:
     """Leave out options that name folders of this machine."""
-    places = {"--keep", "--plot"}
+    places = {f"--{name}" for name in PLACES}
     return [
         argument
         for before, argument in zip(["", *arguments], arguments, strict=False)

@@ -6,6 +6,9 @@ sampled from outside.
 
     python benchmarks/streaming.py --rows 10000000
     python benchmarks/streaming.py --rows 1000000 --format csv --keep /tmp/million
+    python benchmarks/streaming.py --rows 10000000 --files 300
+
+Of several files the largest is as many times larger than the smallest as there are files.
 """
 
 from __future__ import annotations
@@ -105,9 +108,18 @@ def make_rows(schema: Schema, rows: int, rng: np.random.Generator) -> pa.Table:
     )
 
 
-def make_file(path: Path, rows: int, group_rows: int = GROUP_ROWS) -> None:
+def make_files(folder: Path, rows: int, files: int, suffix: str) -> None:
+    """Write files of very different sizes, with all rows together."""
+    folder.mkdir()
+    weights = 1 / np.arange(1, files + 1)
+    ends = np.round(np.cumsum(weights) / weights.sum() * rows).astype(int)
+    for number, part in enumerate(np.diff(ends, prepend=0).tolist()):
+        make_file(folder / f"{number:05}{suffix}", part, seed=number)
+
+
+def make_file(path: Path, rows: int, group_rows: int = GROUP_ROWS, *, seed: int = 2026) -> None:
     """Write the file, a row group at a time; a larger group than GROUP_ROWS is put together."""
-    schema, rng = make_schema(), np.random.default_rng(2026)
+    schema, rng = make_schema(), np.random.default_rng(seed)
     writer: pq.ParquetWriter | pv.CSVWriter | None = None
     for start in range(0, rows, group_rows):
         group = range(start, min(start + group_rows, rows), GROUP_ROWS)
@@ -133,7 +145,8 @@ def work(path: Path) -> None:
 
     schema = make_schema()
     domain = schema.domain
-    source = open_source(path.name, path.parent, domain.columns, ())
+    pattern = f"{path.name}/*" if path.is_dir() else path.name
+    source = open_source(pattern, path.parent, domain.columns, ())
     store = None
     with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
         folder = Path(scratch)
@@ -209,6 +222,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--format", choices=("parquet", "csv"), default="parquet")
     parser.add_argument("--group-rows", type=int, default=GROUP_ROWS, help="rows of a row group")
+    parser.add_argument("--files", type=int, default=1, help="of uneven sizes")
     parser.add_argument("--keep", type=Path, help="folder that keeps the file for another run")
     parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -220,10 +234,17 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         groups = "" if options.group_rows == GROUP_ROWS else f"-groups-of-{options.group_rows}"
         path = folder / f"random-{options.rows}{groups}.{options.format}"
+        if options.files > 1:
+            path = folder / f"random-{options.rows}-{options.files}-{options.format}"
         if not path.exists():
-            make_file(path, options.rows, options.group_rows)
-        size = f"{path.stat().st_size / 1e6:.0f} MB"
-        print(f"{options.rows:,} rows x 20 columns, {options.format}, {size}")
+            if options.files > 1:
+                make_files(path, options.rows, options.files, f".{options.format}")
+            else:
+                make_file(path, options.rows, options.group_rows)
+        paths = sorted(path.iterdir()) if path.is_dir() else [path]
+        size = sum(each.stat().st_size for each in paths) / 1e6
+        many = f" in {options.files} files" if options.files > 1 else ""
+        print(f"{options.rows:,} rows x 20 columns{many}, {options.format}, {size:.0f} MB")
         watch(path)
 
 
