@@ -26,6 +26,7 @@ from tests.databases import survey_database
 from tests.migrations import migrations_of_fresh_ledgers
 from tests.postgres import ledger_url, postgres_cluster, postgres_server, postgres_url
 from tests.prefect_tables import with_prefects_tables
+from tests.unsynced import nothing_is_synced
 
 ROOT = Path(__file__).parents[1]
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ledger_url",
     "migrations_of_fresh_ledgers",
+    "nothing_is_synced",
     "postgres_cluster",
     "postgres_server",
     "postgres_url",

@@ -28,6 +28,7 @@ from dp_core.marginals import Marginal
 from dp_core.privacy import Relation
 from dp_core.queries import Cells, Parities
 from dp_core.scores import InDif, QueryDistance, TableDistance
+from tests.choices import chances, exponential_mechanism, loss
 from tests.statistical import FALSE_ALARM, delta_at_least, epsilon_at_least
 
 pytestmark = [pytest.mark.slow, pytest.mark.statistical]
@@ -250,6 +251,7 @@ def test_scores_under_gaussian_noise_keep_the_curve_they_were_charged(kind, halv
 # -- the private choice
 
 CANDIDATES = (("a", "b"), ("c", "d"))
+COLUMNS = Domain(("a", "b", "c", "d"), (3, 3, 3, 3))
 RIVALS = (  # one row more lets the first pair gain 4 and the second lose 3: 7 of at most 8
     (np.diag([34, 0, 0]), np.array([[16, 9, 0], [9, 0, 0], [0, 0, 0]])),
     (np.diag([34, 1, 0]), np.array([[16, 9, 0], [9, 1, 0], [0, 0, 0]])),
@@ -274,40 +276,27 @@ def test_the_rivals_are_neighbours_and_move_apart():
     assert [indif(table) for table in RIVALS[1]] == [4, 7]
 
 
-def chosen_first(kind, epsilon, tables, times):
-    """Return in which of many private choices the first pair was chosen."""
-    cost = epsilon if kind == "pure" else epsilon**2 / 8
-    curator = Curator(
-        Domain(("a", "b", "c", "d"), (3, 3, 3, 3)),
-        Tables(dict(zip(CANDIDATES, tables, strict=True))),
-        PaysAlways(Currency(kind, cost), "add-remove"),
-    )
-    statistic = InDif(CANDIDATES)
-    return np.array(curator.choose_several("select", "x", statistic, [cost] * times)) == 0
-
-
 # The exponential mechanism tells two candidates apart less than its epsilon allows; permute-and-
-# flip nearly uses it up. Each at the epsilon that takes the fewest choices: with half of the
-# sensitivity the first is chosen e^2.37 and e^1.75 times as often after as before, and so many
-# choices fail to show it less than 3e-7 of the time, by the binomial sums.
+# flip nearly uses it up. Exactly, by the law of the noise (`tests/choices.py`).
 @pytest.mark.parametrize(
-    ("kind", "epsilon", "times"),
-    [("zcdp", Fraction(3, 2), 7_200), ("pure", Fraction(1), 6_500)],
+    ("halved", "kind", "told"),
+    [(False, "pure", 0.875), (False, "zcdp", 0.6038), (True, "pure", 1.75), (True, "zcdp", 1.4420)],
 )
-@pytest.mark.parametrize("halved", [False, True])
-def test_a_private_choice_keeps_the_epsilon_it_was_charged(
-    kind, epsilon, times, halved, monkeypatch
-):
+def test_a_private_choice_keeps_the_epsilon_it_was_charged(halved, kind, told, monkeypatch):
     if halved:
         halve(monkeypatch)
-    else:
-        times = 3_000
-    first, second = (chosen_first(kind, epsilon, tables, times) for tables in RIVALS)
-    bound = epsilon_at_least(second, first)
-    if halved:
-        assert bound > epsilon
-    else:
-        assert 0 < bound <= epsilon
+    epsilon = Fraction(1)
+    cost = epsilon if kind == "pure" else epsilon**2 / 8
+    session = PaysAlways(Currency(kind, cost), "add-remove")
+    files = [Tables(dict(zip(CANDIDATES, tables, strict=True))) for tables in RIVALS]
+    found = loss(
+        *(
+            chances(monkeypatch, Curator(COLUMNS, file, session), InDif(CANDIDATES), cost)
+            for file in files
+        )
+    )
+    assert found == pytest.approx(told, abs=5e-5)
+    assert (found <= epsilon) != halved
 
 
 # -- what the library that draws says itself
@@ -480,28 +469,46 @@ def test_the_distances_of_the_audit_move_apart_as_far_as_they_can(kind, neighbou
     assert before[0] - before[1] == -2
 
 
-# The exponential mechanism chooses the first e^1.4 times as often after as before, permute-and-flip
-# e^2 times; with half of the sensitivity e^3.3 and e^4 times, which so many choices fail to show
-# less than 3e-7 of the time, by the binomial sums.
+def by_distance(kind, neighbours, rivals, patch, halved):
+    """Return the epsilon 2 that a choice costs, its cost, and curators of both neighbours."""
+    change = rivals.largest_change(neighbours)
+    if halved:
+        patch.setattr(type(rivals), "largest_change", lambda *_: change // 2)
+    epsilon = Fraction(2)
+    cost = epsilon if kind == "pure" else epsilon**2 / 8
+    session = PaysAlways(Currency(kind, cost), neighbours)
+    files = [of_file(table) for table in (NEAR, NEXT[neighbours])]
+    return epsilon, cost, [Curator(Domain(PAIR, (2, 2)), file, session) for file in files]
+
+
 @pytest.mark.parametrize(("kind", "neighbours", "rivals"), RIVALS_BY_DISTANCE)
 @pytest.mark.parametrize("halved", [False, True])
 def test_a_choice_by_distance_keeps_the_epsilon_it_was_charged(
     kind, neighbours, rivals, halved, monkeypatch
 ):
-    change = rivals.largest_change(neighbours)
-    if halved:
-        monkeypatch.setattr(type(rivals), "largest_change", lambda *_: change // 2)
-    epsilon, times = Fraction(2), 1_500
+    """Exactly, by the law of the noise (`tests/choices.py`)."""
+    epsilon, cost, curators = by_distance(kind, neighbours, rivals, monkeypatch, halved)
+    found = loss(*(chances(monkeypatch, curator, rivals, cost) for curator in curators))
+    told = {"pure": epsilon * (1 + halved), "zcdp": 3.3250 if halved else 1.4338}[kind]
+    assert found == pytest.approx(float(told), abs=5e-5)
+
+
+# The exponential mechanism chooses the first e^1.4 times as often after as before, permute-and-flip
+# e^2 times; with half of the sensitivity e^3.3 and e^4 times, which so many choices fail to show
+# less than 3e-7 of the time, by the binomial sums.
+@pytest.mark.parametrize(("kind", "neighbours", "rivals"), RIVALS_BY_DISTANCE[:2])
+@pytest.mark.parametrize("halved", [False, True])
+def test_choices_that_are_drawn_keep_the_epsilon_they_were_charged(
+    kind, neighbours, rivals, halved, monkeypatch
+):
+    """The whole way, once with each kind of noise; what differs by statistic is audited above."""
+    epsilon, cost, curators = by_distance(kind, neighbours, rivals, monkeypatch, halved)
+    times = 1_500
     if halved:
         times = 2_600 if kind == "zcdp" else 2_000
-    cost = epsilon if kind == "pure" else epsilon**2 / 8
-    session = PaysAlways(Currency(kind, cost), neighbours)
     first, second = (
         np.array(curator.choose_several("select", "x", rivals, [cost] * times)) == 0
-        for curator in (
-            Curator(Domain(PAIR, (2, 2)), of_file(table), session)
-            for table in (NEAR, NEXT[neighbours])
-        )
+        for curator in curators
     )
     bound = epsilon_at_least(second, first)
     assert bound > epsilon if halved else 0.5 < bound <= epsilon
@@ -524,12 +531,6 @@ def from_uniform():
     return statistic, Tables(margins)
 
 
-def exponential_mechanism(scores, event):
-    """Return its probabilities, which are those of the largest score with Gumbel noise."""
-    odds = np.exp((scores - scores.max()) / float(event.scale))
-    return odds / odds.sum()
-
-
 @pytest.mark.parametrize("kind", ["zcdp", "pure"])
 def test_selection_in_mwem_at_half_of_a_round_s_epsilon_is_not_twice_as_sharp(kind):
     """Hardt, Ligett & McSherry (2012): exp(eps0 n|d|/2) as printed is eps0-DP, not eps0/2.
@@ -545,7 +546,7 @@ def test_selection_in_mwem_at_half_of_a_round_s_epsilon_is_not_twice_as_sharp(ki
         cost = epsilon if kind == "pure" else epsilon**2 / 8
         change = statistic.largest_change("add-remove")
         event = curator_module.choice_event(Currency(kind, cost), cost, change)
-        return exponential_mechanism(scores, event)
+        return exponential_mechanism(scores, float(event.scale))
 
     assert probabilities(round_epsilon / 2) == pytest.approx(SELECTION, abs=5e-7)
     as_printed = probabilities(round_epsilon)

@@ -15,6 +15,7 @@ from dp_core.ledger.session import MemorySession
 from dp_core.marginals import Marginal
 from dp_core.queries import Cells
 from dp_core.scores import QueryDistance
+from tests.choices import chances, loss
 from tests.statistical import (
     FALSE_ALARM,
     delta_at_least,
@@ -26,7 +27,6 @@ from tests.statistical import (
 pytestmark = pytest.mark.statistical
 
 TIMES = 8_000
-CHOICES = 5_000
 K = 3
 RELATIONS = ["add-remove", "replace-one"]
 
@@ -128,8 +128,8 @@ def test_cells_of_one_person_appear_as_rarely_as_was_charged(spread, epsilon, le
     assert bound > float(event.own_delta())
 
 
-def choices(neighbours, epsilon):
-    """Return a bound from below on the epsilon of a private choice between two cells.
+def choices(patch, neighbours, epsilon):
+    """Return the privacy loss of a private choice between two cells: the law of the noise, exactly.
 
     A person's rows come to the first cell, whose score is its count; under replace-one they leave
     the second for it, whose score is how far it is above a thousand.
@@ -138,19 +138,19 @@ def choices(neighbours, epsilon):
     queries = Cells((("a",), ("a",)), ((0,), (1,)))
     statistic = QueryDistance(queries, np.array([0, 1000]), 1)
     left = K if neighbours == "replace-one" else 0
-    happened = []
-    for counts in ([0, 1000 + far], [K, 1000 + far - left]):
-        currency = Currency("pure", CHOICES * epsilon)
-        curator, _ = curator_of(counts, currency, neighbours)
-        chosen = curator.choose_several("select", "s", statistic, [epsilon] * CHOICES)
-        happened.append(np.array(chosen) == 0)
-    return epsilon_at_least(happened[1], happened[0])
+    files = ([0, 1000 + far], [K, 1000 + far - left])
+    currency = Currency("pure", epsilon)
+    return loss(
+        *(
+            chances(patch, curator_of(counts, currency, neighbours)[0], statistic, epsilon)
+            for counts in files
+        )
+    )
 
 
-# The bounds are 0.76 and 1.57 on average, the least with a wrong k is 2.42, and none misses what is
-# asked of it more often than once in 1e11.
-@pytest.mark.parametrize(("neighbours", "least"), [("add-remove", 0.4), ("replace-one", 1.2)])
-def test_a_choice_keeps_its_epsilon_for_all_rows_of_a_person(neighbours, least, monkeypatch):
-    assert least < choices(neighbours, Fraction(2)) <= 2
+@pytest.mark.parametrize(("neighbours", "told"), [("add-remove", 1), ("replace-one", 2)])
+def test_a_choice_keeps_its_epsilon_for_all_rows_of_a_person(neighbours, told, monkeypatch):
+    assert choices(monkeypatch, neighbours, Fraction(2)) == pytest.approx(told)
+    # A sensitivity made for one row.
     monkeypatch.setattr(curator_module, "bounds", lambda *_: (1, 2, 2))
-    assert choices(neighbours, Fraction(2)) > 2
+    assert choices(monkeypatch, neighbours, Fraction(2)) == pytest.approx(3 * told)

@@ -16,6 +16,7 @@ from tasks.stores import database
 from tasks.stores.database import SCHEMA_VERSION, Damaged
 from tasks.stores.ledger import Ledger
 from tasks.stores.tables import METADATA
+from tests import unsynced
 from tests.ledgers import open_town, spend
 from tests.specs import plan_of
 
@@ -351,7 +352,8 @@ def test_a_machine_whose_clock_is_days_off_writes_nothing(postgres_url, monkeypa
     assert ledger.head().position == before
 
 
-def test_sqlite_keeps_what_it_committed_through_a_power_cut(tmp_path):
+def test_sqlite_keeps_what_it_committed_through_a_power_cut(tmp_path, monkeypatch):
+    monkeypatch.setattr(database, "_prepare_sqlite", unsynced.prepare_sqlite)
     ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
     with ledger._database.writing() as rows:
         extra = rows.connection.exec_driver_sql("PRAGMA synchronous").scalar()

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -121,7 +120,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.patches.setattr(leases, "_clock", lambda _: self.model.clock)
         self.patches.setattr(leases, "is_gone", lambda one: one.process in self.model.dead)
         self.url = type(self).fresh()
-        self.ledger = open_ledger(self.url)
+        self.ledger = Ledger(self.url)
 
     def teardown(self) -> None:
         try:
@@ -429,7 +428,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule()
     def the_database_is_opened_again(self) -> None:
-        self.ledger = open_ledger(self.url)
+        self.ledger = Ledger(self.url)
         self.holds = [(Hold(self.ledger._database, one.lease), who) for one, who in self.holds]
 
     # -- releases
@@ -602,18 +601,6 @@ class LedgerMachine(RuleBasedStateMachine):
             self.bind(mine[0], stale=False, data="data")
             self.charge(mine[0], stale=False, batch="first")
             self.charge(mine[0], stale=False, batch="pair")
-
-
-def open_ledger(url: str) -> Ledger:
-    """Open a ledger that need not outlive a power failure, which saves two thirds of the time."""
-    ledger = Ledger(url)
-    if ledger._database.dialect == "sqlite":
-
-        def relax(connection: Any, _: object) -> None:
-            connection.execute("PRAGMA synchronous = OFF")
-
-        sa.event.listen(ledger._database._engine, "connect", relax)
-    return ledger
 
 
 def amount(pair: Pair) -> Amount:
