@@ -1,4 +1,4 @@
-"""Peak memory and time of the pass over a large file: validate, discretize, count.
+"""Peak memory and time of the passes over a large file: digest, validate and code, count.
 
 Makes a synthetic Parquet file of mixed types (random numbers, nobody's data), then runs the
 confidential stages on it in a process of their own, whose peak PSS over the whole process tree is
@@ -138,8 +138,8 @@ def make_file(path: Path, rows: int, group_rows: int = GROUP_ROWS, *, seed: int 
 
 def work(path: Path) -> None:
     """Run the stages on the file; print time and CPU of each as JSON lines."""
+    from dp_core.code_store import CodeStore
     from dp_core.source import keyed_digest, open_source
-    from tasks.coding import write_codes
     from tasks.dask_counter import DaskCounter
     from tasks.expectations import validate
 
@@ -150,15 +150,14 @@ def work(path: Path) -> None:
     store = None
     with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
         folder = Path(scratch)
-        for name in ("digest", "validate", "discretize", "count 1-way", "count pairs"):
+        for name in ("digest", "validate, code", "count 1-way", "count pairs"):
             wall, cpu = time.perf_counter(), time.process_time()
             print(json.dumps({"begin": name}), flush=True)
             if name == "digest":
                 keyed_digest(source, b"a key for a benchmark")
-            elif name == "validate":
-                validate(source, schema, folder / "internal")
-            elif name == "discretize":
-                store = write_codes(source, schema, folder / "codes")
+            elif name == "validate, code":
+                validate(source, schema, folder / "internal", codes=folder / "codes")
+                store = CodeStore(folder / "codes", domain)
             elif name == "count 1-way":
                 assert store is not None
                 DaskCounter(store, domain).count([(one,) for one in domain.columns])

@@ -155,6 +155,11 @@ class StoreWriter:
         self._columns = [np.empty(chunk_rows, code_type(size)) for size in domain.sizes]
 
     def __enter__(self) -> StoreWriter:
+        self.begin()
+        return self
+
+    def begin(self) -> None:
+        """Make room; for a writer that is no context manager, and complete by `finish` only."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder.chmod(0o700)
         # The manifest goes first: from here on there is no complete store.
@@ -164,7 +169,6 @@ class StoreWriter:
             *self.folder.glob("*.tmp"),
         ]:
             old.unlink(missing_ok=True)
-        return self
 
     def __exit__(
         self,

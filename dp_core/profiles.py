@@ -41,26 +41,32 @@ class Profile:
 
 
 class Profiler:
-    """Adds batches of one column up to profiles."""
+    """Adds batches of one column up to profiles.
+
+    Attributes:
+        column: Of the schema.
+        encoder: Of the column.
+    """
 
     def __init__(self, column: Column) -> None:
         self.column = column
-        self._encoder = Encoder(column)
+        self.encoder = Encoder(column)
         self._levels = {level.text for level in column.levels}
 
-    def add(self, profile: Profile, values: pa.Array) -> None:
-        """Add a batch of raw values to the profile of their partition."""
-        typed = self._encoder.reader.read(values)
+    def add(self, profile: Profile, values: pa.Array) -> Values:
+        """Add a batch of raw values to the profile of their partition; return them typed."""
+        typed = self.encoder.reader.read(values)
         profile.rows += len(values)
-        counted = self._encoder.counted_in_range(typed)
+        counted = self.encoder.counted_in_range(typed)
         if counted is None:
-            problem = self._encoder.problem(typed)
+            problem = self.encoder.problem(typed)
             counted = {} if problem is None else count_problems(problem, typed)
         profile.problems.update(counted)
         if self.column.levels:
             self._add_texts(profile, typed)
         else:
             self._add_bounds(profile, typed)
+        return typed
 
     def _add_texts(self, profile: Profile, typed: Values) -> None:
         assert typed.index is not None
@@ -91,7 +97,7 @@ class Profiler:
     def _exact(self, value: np.generic) -> int | float:
         """Return a value; one that equals a bound in the file's own precision is that bound."""
         if value.dtype == np.float32:
-            for bound in (self._encoder.low, self._encoder.high):
+            for bound in (self.encoder.low, self.encoder.high):
                 if value == np.float32(bound):
                     return bound
         number: int | float = value.item()

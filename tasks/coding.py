@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from dp_core.code_store import CodeStore, StoreWriter
 from dp_core.codec import Encoded, Encoder, settle_zeros
 from dp_core.dependency_check import DependencyCheck
-from dp_core.errors import SchemaViolation
+from dp_core.errors import SchemaViolation, StageFailed
 from dp_core.person_rows import RowLimit, hashes, without_identifier
 from dp_core.processors import threads
 from dp_core.schema import Schema
@@ -49,51 +51,107 @@ def write_codes(
             incomplete. The message names rules and columns only, the counts are in `internal`.
     """
     encoders = [Encoder(column) for column in schema.columns]
-    followers = DependencyCheck(schema)
     names = schema.domain.columns
-    broken: dict[str, int] = {}
-    disobeyed: dict[str, int] = {}
-    misfits: dict[str, int] = {}
-    # Arrow and numpy let go of the interpreter lock in the long loops.
-    unit = schema.unit
-    everything = folder if unit.column is None else folder / "everything"
-    with ExitStack() as stack:
-        limit = None
-        if unit.column is not None:
-            stack.callback(shutil.rmtree, everything, ignore_errors=True)
-            limit = stack.enter_context(RowLimit(folder / "persons", unit.max_rows))
-        writer = stack.enter_context(StoreWriter(everything, schema.domain))
-        pool = stack.enter_context(ThreadPoolExecutor(threads()))
+    with Coding(schema, folder) as coding, ThreadPoolExecutor(threads()) as pool:
         for batch in source.batches():
             found = [batch.records.column(name) for name in names]
-            encoded = list(pool.map(_encode, encoders, found))
-            codes = [column.codes for column in encoded]
-            for column, result in zip(schema.columns, encoded, strict=True):
-                if result.bad is not None:
-                    _count(misfits, column.name, int(result.bad.sum()))
-            if not misfits:
-                for name, rows in followers.refused(batch.records, codes).items():
-                    _count(disobeyed, name, rows)
-                for rule in settle_zeros(schema, codes):
-                    _count(broken, rule.rule.text, rule.refused)
-            # After the first misfit the pass goes on only to count them all.
-            if not misfits and not broken and not disobeyed:
-                writer.append(codes)
-                if limit is not None and unit.column is not None:
-                    found = batch.records.column(unit.column)
-                    persons, without = hashes(unit.column, found, unit.missing_values)
-                    if without:
-                        raise SchemaViolation(without_identifier(unit.column))
-                    limit.add(persons, codes)
+            # Arrow and numpy let go of the interpreter lock in the long loops.
+            coding.add(batch.records, list(pool.map(Encoder.encode, encoders, found)))
             if progress is not None:
                 progress(batch.done)
-        if misfits or broken or disobeyed:
-            raise _violation(schema, misfits, broken, disobeyed)
-        if limit is not None:
-            writer.finish()
-            _keep(CodeStore(everything, schema.domain), limit, folder)
+        if coding.violation is not None:
+            raise coding.violation
+        coding.finish()
     pa.default_memory_pool().release_unused()
     return CodeStore(folder, schema.domain)
+
+
+def left_by_validation(schema: Schema, folder: Path) -> bool:
+    """Return whether validation, which reads every value anyway, left a complete store of them."""
+    try:
+        store = CodeStore(folder, schema.domain)
+        for chunk in range(store.chunks):
+            store.read(chunk)
+    except StageFailed:
+        return False
+    return True
+
+
+class Coding:
+    """A store in the making; used as a context manager, complete once `finish` was called.
+
+    Args:
+        schema: Its columns are the files'.
+        folder: The store's.
+    """
+
+    def __init__(self, schema: Schema, folder: Path) -> None:
+        self._schema, self._folder = schema, folder
+        self._followers = DependencyCheck(schema)
+        self._misfits: dict[str, int] = {}
+        self._broken: dict[str, int] = {}
+        self._disobeyed: dict[str, int] = {}
+        self._ends = ExitStack()
+        self._limit: RowLimit | None = None
+
+    def __enter__(self) -> Coding:
+        unit = self._schema.unit
+        everything = self._folder if unit.column is None else self._folder / "everything"
+        self._writer = StoreWriter(everything, self._schema.domain)
+        self._writer.begin()
+        if unit.column is not None:
+            limit = RowLimit(self._folder / "persons", unit.max_rows)
+            self._limit = self._ends.enter_context(limit)
+            self._ends.callback(shutil.rmtree, everything, ignore_errors=True)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._ends.close()
+
+    def add(self, records: pa.RecordBatch, encoded: Sequence[Encoded]) -> None:
+        """Add a batch of rows.
+
+        Args:
+            records: With the columns of the persons, and of what follows from others.
+            encoded: Of each column of the schema; changed in place where a rule says so.
+        """
+        codes = [column.codes for column in encoded]
+        for column, result in zip(self._schema.columns, encoded, strict=True):
+            if result.bad is not None:
+                _count(self._misfits, column.name, int(result.bad.sum()))
+        if not self._misfits:
+            for name, rows in self._followers.refused(records, codes).items():
+                _count(self._disobeyed, name, rows)
+            for rule in settle_zeros(self._schema, codes):
+                _count(self._broken, rule.rule.text, rule.refused)
+        # After the first misfit the pass goes on only to count them all.
+        if not self._misfits and not self._broken and not self._disobeyed:
+            self._writer.append(codes)
+            self._limit_persons(records, codes)
+
+    def _limit_persons(self, records: pa.RecordBatch, codes: Sequence[NDArray[np.uint16]]) -> None:
+        unit = self._schema.unit
+        if self._limit is None or unit.column is None:
+            return
+        found = records.column(unit.column)
+        persons, without = hashes(unit.column, found, unit.missing_values)
+        if without:
+            raise SchemaViolation(without_identifier(unit.column))
+        self._limit.add(persons, codes)
+
+    @property
+    def violation(self) -> SchemaViolation | None:
+        """What of the rows so far makes a store impossible; None: nothing."""
+        if not (self._misfits or self._broken or self._disobeyed):
+            return None
+        return _violation(self._schema, self._misfits, self._broken, self._disobeyed)
+
+    def finish(self) -> None:
+        """Complete the store."""
+        self._writer.finish()
+        if self._limit is not None:
+            everything = CodeStore(self._writer.folder, self._schema.domain)
+            _keep(everything, self._limit, self._folder)
 
 
 def _keep(everything: CodeStore, limit: RowLimit, folder: Path) -> None:
@@ -105,10 +163,6 @@ def _keep(everything: CodeStore, limit: RowLimit, folder: Path) -> None:
             part = kept[start : start + len(codes[0])]
             start += len(part)
             writer.append([column[part] for column in codes])
-
-
-def _encode(encoder: Encoder, values: pa.Array) -> Encoded:
-    return encoder.encode(values)
 
 
 def _count(counts: dict[str, int], name: str, rows: int) -> None:

@@ -16,20 +16,23 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from dp_core.codec import Encoder, Problem, refused
+from dp_core.codec import Encoded, Encoder, Problem, refused
 from dp_core.errors import SchemaViolation
 from dp_core.person_rows import without, without_identifier
 from dp_core.processors import threads
 from dp_core.profiles import Profile, Profiler
 from dp_core.schema import Column, Schema
 from dp_core.source import Source
+from tasks.coding import Coding
 from tasks.great_expectations_part import load_great_expectations
 from tasks.stores.artifacts import INTERNAL_NOTICE, write_atomically
 
@@ -38,6 +41,8 @@ WINDOW = 64
 NAMED = 5
 """How many broken rules a message names."""
 FILE = "validation.json"
+
+UNCODED = Encoded(np.empty(0, np.uint16), None, {})
 
 Broken = tuple[str, Problem]
 """A column and the problem its values must not have."""
@@ -61,14 +66,17 @@ def validate(
     schema: Schema,
     internal: Path,
     progress: Callable[[float], None] | None = None,
+    codes: Path | None = None,
 ) -> ValidationSummary:
-    """Check every value of the file against the schema.
+    """Check every value of the file against the schema, and write its codes on the way.
 
     Args:
         source: The confidential files.
         schema: Its columns are the source's.
         internal: Folder for staff; `validation.json` is written there, also on failure.
         progress: Called with the part that is done, 0 to 1.
+        codes: Where to leave the store of codes, confidential; it is complete if nothing stops
+            the release but what only its codes tell, see `tasks.coding`. None: nowhere.
 
     Raises:
         SchemaViolation: if a value is not in the schema and no policy settles it, or a row has no
@@ -81,7 +89,10 @@ def validate(
     report = Report(schema)
     pending: list[list[Profile]] = []
     current = -1
-    with ThreadPoolExecutor(threads()) as pool:
+    with ExitStack() as stack:
+        pool = stack.enter_context(ThreadPoolExecutor(threads()))
+        coding = None if codes is None else stack.enter_context(Coding(schema, codes))
+        coded = [coding is not None and name in schema.domain for name in names]
         for batch in source.batches():
             if batch.partition != current:
                 if len(pending) == WINDOW:
@@ -90,23 +101,35 @@ def validate(
                 current = batch.partition
                 pending.append([Profile() for _ in profilers])
             found = [batch.records.column(name) for name in names]
-            list(pool.map(Profiler.add, profilers, pending[-1], found))
+            looked = pool.map(_look, profilers, pending[-1], found, coded)
+            encoded = {name: its for name, its in zip(names, looked, strict=True)}
             if unit.column is not None:
                 whose = batch.records.column(unit.column)
                 nobody += without(unit.column, whose, unit.missing_values)
+            if coding is not None and not nobody:
+                coding.add(batch.records, [encoded[name] for name in schema.domain.columns])
             if progress is not None:
                 progress(batch.done)
-    report.add(pending, suite.judge(pending))
+        report.add(pending, suite.judge(pending))
+        report.write(internal)
+        if report.broken:
+            raise SchemaViolation(message(schema, report.broken), internal=report.text())
+        if nobody and unit.column is not None:
+            # privacy: rows of nobody would have no limit.
+            raise SchemaViolation(
+                without_identifier(unit.column), internal=f"{nobody} rows without an identifier"
+            )
+        # What breaks a rule between columns is the next stage's to say.
+        if coding is not None and coding.violation is None:
+            coding.finish()
     pa.default_memory_pool().release_unused()
-    report.write(internal)
-    if report.broken:
-        raise SchemaViolation(message(schema, report.broken), internal=report.text())
-    if nobody and unit.column is not None:
-        # privacy: rows of nobody would have no limit.
-        raise SchemaViolation(
-            without_identifier(unit.column), internal=f"{nobody} rows without an identifier"
-        )
     return ValidationSummary(len(schema.checked), len(suite.rules))
+
+
+def _look(profiler: Profiler, profile: Profile, values: pa.Array, coded: bool) -> Encoded:
+    """Add values to a profile; return their codes, of no rows where they are not coded."""
+    typed = profiler.add(profile, values)
+    return profiler.encoder.place(typed) if coded else UNCODED
 
 
 class Suite:

@@ -1,4 +1,4 @@
-"""The file against the schema; leaves nothing outside the internal folder."""
+"""The file against the schema; leaves its codes in the confidential folder."""
 
 from __future__ import annotations
 
@@ -14,4 +14,5 @@ def validate_schema(run: Run) -> None:
     from tasks.expectations import validate
 
     progress = partial(run.progress, "validate")
-    validate(run.source, run.schema.stored, run.folder.internal, progress)
+    # Every value is read here anyway: its code is kept, so that the file is read once.
+    validate(run.source, run.schema.stored, run.folder.internal, progress, run.codes)

@@ -14,6 +14,7 @@ import pytest
 from dp_core.accounting.composition import NOTHING, Amount
 from dp_core.bundle.verification import verify
 from dp_core.errors import BadInput, StageFailed
+from dp_core.source import Source
 from tasks import stage as stage_module
 from tests.flows.conftest import SCHEMA, as_csv, plainly, survey
 
@@ -264,6 +265,13 @@ def test_a_lost_noisy_answer_is_never_drawn_again(project):
     stored.write_bytes(content)
     project.release()
     assert_complete(project)
+
+
+def test_the_file_is_read_once(project, monkeypatch):
+    read, batches = [], Source.batches
+    monkeypatch.setattr(Source, "batches", lambda source: read.append(1) or batches(source))
+    project.release()
+    assert len(read) == 1
 
 
 def test_lost_codes_are_made_again_at_no_cost(project, work_done):

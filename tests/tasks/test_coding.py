@@ -12,7 +12,8 @@ from dp_core.errors import SchemaViolation, StageFailed
 from dp_core.schema import Column, Level, Schema
 from dp_core.source import open_source
 from dp_core.structural_zeros import Rule, StructuralZeros
-from tasks.coding import write_codes
+from tasks.coding import left_by_validation, write_codes
+from tasks.expectations import validate
 
 AGES = tuple(Fraction(edge) for edge in (0, 15, 65, 100))
 CHILD_MARRIED = Rule(("age", "marital"), ((0,), (1,)), 'age: "<15", marital: married')
@@ -59,6 +60,9 @@ def test_codes_do_not_depend_on_kind_or_cut_of_the_files(tmp_path_factory, rows,
     store = write_codes(source, schema_of(), folder / "codes")
     expected = [[1 if age < 65 else 2 for age in ages], [int(m == "m") for m in maritals]]
     assert codes_of(store).tolist() == expected
+    validate(source, schema_of(), folder / "internal", codes=folder / "left")
+    assert left_by_validation(schema_of(), folder / "left")
+    assert codes_of(CodeStore(folder / "left", schema_of().domain)).tolist() == expected
 
 
 def test_progress_is_told(tmp_path):
@@ -77,6 +81,9 @@ def test_a_broken_rule_stops_with_its_text_and_leaves_no_store(tmp_path):
     assert caught.value.internal == '2 rows: age: "<15", marital: married'
     with pytest.raises(StageFailed):
         CodeStore(tmp_path / "codes", schema_of().domain)
+    # Validation is about columns by themselves: this is found when codes are written once more.
+    validate(source, schema_of(), tmp_path / "internal", codes=tmp_path / "left")
+    assert not left_by_validation(schema_of(), tmp_path / "left")
 
 
 def test_a_rule_is_settled_where_the_schema_says_so(tmp_path):
@@ -92,3 +99,14 @@ def test_values_outside_the_schema_stop_it_even_without_validation(tmp_path):
     assert "'age', 'marital'" in caught.value.message
     assert "zq7canary" not in caught.value.message
     assert caught.value.internal == "2 rows: age\n1 rows: marital"
+    with pytest.raises(SchemaViolation):
+        validate(source, schema_of(), tmp_path / "internal", codes=tmp_path / "left")
+    assert not left_by_validation(schema_of(), tmp_path / "left")
+
+
+def test_a_store_that_was_garbled_since_validation_is_none(tmp_path):
+    source = write_files(tmp_path, [20], ["s"], [], "csv")
+    validate(source, schema_of(), tmp_path / "internal", codes=tmp_path / "left")
+    (chunk,) = (tmp_path / "left").glob("chunk-*")
+    chunk.write_bytes(bytes(chunk.stat().st_size))
+    assert not left_by_validation(schema_of(), tmp_path / "left")

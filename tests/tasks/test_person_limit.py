@@ -74,8 +74,12 @@ def test_the_same_rows_stay_whatever_part_they_are_in_and_in_either_format(tmp_p
     for number, (parts, order) in enumerate([(3, rows), (1, rows[::-1]), (5, sorted(rows))]):
         folder = tmp_path / str(number)
         folder.mkdir()
-        found.append(stored(write_codes(write_parts(folder, order, parts), schema, folder / "c")))
-    assert found[0] == found[1] == found[2]
+        source = write_parts(folder, order, parts)
+        found.append(stored(write_codes(source, schema, folder / "c")))
+        validate(source, schema, folder / "internal", codes=folder / "left")
+        found.append(stored(CodeStore(folder / "left", schema.domain)))
+        assert {path.suffix for path in (folder / "left").iterdir()} == {".arrow", ".json"}
+    assert all(each == found[0] for each in found)
     folder = tmp_path / "parquet"
     folder.mkdir()
     source = write_parts(folder, [row for row in rows if row[0] != "p7"], kind="parquet")
