@@ -14,7 +14,7 @@ import json
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from prefect import Task
@@ -27,6 +27,7 @@ from prefect.artifacts import (
 )
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import ArtifactUpdate
+from prefect.utilities.annotations import quote
 
 from dp_core.plan import Plan
 from flows.artifact_pages import account_page, accuracy_rows, outcome_page, stage_rows
@@ -56,7 +57,9 @@ class ReleaseArtifacts:
             self._stages = tuple(stage for stage in self._stages if run.has(stage))
             self._show(run, ended=None)
         try:
-            task(run)
+            # Prefect looks for its own results in what a task is given, down to the last number,
+            # unless that is quoted; the task gets it without the quotes.
+            task(cast(Run, quote(run)))
         except Exception:
             self._show(run, failed=task.name)
             raise

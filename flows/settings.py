@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from dp_core.errors import StageFailed
+from tasks.spared_packages import SparedPackages
 
 QUIET = {
     # No usage data leaves this machine.
@@ -32,9 +33,19 @@ DEFAULTS = {
     "PREFECT_CLI_PROMPT": "false",
 }
 
+SPARED = (
+    # Prefect asks it for one function, to write down a flow's parameters.
+    SparedPackages(["fastapi"], {}),
+    # numba makes sure that there is a BLAS; our loops use none.
+    SparedPackages(["scipy.linalg"], {}),
+)
+"""Packages of which a release needs little: a quarter of a second each."""
+
 
 def prepare(home: Path, *, verbose: bool = False) -> None:
-    """Set the environment; what an operator set for the second group is kept.
+    """Set the environment, and spare what is not needed.
+
+    What an operator set for the second group is kept.
 
     Privacy:
         A crash of a library must not write this process's memory, which holds rows and exact
@@ -47,6 +58,8 @@ def prepare(home: Path, *, verbose: bool = False) -> None:
     os.environ.setdefault("PREFECT_HOME", str(home / "prefect"))
     if verbose:
         os.environ["PREFECT_LOGGING_LEVEL"] = "INFO"
+    for packages in SPARED:
+        packages.install()
 
 
 ROOM = 8 * 2**20

@@ -12,13 +12,18 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from importlib.abc import InspectLoader, Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
+from threading import RLock
 from types import ModuleType
 
 Origin = tuple[str, str]
 """A module, and the name it knows something by."""
+
+PATIENCE = 60.0
+"""Seconds that a thread waits for another that runs an `__init__`."""
 
 
 class SparedPackages(MetaPathFinder):
@@ -66,33 +71,73 @@ class _Beginning(Loader):
         return self._whole.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        name = module.__name__
-        origins: Mapping[str, Origin] = {}
+        source = self._whole.get_source(module.__name__) or ""
         if self._given is None:
-            origins = gathered(self._whole.get_source(name) or "", name)
+            origins = gathered(source, module.__name__)
         else:
+            origins = {}
             module.__dict__.update(self._given)
+        module.__dict__["__getattr__"] = _LookUp(module, self._whole, origins, _own(source))
 
-        def look_up(wanted: str) -> object:
-            if wanted in origins:
-                source, known_as = origins[wanted]
-                holder = import_module(source)
-                found = getattr(holder, known_as, None)
-                if found is None:
-                    found = import_module(f"{source}.{known_as}")
-                module.__dict__[wanted] = found
-                return found
-            # What the machinery of imports asks of every module, but not what `import *` does.
-            if wanted.startswith("__") and wanted != "__all__":
-                raise AttributeError(f"module {name!r} has no attribute {wanted!r}")
-            if module.__dict__.pop("__getattr__", None) is not None:
-                self._whole.exec_module(module)
+
+class _LookUp:
+    """The `__getattr__` of a module that began empty; gone when the module is whole."""
+
+    def __init__(
+        self,
+        module: ModuleType,
+        whole: InspectLoader,
+        origins: Mapping[str, Origin],
+        own: Collection[str],
+    ) -> None:
+        self._module = module
+        self._whole = whole
+        self._origins = origins
+        self._own = own
+        self._lock = RLock()
+        self._running = False
+
+    def __call__(self, wanted: str) -> object:
+        names = self._module.__dict__
+        if wanted in self._origins:
+            # What is not there is the whole module's business, which may have something else.
+            with suppress(ImportError, AttributeError):
+                names[wanted] = _taken(*self._origins[wanted])
+                return names[wanted]
+        # What the machinery of imports asks of every module, but not what `import *` does.
+        if not wanted.startswith("__") or wanted == "__all__" or wanted in self._own:
+            self._run_whole()
+        if wanted in names:
+            return names[wanted]
+        later = names.get("__getattr__", self)
+        if later is not self:
+            return later(wanted)
+        raise AttributeError(f"module {self._module.__name__!r} has no attribute {wanted!r}")
+
+    def _run_whole(self) -> None:
+        """Run the module, unless that is done or this thread is about it."""
+        if not self._lock.acquire(timeout=PATIENCE):
+            return  # two threads that wait for each other: this one goes on with what is there
+        try:
+            if self._running:
+                return
+            self._running = True
             try:
-                return module.__dict__[wanted]
-            except KeyError:
-                raise AttributeError(f"module {name!r} has no attribute {wanted!r}") from None
+                self._whole.exec_module(self._module)
+            except BaseException:
+                self._running = False  # the next one fails as clearly
+                raise
+            if self._module.__dict__.get("__getattr__") is self:
+                del self._module.__dict__["__getattr__"]
+        finally:
+            self._lock.release()
 
-        module.__dict__["__getattr__"] = look_up
+
+def _taken(source: str, known_as: str) -> object:
+    """Return something by where it comes from."""
+    holder = import_module(source)
+    found = getattr(holder, known_as, None)
+    return import_module(f"{source}.{known_as}") if found is None else found
 
 
 def gathered(source: str, package: str) -> dict[str, Origin]:
@@ -113,3 +158,18 @@ def gathered(source: str, package: str) -> dict[str, Origin]:
         found |= {each.asname or each.name: (holder, each.name) for each in node.names}
     found.pop("*", None)
     return found
+
+
+def _own(source: str) -> frozenset[str]:
+    """Return the names between double underscores that a module states itself."""
+    targets = [
+        target
+        for node in ast.parse(source).body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+    ]
+    return frozenset(
+        target.id
+        for target in targets
+        if isinstance(target, ast.Name) and target.id.startswith("__")
+    )

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,44 @@ def test_a_package_that_registers_runs_once_when_it_is_used(package):
     assert (module.ONE, module.second, loaded) == (1, 2, ["whole"])
 
 
+def test_what_cannot_be_had_by_name_is_had_from_the_whole(package, tmp_path):
+    name = package("spared_h")
+    (tmp_path / name / "__init__.py").write_text(
+        "try:\n    from .missing import SIX\nexcept ImportError:\n    SIX = 6\n"
+        "from .first import FOUR\n"
+    )
+    (tmp_path / name / "first.py").write_text("def __getattr__(name):\n    raise ImportError\n")
+    module = __import__(name)
+    with pytest.raises(ImportError):
+        module.FOUR  # noqa: B018
+    assert module.SIX == 6
+
+
+def test_what_a_package_states_of_itself_runs_all_of_it(package, tmp_path):
+    name = package("spared_i")
+    text = "__version__ = '3'\nfrom .first import ONE\ndef __getattr__(name):\n    return name\n"
+    (tmp_path / name / "__init__.py").write_text(text)
+    module = __import__(name)
+    assert not hasattr(module, "__wrapped__")
+    assert module.__version__ == "3"
+    assert module.anything == "anything"
+
+
+def test_a_thread_waits_for_another_that_runs_all_of_it(package, tmp_path):
+    name = package("spared_j")
+    text = "import time\nbegun.set()\ntime.sleep(0.2)\nHERE = 3\n"
+    (tmp_path / name / "__init__.py").write_text(text)
+    module = __import__(name)
+    module.begun = begun = threading.Event()
+    thread = threading.Thread(target=getattr, args=(module, "HERE"))
+    thread.start()
+    begun.wait()
+    try:
+        assert module.HERE == 3
+    finally:
+        thread.join()
+
+
 def test_a_package_that_is_there_already_is_left_alone(package):
     name = package("spared_e")
     __import__(name)
@@ -140,3 +179,35 @@ def test_great_expectations_judges_without_most_of_itself():
     }
     assert unused & set(found["loaded"]) == set()
     assert sum(name.startswith("great_expectations") for name in found["loaded"]) < 250
+
+
+PREPARED = """
+import json, sys
+from pathlib import Path
+from flows.settings import prepare
+prepare(Path(sys.argv[1]))
+prepare(Path(sys.argv[1]))
+import numba.np.arraymath
+from fastapi.encoders import jsonable_encoder
+has_blas = numba.np.arraymath._HAVE_BLAS
+written = jsonable_encoder({"spec": "a.yaml", "dask": None})
+early = [name for name in ("scipy.linalg._basic", "fastapi.applications") if name in sys.modules]
+import fastapi
+from scipy import linalg
+solved = linalg.solve([[2.0]], [4.0]).tolist()
+app = type(fastapi.FastAPI()).__name__, fastapi.__version__ != ""
+finders = sum(type(finder).__name__ == "SparedPackages" for finder in sys.meta_path)
+print(json.dumps([has_blas, written, early, solved, app, finders]))
+"""
+
+
+def test_what_a_release_needs_little_of_is_all_there(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", PREPARED, str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    written = {"spec": "a.yaml", "dask": None}
+    assert json.loads(done.stdout) == [True, written, [], [2.0], ["FastAPI", True], 2]
