@@ -551,16 +551,18 @@ class Curator:
         """
         sensitivity = bounds(statistic, self.relation)[0]
         name, several = step_name(step, replicate, 0), len(costs) > 1
+        events = {cost: choice_event(self.currency, cost, sensitivity) for cost in set(costs)}
+        # The index means nothing without the list: after a change of the program it is not applied
+        # to another one.
+        asks = {**statistic.to_json(), "among": digest([*map(list, statistic.cliques)])}
         steps = [
             Step(
                 stage=stage,
                 name=f"{name}, choice {number}" if several else name,
                 cost=cost,
-                event=choice_event(self.currency, cost, sensitivity),
+                event=events[cost],
                 shape=(1,),
-                # The index means nothing without the list: after a change of the program it is
-                # not applied to another one.
-                asks={**statistic.to_json(), "among": digest([*map(list, statistic.cliques)])},
+                asks=asks,
             )
             for number, cost in enumerate(costs, start=1)
         ]

@@ -23,6 +23,7 @@ from dp_core.dataset import Dataset
 from dp_core.domain import Clique
 from dp_core.marginals import Marginal
 from tests.databases import survey_database
+from tests.kept_connections import connections_are_kept
 from tests.migrations import migrations_of_fresh_ledgers
 from tests.postgres import ledger_url, postgres_cluster, postgres_server, postgres_url
 from tests.prefect_tables import with_prefects_tables
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from tests.crashes.harness import ForkServer
 
 __all__ = [
+    "connections_are_kept",
     "ledger_url",
     "migrations_of_fresh_ledgers",
     "nothing_is_synced",

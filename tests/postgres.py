@@ -20,6 +20,8 @@ from typing import Any
 
 import pytest
 
+from tests.kept_connections import let_go
+
 PORT = 5432  # names the socket only
 SECONDS = 60  # how long a start or a stop may take
 SUPERUSER = "postgres"
@@ -116,11 +118,13 @@ class PostgresServer:
     def copy_database(self, source: str, target: str) -> None:
         """Put a copy of a database, to which nobody is connected, in the place of another."""
         self.drop_database(target)
+        let_go(source)
         source, target = (_name(url) for url in (source, target))
         self._execute(f"CREATE DATABASE {target} TEMPLATE {source}")
 
     def drop_database(self, url: str) -> None:
         """Drop a database of `create_database`, whoever is connected to it."""
+        let_go(url)
         self._execute(f"DROP DATABASE IF EXISTS {_name(url)} WITH (FORCE)")
 
     def start(self) -> None:

@@ -194,6 +194,7 @@ class MemorySession:
     max_rows: int = field(default=1, kw_only=True)
     charges: list[Grant] = field(default_factory=list)
     _results: dict[str, tuple[tuple[Grant, NDArray[np.int64]], ...]] = field(default_factory=dict)
+    _summed: tuple[int, Fraction, Fraction] = (0, Fraction(0), Fraction(0))
 
     @property
     def relation(self) -> Relation:
@@ -202,7 +203,16 @@ class MemorySession:
 
     def spent(self) -> Fraction:
         """Sum of what was charged."""
-        return sum((grant.step.cost for grant in self.charges), Fraction(0))
+        return self._sums()[0]
+
+    def _sums(self) -> tuple[Fraction, Fraction]:
+        """Return what all charges cost and the deltas of their own, adding only what is new."""
+        number, cost, own_delta = self._summed
+        for grant in self.charges[number:]:
+            cost += grant.step.cost
+            own_delta += grant.step.event.own_delta()
+        self._summed = len(self.charges), cost, own_delta
+        return cost, own_delta
 
     def perform(
         self, batch: str, steps: Sequence[Step], draw: Draw
@@ -215,12 +225,12 @@ class MemorySession:
                 )
             return self._results[batch]
         check_steps(self.currency, steps)
-        events = [step.event for step in (*(grant.step for grant in self.charges), *steps)]
-        if sum((event.own_delta() for event in events), Fraction(0)) > self.currency.own_delta:
+        spent, own_delta = self._sums()
+        if sum((step.event.own_delta() for step in steps), own_delta) > self.currency.own_delta:
             raise BudgetRefused(
                 f"{batch!r} fails with a probability of its own, and no delta is left for it."
             )
-        left = self.currency.limit - self.spent()
+        left = self.currency.limit - spent
         asked = sum((step.cost for step in steps), Fraction(0))
         if asked > left:
             raise BudgetRefused(

@@ -234,13 +234,14 @@ def test_a_change_of_any_column_of_any_kind_of_entry_is_found_and_names_it(signe
 
 
 def test_a_change_of_any_column_of_any_total_is_found_and_names_it(used, ledger_url):
-    most = 5 if ledger_url.startswith("sqlite") else 2
     with owner(ledger_url) as connection:
         rows = connection.execute(sa.select(TOTALS)).mappings().all()
+        tried_most = rows[:: len(rows) - 1] if ledger_url.startswith("sqlite") else ()
         positions = sorted({row["position"] for row in rows})
         subjects = sorted({row["subject"] for row in rows})
 
         def values(row, name):
+            most = 5 if row in tried_most else 2
             if name == "value":
                 return others(row["value"])[:most]
             every = (

@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dp_core import curator as curator_module
 from dp_core.accounting.currency import Currency
 from dp_core.curator import Curator
 from dp_core.dataset import Dataset
@@ -212,28 +213,37 @@ class PaysAlways:
         return tuple(zip(grants, draw(grants), strict=True))
 
 
-@pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize("twice", [False, True])
-def test_all_answers_together_keep_the_epsilon_they_were_charged(twice):
+def test_all_answers_together_keep_the_epsilon_they_were_charged(twice, monkeypatch):
     """A record that is counted twice is a sensitivity that is wrong by a factor of 2."""
     column = {"type": "integer", "min": 0, "max": 19, "bins": {"private": 4}}
     schema = parse_schema({"version": 1, "title": "t", "columns": {"x": column}})
+    times = 4_000
+    add_noise = curator_module._add_noise
 
     def seen(value):
         """Whether every level shows more records around `value` than there are without it."""
+        drawn = []
+
+        def many(exact, grant):
+            """The count around 17 has noise of its own so many times: each is one repetition."""
+            count = exact[17 * len(exact) // 20]
+            drawn.append(add_noise(np.full(times, count), grant))
+            return exact
+
         codes = np.array([[3, 3, 12, *value]], np.uint16)
         counter = MemoryCounter(Dataset(schema.stored.domain, codes))
-        curator = Curator(schema.stored.domain, counter, PaysAlways())
-        found = []
-        for _ in range(1200):
-            coarse, fine = ask(curator, schema, Fraction(2))
-            found.append(min(coarse.values[1], fine.values[17]) >= 1 + twice)
-        return np.array(found)
+        monkeypatch.setattr(curator_module, "_add_noise", many)
+        ask(Curator(schema.stored.domain, counter, PaysAlways()), schema, Fraction(2))
+        coarse, fine = drawn
+        return np.minimum(coarse, fine) >= 1 + twice
 
     bound = epsilon_at_least(seen([17, 17] if twice else [17]), seen([]))
-    # Of the two levels together: 2 is the claim, and twice as much is far beyond it.
-    assert (bound > 2) == twice
+    # Of the two levels together: 2 is the claim, and twice as much is far beyond it. By the
+    # binomial sums the bound is below 1 or, of a record counted twice, below 2.4, less than once
+    # in 1e8 runs.
+    assert (bound > 2.4) if twice else (1 < bound <= 2)
 
 
 def test_what_was_chosen_is_stated_and_read_back():

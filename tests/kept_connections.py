@@ -1,0 +1,71 @@
+"""Connections to PostgreSQL are kept from one transaction of a ledger to the next.
+
+The program makes one for every transaction; the server then begins a process that knows nothing of
+the tables yet, which takes 10 ms of CPU. In the tests' own process the ledgers of one database
+share an engine, and connections are kept for a while, and looked at before they are used again: the
+server may have been stopped, or the database dropped.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from tasks.stores import database
+
+KEPT = 4
+"""Databases whose connections are kept: those of a test, not those of all tests before it."""
+
+_engines: OrderedDict[tuple[str, int], sa.Engine] = OrderedDict()
+_make = database._engine
+
+
+class _Sqlalchemy:
+    """SQLAlchemy, as the ledger's database uses it."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(sa, name)
+
+    def create_engine(self, url: sa.URL, **options: Any) -> sa.Engine:
+        if url.get_backend_name() == "postgresql":
+            # Never a statement that is prepared for longer than the program would.
+            options["connect_args"] = {**options["connect_args"], "prepare_threshold": None}
+            options |= {"poolclass": sa.QueuePool, "pool_size": 1, "max_overflow": -1}
+            options["pool_pre_ping"] = True
+        return sa.create_engine(url, **options)
+
+
+def _engine(url: str) -> sa.Engine:
+    key = url, os.getpid()  # a process that was forked has connections of its own
+    if key in _engines:
+        return _engines[key]
+    made = _make(url)
+    if made.dialect.name == "postgresql":
+        _engines[key] = made
+        if len(_engines) > KEPT:
+            (_, maker), oldest = _engines.popitem(last=False)
+            oldest.dispose(close=maker == os.getpid())
+    return made
+
+
+def let_go(url: str) -> None:
+    """Close the connections to a database that nobody uses."""
+    engine = _engines.pop((url, os.getpid()), None)
+    if engine is not None:
+        engine.dispose()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def connections_are_kept() -> Iterator[None]:
+    """Keep the connections of this process's ledgers."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(database, "sa", _Sqlalchemy())
+        patch.setattr(database, "_engine", _engine)
+        yield
+        while _engines:
+            let_go(next(iter(_engines))[0])
