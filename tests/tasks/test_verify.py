@@ -236,12 +236,13 @@ def test_a_change_of_any_column_of_any_kind_of_entry_is_found_and_names_it(signe
 def test_a_change_of_any_column_of_any_total_is_found_and_names_it(used, ledger_url):
     with owner(ledger_url) as connection:
         rows = connection.execute(sa.select(TOTALS)).mappings().all()
-        tried_most = rows[:: len(rows) - 1] if ledger_url.startswith("sqlite") else ()
+        sqlite, ends = ledger_url.startswith("sqlite"), (rows[0], rows[-1])
         positions = sorted({row["position"] for row in rows})
         subjects = sorted({row["subject"] for row in rows})
 
         def values(row, name):
-            most = 5 if row in tried_most else 2
+            # Of a key most are refused, being there already.
+            most = 5 if sqlite and (name != "value" or row in ends) else 2
             if name == "value":
                 return others(row["value"])[:most]
             every = (
