@@ -229,6 +229,7 @@ class Matrix:
         self._url = url
         self._kind = kind
         self._count = 0
+        self._seconds: float | None = None
 
     def points(self) -> list[Point]:
         """Return every point of a release, in order, as two undisturbed runs both met it."""
@@ -255,7 +256,9 @@ class Matrix:
         return list(found.values())
 
     def duration(self) -> float:
-        """Return how long an undisturbed release takes, in seconds."""
+        """Return how long an undisturbed release takes, in seconds; if recorded, a little more."""
+        if self._seconds is not None:
+            return self._seconds
         place = self._place()
         ended = self._server.ask("work", place)
         assert ended.failed is None, ended.failed
@@ -321,6 +324,7 @@ class Matrix:
         place = self._place()
         ended = self._server.ask("record", place)
         assert ended.failed is None, ended.failed
+        self._seconds = ended.seconds
         looked = self._server.ask("inspect", place)
         assert looked.failed is None, looked.failed
         assert looked.answer["wrong"] == []
@@ -366,6 +370,20 @@ def _firsts(points: Sequence[Point]) -> list[Point]:
     for point in points:
         firsts.setdefault(point.name, point)
     return list(firsts.values())
+
+
+def changing(points: Sequence[Point]) -> list[Point]:
+    """Return the points at which the disk is not as it was at the point before.
+
+    A killed process leaves its files, and no lock. So to be killed before something is done, or
+    after something was read or waited for, is to be killed after what was done last.
+    """
+    still = (".reading:", ":fsync", ":fdatasync", ":begin", "flock", "lockf")
+    return [
+        point
+        for point in points
+        if point.moment != "before" and not any(what in point.name for what in still)
+    ]
 
 
 def spread(points: Sequence[Point], number: int) -> list[Point]:

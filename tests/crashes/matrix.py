@@ -25,6 +25,7 @@ from tests.crashes.harness import (
     Matrix,
     Outcome,
     Url,
+    changing,
     in_the_home,
     spread,
 )
@@ -48,23 +49,27 @@ def kill_at_points(
     *,
     tell: Callable[[str], None] = lambda _: None,
     gate: bool = False,
+    points: Sequence[Point] | None = None,
 ) -> Iterator[Outcome]:
     """Kill at so many points of a release, spread over their names, or at every one.
+
+    Of so many, each is one where the disk is not as it was at the point before.
 
     Args:
         matrix: Of one kind of release.
         number: How many points; None for all.
         tell: Is told what points there are.
         gate: Only at those from the gate on: hold, look, decision, and what follows it.
+        points: All points of a release, if they are known.
     """
-    points = matrix.points()
+    points = list(points or matrix.points())
     if gate:
         points = from_the_gate(points)
     names = Counter(point.name for point in points)
     tell(f"{len(points)} points with {len(names)} names:")
     for name, count in names.items():
         tell(f"  {count:4d}  {name}")
-    chosen = points if number is None else spread(points, number)
+    chosen = points if number is None else spread(changing(points), number)
     longest = matrix.duration()
     draw = random.Random(SEED)
     for count, point in enumerate(chosen):

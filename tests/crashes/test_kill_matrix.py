@@ -10,7 +10,7 @@ import os
 
 import pytest
 
-from tests.crashes.harness import CommandLine, ForkServer, Matrix, changed, spread
+from tests.crashes.harness import CommandLine, ForkServer, Matrix, changed, changing, spread
 from tests.crashes.job import Place
 from tests.crashes.matrix import (
     kill_as_it_goes_on,
@@ -63,10 +63,21 @@ def test_a_choice_of_points_is_from_all_over_the_run_and_each_has_a_name_of_its_
     assert places[-1] >= len(points) - len(points) // number - 1
 
 
-def test_a_release_that_is_killed_at_a_point_goes_on(server, tmp_path):
-    matrix = Matrix(server, tmp_path)
-    number = len(matrix.points()) if ALL else 24
-    assert_nothing_wrong(kill_at_points(matrix, None if ALL else number), number)
+def test_a_choice_is_of_points_at_which_the_disk_was_changed(points):
+    chosen = changing(points)
+    names = {point.name for point in chosen}
+    assert len(names) >= 60, sorted(names)
+    for told in ("commit, after", "write, amid", "rename, after", "link, after", "unlink, after"):
+        assert any(name.endswith(told) for name in names) == any(
+            point.name.endswith(told) for point in points
+        ), told
+    assert not any(told in name for name in names for told in (", before", ".reading:", "fsync"))
+
+
+def test_a_release_that_is_killed_at_a_point_goes_on(server, points, tmp_path):
+    number = len(points) if ALL else 16
+    killed = kill_at_points(Matrix(server, tmp_path), None if ALL else number, points=points)
+    assert_nothing_wrong(killed, number)
 
 
 @pytest.mark.parametrize("kind", WITH_A_GATE)
@@ -116,8 +127,10 @@ def test_a_release_on_postgresql_that_is_killed_goes_on(
     server, tmp_path, postgres_server: PostgresServer
 ):
     matrix = Matrix(server, tmp_path, on_postgres(postgres_server))
-    number = len(matrix.points()) if ALL else 6
-    assert_nothing_wrong(kill_at_points(matrix, None if ALL else number), number)
+    points = matrix.points()
+    number = len(points) if ALL else 5
+    killed = kill_at_points(matrix, None if ALL else number, points=points)
+    assert_nothing_wrong(killed, number)
     assert_nothing_wrong(kill_at_random_times(matrix, 200 if ALL else 1), 200 if ALL else 1)
 
 

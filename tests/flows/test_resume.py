@@ -219,7 +219,7 @@ def test_another_plan_is_refused_once_something_was_charged(project, name):
     assert_complete(project)
 
 
-def test_other_data_are_refused_once_something_was_charged(project):
+def test_other_data_and_lost_answers_are_refused_once_something_was_charged(project):
     with pytest.raises(StageFailed):
         project.release(perform=failing("measure", StageFailed("outside"), after=False))
     before = project.kinds()
@@ -227,8 +227,15 @@ def test_other_data_are_refused_once_something_was_charged(project):
     with pytest.raises(BadInput, match="data of release 'town' changed since it began"):
         project.release()
     assert project.kinds() == before
-
     (project.folder / "town.csv").write_text(as_csv(survey()))
+
+    (stored,) = (project.run_folder / "public/noisy").glob("one_way*.noise")
+    content = stored.read_bytes()
+    stored.unlink()
+    with pytest.raises(StageFailed, match="never drawn again: restore it from a backup"):
+        project.release()
+    assert project.kinds() == before
+    stored.write_bytes(content)
     project.release()
     assert_complete(project)
 
@@ -252,21 +259,6 @@ def test_data_may_be_gone_once_everything_confidential_is_done(project):
     assert_complete(project)
 
 
-def test_a_lost_noisy_answer_is_never_drawn_again(project):
-    with pytest.raises(StageFailed):
-        project.release(perform=failing("measure", StageFailed("outside"), after=False))
-    (stored,) = (project.run_folder / "public/noisy").glob("one_way*.noise")
-    content = stored.read_bytes()
-    stored.unlink()
-    before = project.kinds()
-    with pytest.raises(StageFailed, match="never drawn again: restore it from a backup"):
-        project.release()
-    assert project.kinds() == before
-    stored.write_bytes(content)
-    project.release()
-    assert_complete(project)
-
-
 def test_the_file_is_read_once(project, monkeypatch):
     read, batches = [], Source.batches
     monkeypatch.setattr(Source, "batches", lambda source: read.append(1) or batches(source))
@@ -274,71 +266,74 @@ def test_the_file_is_read_once(project, monkeypatch):
     assert len(read) == 1
 
 
-def test_lost_codes_are_made_again_at_no_cost(project, work_done):
-    with pytest.raises(StageFailed):
+def test_codes_that_were_lost_or_garbled_are_made_again_at_no_cost(project, work_done):
+    with pytest.raises(StageFailed, match="outside"):
         project.release(perform=failing("measure", StageFailed("outside"), after=False))
     shutil.rmtree((project.run_folder / "confidential").resolve())
-    project.release()
-    assert_complete(project)
-    assert work_done["discretize"] == 2
-
-
-def test_codes_that_were_garbled_are_made_again_at_no_cost(project, work_done):
-    with pytest.raises(StageFailed):
+    with pytest.raises(StageFailed, match="outside"):
         project.release(perform=failing("measure", StageFailed("outside"), after=False))
+    assert work_done["discretize"] == 2
     (chunk,) = (project.run_folder / "confidential/codes").glob("chunk-*")
     chunk.write_bytes(bytes(chunk.stat().st_size))
     project.release()
     assert_complete(project)
-    assert work_done["discretize"] == 2
+    assert work_done["discretize"] == 3
 
 
 @pytest.mark.parametrize(
-    ("lost", "again"),
+    ("damage", "left"),
     [
-        ("selection.json", "select"),
-        ("marginals.parquet", "measure"),
-        ("models", "reconstruct"),
-        ("synthetic/set-1.parquet", "synthesize"),
-        ("codes", "synthesize"),
+        (
+            "lost",  # when all of it is there
+            [
+                ("selection.json", "check", "select"),
+                ("marginals.parquet", "check", "measure"),
+                ("models", "check", "reconstruct"),
+                ("synthetic/set-1.parquet", "check", "synthesize"),
+                ("codes", "check", "synthesize"),
+            ],
+        ),
+        *(
+            (
+                damage,
+                [
+                    ("selection.json", "measure", "select"),
+                    ("marginals.parquet", "reconstruct", "measure"),
+                    ("models/0.npz", "synthesize", "reconstruct"),
+                    ("synthetic/set-1.parquet", "check", "synthesize"),
+                    ("codes/set-1/chunk-000000.arrow", "check", "synthesize"),
+                ],
+            )
+            for damage in ("garbled", "emptied")
+        ),
     ],
+    ids=["lost", "garbled", "emptied"],
 )
-def test_what_is_lost_of_a_finished_stage_is_made_again_at_no_cost(project, work_done, lost, again):
-    with pytest.raises(StageFailed):
-        project.release(perform=failing("check", StageFailed("outside"), after=False))
-    measured, before = noisy(project), project.kinds()
-    path = project.run_folder / "public" / lost
-    shutil.rmtree(path) if path.is_dir() else path.unlink()
+def test_what_a_finished_stage_left_and_is_damaged_is_made_again_at_no_cost(
+    project, work_done, damage, left
+):
+    """One release is stopped behind each stage in turn, and goes on without what that left."""
+    for name, stopped, again in left:
+        stopping = failing(stopped, StageFailed("outside"), after=False)
+        with pytest.raises(StageFailed, match="outside"):
+            project.release(perform=stopping)
+        measured, before, done = noisy(project), project.kinds(), work_done[again]
+        path = project.run_folder / "public" / name
+        if damage != "lost":
+            path.write_bytes(bytes(path.stat().st_size if damage == "garbled" else 0))
+        elif path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+        with pytest.raises(StageFailed, match="outside"):
+            project.release(perform=stopping)
+        assert noisy(project) == measured, name
+        assert project.kinds() == before, name
+        assert work_done[again] == done + 1, name
     project.release()
     assert_complete(project)
     assert noisy(project) == measured
     assert project.kinds()[:-1] == before
-    assert work_done[again] == 2
-
-
-@pytest.mark.parametrize("length", ["kept", "zero"])
-@pytest.mark.parametrize(
-    ("garbled", "stopped", "again"),
-    [
-        ("selection.json", "measure", "select"),
-        ("marginals.parquet", "reconstruct", "measure"),
-        ("models/0.npz", "synthesize", "reconstruct"),
-        ("synthetic/set-1.parquet", "check", "synthesize"),
-        ("codes/set-1/chunk-000000.arrow", "check", "synthesize"),
-    ],
-)
-def test_what_is_garbled_of_a_finished_stage_is_made_again_at_no_cost(
-    project, work_done, garbled, stopped, again, length
-):
-    with pytest.raises(StageFailed):
-        project.release(perform=failing(stopped, StageFailed("outside"), after=False))
-    measured = noisy(project)
-    path = project.run_folder / "public" / garbled
-    path.write_bytes(bytes(path.stat().st_size if length == "kept" else 0))
-    project.release()
-    assert_complete(project)
-    assert {name: noisy(project)[name] for name in measured} == measured
-    assert work_done[again] == 2
 
 
 def test_confidential_files_that_an_interruption_left_are_deleted_by_resume(

@@ -159,9 +159,9 @@ GATE = {
     "publish": "after-approval",
 }
 RELEASES = [
-    ("independent", {"synthesize": "{sets: 2}"}, BOTH),
-    ("fdh", {}, BOTH),
-    ("fixed", {"select": CLIQUES}, BOTH),
+    ("independent", {"synthesize": "{sets: 2}"}, BOTH[:1]),
+    ("fdh", {}, BOTH[1:]),
+    ("fixed", {"select": CLIQUES}, BOTH[1:]),
     ("privsyn", {"synthesize": "{sets: 2, mode: split}"}, BOTH),
     ("privsyn", {"synthesize": "{sets: 2}", **GATE}, BOTH),
     ("modips", GATE, BOTH[:1]),
