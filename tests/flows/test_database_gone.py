@@ -67,19 +67,20 @@ release.release = without_engine
 cli.main()
 """
 
-POINTS = {
-    # When the server goes away, and how many results are drawn anew for it. A result that had not
-    # got its name was seen by nobody.
-    "the reservation is written": ("reserve", "written", 0),
-    "the charge is written": ("charge", "written", 0),
-    "the charge is kept, and nobody hears of it": ("charge", "unheard", 1),
-    "noise is about to be drawn": ("draw", "before", 0),
-    "the result is stored": ("draw", "stored", 0),
-    "the commit is written": ("commit", "written", 0),
-    "the commit is kept, and nobody hears of it": ("commit", "unheard", 0),
-    "the settlement is written": ("settle", "written", 0),
-    "the settlement is kept, and nobody hears of it": ("settle", "unheard", 0),
-}
+POINTS = (
+    # When the server goes away.
+    ("reserve", "written"),
+    ("charge", "written"),
+    ("charge", "unheard"),  # it is kept, and nobody hears of it
+    ("draw", "before"),
+    ("draw", "stored"),
+    ("commit", "written"),
+    ("commit", "unheard"),
+    ("settle", "written"),
+    ("settle", "unheard"),
+)
+AGAIN = ("charge", "unheard")
+"""After which the result is drawn anew: it had not got its name, so nobody had seen it."""
 
 
 @pytest.fixture
@@ -95,36 +96,41 @@ def results(project):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the run looks into /proc for the server")
 @pytest.mark.runbook("ledger-silent")
-@pytest.mark.parametrize("when", POINTS)
 def test_a_database_that_goes_away_stops_a_release_and_its_return_lets_it_go_on(
-    project, fork_server, postgres_server, command, tmp_path, when, says
+    project, fork_server, postgres_server, command, tmp_path, says
 ):
-    kind, moment, again = POINTS[when]
-    marker = tmp_path / "stopped"
-    words = [postgres_server.pid, marker, kind, moment, "run", project.spec, "--out", project.out]
+    """One release loses it at each point in turn, and goes on every time."""
     surroundings = {**os.environ, "DP_RELEASE_HOME": str(project.home)}
-    stopped = fork_server.run(RUN, words, tmp_path, surroundings)
-    assert marker.exists(), stopped.stderr
-    assert postgres_server.pid is None
-    assert stopped.returncode == 4, stopped.stderr
-    last = stopped.stderr.splitlines()[-1]
-    assert last.startswith("dp-release: The ledger at ")
-    says(last)
-    assert "resume" in last
-    assert stopped.stderr.count("dp-release: ") == 1
-    assert "Traceback" not in stopped.stderr
-    assert not project.out.exists()
-    stored = results(project)
+    begin = ["run", project.spec, "--out", project.out]
+    words, stored, again = begin, {}, 0
+    for point in POINTS:
+        marker = tmp_path / "-".join(("stopped", *point))
+        told = [postgres_server.pid, marker, *point, *words]
+        stopped = fork_server.run(RUN, told, tmp_path, surroundings)
+        assert marker.exists(), (point, stopped.stderr)
+        assert postgres_server.pid is None
+        assert stopped.returncode == 4, stopped.stderr
+        last = stopped.stderr.splitlines()[-1]
+        assert last.startswith("dp-release: The ledger at ")
+        says(last)
+        assert "resume" in last
+        assert stopped.stderr.count("dp-release: ") == 1
+        assert "Traceback" not in stopped.stderr
+        assert not project.out.exists()
+        found = results(project)
+        assert {name: found.get(name) for name in stored} == stored, point
+        stored = found
 
-    # A release that did not get so far as a folder of its own is begun again by `run`.
-    begun = project.run_folder.exists()
-    words = ["resume", "town"] if begun else ["run", project.spec, "--out", project.out]
-    answer = command(*words)  # while the server is still away
-    assert answer.code == 4
-    assert answer.err.splitlines()[-1].startswith("dp-release: The ledger at ")
-    assert "Traceback" not in answer.err
+        # A release that did not get so far as a folder of its own is begun again by `run`.
+        words = ["resume", "town"] if project.run_folder.exists() else begin
+        answer = command(*words)  # while the server is still away
+        assert answer.code == 4
+        assert answer.err.splitlines()[-1].startswith("dp-release: The ledger at ")
+        assert "Traceback" not in answer.err
+        postgres_server.start()
+        assert project.attempts() == again, point
+        again += point == AGAIN
 
-    postgres_server.start()
     answer = command(*words)
     assert (answer.code, "Traceback" in answer.err) == (0, False), answer.err
     assert_exact(project)
