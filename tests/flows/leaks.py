@@ -19,6 +19,7 @@ import urllib.parse
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 DEPTH = 4
@@ -71,21 +72,58 @@ def hits(
         canaries: Texts that must not be there.
         skip: Told a path relative to the folder and a canary; whether it may be there.
     """
+    return search(folder, canaries, (), skip=skip).hits
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search found.
+
+    Attributes:
+        hits: Where a canary is, each as `path: canary (form)`.
+        counts: For each number the files whose text holds it as a decimal that stands by itself.
+    """
+
+    hits: list[str]
+    counts: Mapping[int, list[str]]
+
+
+def search(
+    folder: Path,
+    canaries: Sequence[str],
+    numbers: Sequence[int],
+    *,
+    skip: Callable[[Path, str], bool],
+) -> Found:
+    """Search every file below a folder once, for canaries as `hits` does and for numbers.
+
+    Args:
+        folder: Searched with all its folders.
+        canaries: Texts that must not be there; looked for in names as well.
+        numbers: Counts that must not be there.
+        skip: Told a path relative to the folder and a canary, or "" for the numbers.
+    """
     wanted = {canary: forms(canary) for canary in canaries}
-    found = []
+    found: set[str] = set()
+    counted: dict[int, list[str]] = {number: [] for number in numbers}
     for path in files(folder):
         name = path.relative_to(folder)
         sought = {canary: wanted[canary] for canary in canaries if not skip(name, canary)}
-        if not sought:
+        left = set() if not numbers or skip(name, "") else set(numbers)
+        if not sought and not left:
             continue
-        for content in [name.as_posix().encode(), *layers(path)]:
-            found += [
-                f"{name.as_posix()}: {canary} ({form})"
-                for canary, written in sought.items()
-                for form, needle in written.items()
-                if needle in content
-            ]
-    return sorted(set(found))
+        contents = [name.as_posix().encode(), *layers(path)]
+        found.update(
+            f"{name.as_posix()}: {canary} ({form})"
+            for content in contents
+            for canary, written in sought.items()
+            for form, needle in written.items()
+            if needle in content
+        )
+        for number in left:
+            if any(holds_count(content, number) for content in contents[1:]):
+                counted[number].append(name.as_posix())
+    return Found(sorted(found), counted)
 
 
 def in_text(text: str, canaries: Sequence[str]) -> list[str]:
@@ -95,16 +133,6 @@ def in_text(text: str, canaries: Sequence[str]) -> list[str]:
         for canary in canaries
         for content in peeled(text.encode())
         if any(needle in content for needle in forms(canary).values())
-    ]
-
-
-def counts(folder: Path, number: int, skip: Callable[[Path], bool]) -> list[str]:
-    """Return the files whose text holds a number as a decimal that stands by itself."""
-    return [
-        path.relative_to(folder).as_posix()
-        for path in files(folder)
-        if not skip(path.relative_to(folder))
-        and any(holds_count(content, number) for content in layers(path))
     ]
 
 

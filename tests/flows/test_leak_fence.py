@@ -36,7 +36,7 @@ from tasks import dask_counter
 from tasks.worker_check import program
 from tests.flows import sabotage
 from tests.flows.conftest import COLUMNS, SCHEMA, Project, make_project, survey
-from tests.flows.leaks import counts, database, files, hits, holds_count, in_text
+from tests.flows.leaks import database, files, hits, holds_count, in_text, search
 from tests.flows.network import read, watched
 
 ROOT = Path(__file__).parents[2]
@@ -171,6 +171,15 @@ def place(tmp_path_factory, with_prefects_tables):
     return place, dict(zip(names, json.loads(ended.read_text()), strict=True))
 
 
+@pytest.fixture(scope="module")
+def found(place):
+    """What is searched for: where each canary is, and each number of rows; nothing twice."""
+    place, _ = place
+
+    numbers = (WRONG_ROWS, ROWS, LEAKED_ROWS)
+    return search(place, (*CANARIES, LEAKED), numbers, skip=may_be)
+
+
 @pytest.mark.slow
 def test_every_failure_was_where_it_was_meant_to_be(place):
     place, ended = place
@@ -195,9 +204,9 @@ def test_every_failure_was_where_it_was_meant_to_be(place):
 
 
 @pytest.mark.slow
-def test_no_value_of_the_file_is_anywhere_after_a_failure_in_any_stage(place):
+def test_no_value_of_the_file_is_anywhere_after_a_failure_in_any_stage(place, found):
     place, _ = place
-    assert hits(place, CANARIES, skip=may_be) == []
+    assert [hit for hit in found.hits if LEAKED not in hit] == []
     assert not list(place.rglob("core*"))
     for folder in ("tmp", "dask", "cwd"):
         assert files(place / folder) == [], folder
@@ -229,10 +238,10 @@ def test_the_detail_is_where_staff_looks_for_it(place):
 
 
 @pytest.mark.slow
-def test_no_exact_number_of_rows_is_anywhere(place):
+def test_no_exact_number_of_rows_is_anywhere(place, found):
     place, _ = place
-    assert counts(place, WRONG_ROWS, skip=may_be) == []
-    found = counts(place, ROWS, skip=may_be)
+    assert found.counts[WRONG_ROWS] == []
+    found = found.counts[ROWS]
     assert [name for name in found if not draws_rows(Path(name))] == []
     # By chance a noisy number of rows is the exact one, but not in all of seven releases.
     equal = {name for name in DRAWS for path in found if f"town-{name}/" in path}
@@ -243,20 +252,19 @@ def test_no_exact_number_of_rows_is_anywhere(place):
 
 
 @pytest.mark.slow
-def test_what_is_given_to_prefect_is_found_in_its_database_its_pickles_and_its_log(place):
+def test_what_is_given_to_prefect_is_found_in_its_database_its_pickles_and_its_log(place, found):
     """The search finds what there is to be found, in the same files as above."""
     place, _ = place
-    found = hits(place, (LEAKED,), skip=may_be)
-    assert f"home/prefect/prefect.db: {LEAKED} (text)" in found
-    assert f"err.txt: {LEAKED} (text)" in found
-    kept = {line.partition(":")[0] for line in found if line.startswith("home/prefect/storage/")}
+    assert f"home/prefect/prefect.db: {LEAKED} (text)" in found.hits
+    assert f"err.txt: {LEAKED} (text)" in found.hits
+    lines = [line for line in found.hits if line.startswith("home/prefect/storage/")]
+    kept = {line.partition(":")[0] for line in lines}
     assert len(kept) >= 2  # a result, and an exception
     with database(place / "home/prefect/prefect.db") as connection:
         for table, column in (("log", "message"), ("flow_run", "parameters"), ("artifact", "data")):
             cells = connection.execute(f"SELECT {column} FROM {table}").fetchall()
             assert any(in_text(str(cell), (LEAKED,)) for (cell,) in cells), table
-    numbers = counts(place, LEAKED_ROWS, skip=may_be)
-    assert {"home/prefect/prefect.db", "err.txt"} <= set(numbers)
+    assert {"home/prefect/prefect.db", "err.txt"} <= set(found.counts[LEAKED_ROWS])
 
 
 WRAPPINGS: dict[str, Callable[[bytes], bytes]] = {
