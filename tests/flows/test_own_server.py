@@ -86,6 +86,7 @@ def test_one_that_ends_or_refuses_is_said_at_once(server):
 
 def test_one_that_does_not_answer_is_slow(server, monkeypatch):
     monkeypatch.setenv("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "0.5")
+    monkeypatch.setattr(own_server, "_FAREWELL", 0.1)  # it does not end by itself either
     with pytest.raises(ServerSlow):
         server("slow").wait()
 
