@@ -2,7 +2,8 @@
 
 As in `test_audit.py`: a lower bound on the privacy loss, which chance takes beyond what was charged
 with probability FALSE_ALARM = 1e-9, and which a sensitivity wrong by a factor of 2 takes beyond it
-by more than 5.5 standard errors. Neighbours differ in the cells that are farthest apart.
+by more than 5.5 standard errors; under Gaussian noise exactly, by what is handed to the noise.
+Neighbours differ in the cells that are farthest apart.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from dp_core.ledger.session import Grant
 from dp_core.marginals import Marginal
 from dp_core.privacy import Relation
 from dp_core.sums.interactions import Interaction
-from tests.distributions.test_audit import gaussian_claim
-from tests.statistical import delta_at_least, epsilon_at_least
+from tests.added_noise import loss
+from tests.statistical import epsilon_at_least
 
 pytestmark = [pytest.mark.slow, pytest.mark.statistical]
 
@@ -130,22 +131,18 @@ def test_interactions_keep_the_epsilon_they_were_charged(sizes, neighbours, halv
 @pytest.mark.parametrize(("kind", "rows"), [("zcdp", 1), ("zcdp", 3), ("gaussian", 1)])
 @pytest.mark.parametrize("neighbours", RELATIONS)
 def test_interactions_keep_the_curve_they_were_charged(neighbours, kind, rows, halved, monkeypatch):
-    """A person of k rows has them all in the cell that tells most."""
-    cost, epsilon = Fraction(1, 2), 1.0
+    """A person of k rows has them all in the cell that tells most; by what the noise is handed."""
+    cost = Fraction(1, 2)
     of, files, change = farthest((2, 3), neighbours, "l2", rows)
     squared = float((change**2).sum())
     assert 1 <= of.l2_squared(neighbours) * rows**2 / squared < 1.01
     if halved:
         halve(monkeypatch)
-    relation = Relation(neighbours, rows)
-    times = 4_000 if halved else 12_000
-    first, second = noisy(monkeypatch, of, files, relation, kind=kind, cost=cost, times=times)
-
-    def event(values):
-        # The log-likelihood ratio of the two neighbours exceeds epsilon, at the noise there is.
-        return (values - change / 2) @ change > epsilon * of.l2_squared(neighbours) * rows**2
-
-    bound = delta_at_least(event(second), event(first), epsilon)
-    claim = gaussian_claim(kind, cost, epsilon)
-    # About .06 and .40, with standard errors of .008 and .013; the claims are .13 to .2.
-    assert (bound > claim + 0.05) if halved else (0 < bound <= claim)
+    session = PaysAlways(Currency(kind, cost), Relation(neighbours, rows))
+    curators = [Curator(Domain(of.columns, of.sizes), File(counts), session) for counts in files]
+    found = loss(
+        monkeypatch,
+        *(lambda c=c: c.interactions("measure", [of.columns], [cost])[0].values for c in curators),
+    )
+    assert found == pytest.approx(2.0 if halved else 0.5, rel=1e-6)
+    assert (found > cost) == halved
