@@ -83,7 +83,6 @@ HEAVY = (
     "tests/flows/test_database_release.py",
     "tests/flows/test_presets.py",
     "tests/distributions/test_audit.py",
-    "tests/distributions/test_method_choices.py",
     "tests/tasks/test_hold.py",
     "tests/tasks/test_ledger_stress.py",
     "tests/tasks/test_ledger_machine.py",
