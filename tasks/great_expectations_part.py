@@ -39,8 +39,6 @@ _GATHERING = (
     "expectations.metrics.table_metrics",
     "metrics",
 )
-_STATING = ("compatibility.postgresql", "compatibility.sqlalchemy", "render", "types")
-"""What imports templates, an object mapper and a dialect for names that nothing here uses."""
 _METRICS = (
     "column_map_metrics.column_values_between",
     "column_map_metrics.column_values_in_set",
@@ -103,7 +101,6 @@ def _loaded() -> Judge:
     SparedPackages(
         [f"{_LIBRARY}.{name}" for name in _GATHERING],
         {_LIBRARY: {"__version__": version(_LIBRARY)}},
-        [f"{_LIBRARY}.{name}" for name in _STATING],
     ).install()
     with _deprecations_unheard():
         for name in _METRICS:

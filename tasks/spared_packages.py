@@ -4,7 +4,7 @@ To import one module of such a package runs its `__init__`, and so all that it g
 Expectations 470 modules and most of SciPy, several seconds of CPU, where a few dozen are needed. A
 package that is spared is there at once and empty; a name is looked for where its `__init__` would
 have taken it from. What is not found so runs the whole `__init__`: nothing is ever missing, only
-later. A module of imports and definitions can be run statement by statement as well.
+later.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Origin = tuple[str, str]
 """A module, and the name it knows something by."""
 
 PATIENCE = 60.0
-"""Seconds that a thread waits for another that runs a module; two could wait for each other."""
+"""Seconds that a thread waits for another that runs an `__init__`."""
 
 
 class SparedPackages(MetaPathFinder):
@@ -33,61 +33,45 @@ class SparedPackages(MetaPathFinder):
         gathering: Packages whose names are looked up one by one.
         registering: Packages whose `__init__` does more than gather, with what they are to hold
             before it runs. It runs when any other name is asked of them.
-        stating: Modules and packages of which the statement runs that makes a name, and those that
-            make what it uses, when the name is asked for.
     """
 
     def __init__(
-        self,
-        gathering: Collection[str],
-        registering: Mapping[str, Mapping[str, object]],
-        stating: Collection[str] = (),
+        self, gathering: Collection[str], registering: Mapping[str, Mapping[str, object]]
     ) -> None:
         self._gathering = frozenset(gathering)
         self._registering = registering
-        self._stating = frozenset(stating)
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Return where the package is and how it begins; nothing of other modules."""
-        if fullname not in self._all:
+        if fullname not in self._gathering and fullname not in self._registering:
             return None
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is None or not isinstance(spec.loader, InspectLoader):
             return spec
-        stated = fullname in self._stating
-        spec.loader = _Beginning(spec.loader, self._registering.get(fullname), stated=stated)
+        spec.loader = _Beginning(spec.loader, self._registering.get(fullname))
         return spec
-
-    @property
-    def _all(self) -> frozenset[str]:
-        return self._gathering | self._registering.keys() | self._stating
 
     def install(self) -> None:
         """Spare these packages in this process, unless one is there already."""
-        if self not in sys.meta_path and not self._all & sys.modules.keys():
+        here = self._gathering | self._registering.keys()
+        if self not in sys.meta_path and not here & sys.modules.keys():
             sys.meta_path.insert(0, self)
 
 
 class _Beginning(Loader):
     """Makes a package without running its `__init__`, which its first unknown name runs."""
 
-    def __init__(
-        self, whole: InspectLoader, given: Mapping[str, object] | None, *, stated: bool
-    ) -> None:
+    def __init__(self, whole: InspectLoader, given: Mapping[str, object] | None) -> None:
         self._whole = whole
         self._given = given
-        self._stated = stated
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return self._whole.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
         source = self._whole.get_source(module.__name__) or ""
-        if self._stated:
-            module.__dict__["__getattr__"] = Statements(module, source)
-            return
         if self._given is None:
             origins = gathered(source, module.__name__)
         else:
@@ -133,7 +117,7 @@ class _LookUp:
     def _run_whole(self) -> None:
         """Run the module, unless that is done or this thread is about it."""
         if not self._lock.acquire(timeout=PATIENCE):
-            return  # goes on with what is there
+            return  # two threads that wait for each other: this one goes on with what is there
         try:
             if self._running:
                 return
@@ -147,74 +131,6 @@ class _LookUp:
                 del self._module.__dict__["__getattr__"]
         finally:
             self._lock.release()
-
-
-class Statements:
-    """The `__getattr__` of a module that is run statement by statement, as its names are asked for.
-
-    What a statement uses is made first, within functions too; a statement that makes no name runs
-    when something is asked for that no statement makes.
-    """
-
-    def __init__(self, module: ModuleType, source: str) -> None:
-        body = ast.parse(source).body
-        self._module = module
-        self._always = [
-            node
-            for node in body
-            if isinstance(node, ast.ImportFrom) and node.module == "__future__"
-        ]
-        self._body = body
-        self._makers: dict[str, list[int]] = {}
-        for number, node in enumerate(body):
-            for name in _made(node):
-                self._makers.setdefault(name, []).append(number)
-        self._lock = RLock()
-        self._begun: set[int] = set()
-
-    def __call__(self, wanted: str) -> object:
-        names = self._module.__dict__
-        if wanted in self._makers or not wanted.startswith("__") or wanted == "__all__":
-            if self._lock.acquire(timeout=PATIENCE):
-                try:
-                    for number in self._makers.get(wanted, range(len(self._body))):
-                        self._run(number)
-                finally:
-                    self._lock.release()
-            if wanted in names:
-                return names[wanted]
-        raise AttributeError(f"module {self._module.__name__!r} has no attribute {wanted!r}")
-
-    def _run(self, number: int) -> None:
-        if number in self._begun:
-            return
-        self._begun.add(number)
-        node = self._body[number]
-        used = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
-        makers = sorted({maker for name in used for maker in self._makers.get(name, ())})
-        try:
-            for earlier in [maker for maker in makers if maker < number]:
-                self._run(earlier)
-            code = compile(
-                ast.Module([*self._always, node], []), str(self._module.__file__), "exec"
-            )
-            exec(code, self._module.__dict__)
-            for later in [maker for maker in makers if maker > number]:
-                self._run(later)  # what a function finds when it is called
-        except BaseException:
-            self._begun.discard(number)  # the next one fails as clearly
-            raise
-
-
-def _made(node: ast.AST) -> set[str]:
-    """Return the names that a statement of a module gives a value."""
-    if isinstance(node, ast.Import | ast.ImportFrom):
-        return {each.asname or each.name.split(".")[0] for each in node.names}
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return {node.name}
-    if isinstance(node, ast.Name):
-        return {node.id} if isinstance(node.ctx, ast.Store) else set()
-    return {name for part in ast.iter_child_nodes(node) for name in _made(part)}
 
 
 def _taken(source: str, known_as: str) -> object:
