@@ -23,7 +23,7 @@ from dp_core.dataset import Dataset
 from dp_core.domain import Clique
 from dp_core.marginals import Marginal
 from tests.databases import survey_database
-from tests.kept_connections import connections_are_kept
+from tests.kept_connections import connections_are_kept, new_connections
 from tests.migrations import migrations_of_fresh_ledgers
 from tests.postgres import ledger_url, postgres_cluster, postgres_server, postgres_url
 from tests.prefect_tables import with_prefects_tables
@@ -38,6 +38,7 @@ __all__ = [
     "connections_are_kept",
     "ledger_url",
     "migrations_of_fresh_ledgers",
+    "new_connections",
     "nothing_is_synced",
     "postgres_cluster",
     "postgres_server",

@@ -69,3 +69,13 @@ def connections_are_kept() -> Iterator[None]:
         yield
         while _engines:
             let_go(next(iter(_engines))[0])
+
+
+@pytest.fixture
+def new_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a test have a connection for every transaction, as the program makes them.
+
+    Of one that is kept PostgreSQL counts what transactions before did as well.
+    """
+    monkeypatch.setattr(database, "sa", sa)
+    monkeypatch.setattr(database, "_engine", _make)

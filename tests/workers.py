@@ -45,6 +45,8 @@ class Trap(WorkerPlugin):
 
         def held(store: Any, chunk: int, plan: Any) -> Any:
             nonlocal begun
+            if not folder.is_dir():  # of a test that is over, whose worker goes on
+                return count(store, chunk, plan)
             begun += 1
             number = store.files[chunk].file.removesuffix(".arrow").rpartition("-")[2]
             (folder / f"begun-{pid}-{begun}").write_text(number)

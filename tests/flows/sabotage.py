@@ -24,7 +24,7 @@ PLACES = {
     "identify": "dp_core.source.keyed_digest",
     "validate": "dp_core.profiles.Profiler.add",  # in a thread
     "expectations": "pandas.Series.isin",  # within Great Expectations, which catches it
-    "discretize": "dp_core.codec.Encoder.encode",  # in a thread
+    "discretize": "tasks.coding.left_by_validation",
     "count": "tasks.dask_counter._count_chunk",  # in a task of Dask
     "basics": "dp_core.curator._add_noise",  # charged, not drawn
     "select": "dp_core.scores.InDif.compute",

@@ -124,6 +124,7 @@ def test_sqlite_does_the_same_work_after_100_charges_and_after_10_000(
         assert long.found[operation][1] <= 1.1 * work + 2, operation
 
 
+@pytest.mark.usefixtures("new_connections")
 def test_postgresql_reads_no_table_whole_after_10_000_charges(
     plan: Plan, postgres_server: PostgresServer
 ) -> None:
