@@ -137,7 +137,7 @@ class CodeStore:
 
 
 class StoreWriter:
-    """Writes a store; used as a context manager, complete only if the block ends well.
+    """Writes a store; as a context manager it is complete only if the block ends well.
 
     Args:
         folder: Created if need be; an earlier or incomplete store in it is replaced.
@@ -159,7 +159,7 @@ class StoreWriter:
         return self
 
     def begin(self) -> None:
-        """Make room; for a writer that is no context manager, and complete by `finish` only."""
+        """Remove what is there; for a writer that only `finish` completes, without a block."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder.chmod(0o700)
         # The manifest goes first: from here on there is no complete store.

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from dp_core.counting import count_codes
 from dp_core.dataset import Dataset
 from dp_core.domain import Domain
 from dp_core.memory_counter import MemoryCounter
@@ -37,6 +38,10 @@ RELEASES: tuple[tuple[str, tuple[int, ...], dict[str, Any]], ...] = (
 def compile_all() -> None:
     """Carry out small releases of invented records, in memory."""
     rng = np.random.default_rng(1)
+    # Codes of the store, of few levels and of many; the releases below hold them in memory.
+    for kind in (np.uint8, np.uint16):
+        columns = [rng.integers(0, size, ROWS, kind) for size in MIXED]
+        count_codes(columns, MIXED, [(0,), (0, 1), (0, 1, 2, 3, 4)])
     for method, sizes, options in RELEASES:
         domain = Domain(("a", "b", "c", "d", "e"), sizes)
         codes = np.array([rng.integers(0, size, ROWS, np.uint16) for size in sizes])

@@ -46,7 +46,7 @@ class Domain:
         axis = self._axis
         return tuple([axis[column] for column in clique])
 
-    @cached_property
+    @cached_property  # which a class with slots cannot have
     def _axis(self) -> dict[str, int]:
         return {column: axis for axis, column in enumerate(self.columns)}
 

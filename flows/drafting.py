@@ -21,8 +21,9 @@ def draft(name: str, database: str | None) -> str:
 
     if database is None and "://" in name:
         from tasks.object_source import beginning_of
+        from tasks.places import home
 
-        with beginning_of(name) as copy:
+        with beginning_of(name, home() / "draft") as copy:
             return draft_schema(copy)
     if database is None:
         return draft_schema(Path(name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -67,7 +68,7 @@ def write_codes(
 
 
 def left_by_validation(schema: Schema, folder: Path) -> bool:
-    """Return whether validation, which reads every value anyway, left a complete store of them."""
+    """Return whether a whole store of codes is there, as validation leaves one."""
     try:
         store = CodeStore(folder, schema.domain)
         for chunk in range(store.chunks):
@@ -96,13 +97,20 @@ class Coding:
 
     def __enter__(self) -> Coding:
         unit = self._schema.unit
-        everything = self._folder if unit.column is None else self._folder / "everything"
+        self._writer = StoreWriter(self._folder, self._schema.domain)
+        self._writer.begin()
+        if unit.column is None:
+            return self
+        for left in [*self._folder.glob("persons-*"), *self._folder.glob("everything-*")]:
+            shutil.rmtree(left, ignore_errors=True)
+        # Folders of this attempt only: a late process that goes on may not add to them.
+        token = secrets.token_hex(8)
+        everything = self._folder / f"everything-{token}"
+        self._ends.callback(shutil.rmtree, everything, ignore_errors=True)
         self._writer = StoreWriter(everything, self._schema.domain)
         self._writer.begin()
-        if unit.column is not None:
-            limit = RowLimit(self._folder / "persons", unit.max_rows)
-            self._limit = self._ends.enter_context(limit)
-            self._ends.callback(shutil.rmtree, everything, ignore_errors=True)
+        limit = RowLimit(self._folder / f"persons-{token}", unit.max_rows)
+        self._limit = self._ends.enter_context(limit)
         return self
 
     def __exit__(self, *_error: object) -> None:

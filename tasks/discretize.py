@@ -10,7 +10,7 @@ from tasks.stage import stage
 
 @stage("discretize")
 def discretize(run: Run) -> None:
-    """Write the file as codes into the run's confidential folder."""
+    """Make sure that the codes are there: validation's, or written now."""
     from tasks.coding import left_by_validation, write_codes
 
     progress = partial(run.progress, "discretize")

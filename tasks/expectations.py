@@ -73,10 +73,11 @@ def validate(
     Args:
         source: The confidential files.
         schema: Its columns are the source's.
-        internal: Folder for staff; `validation.json` is written there, also on failure.
+        internal: Folder for staff; `validation.json` is written there, also where values fail.
         progress: Called with the part that is done, 0 to 1.
-        codes: Where to leave the store of codes, confidential; it is complete if nothing stops
-            the release but what only its codes tell, see `tasks.coding`. None: nowhere.
+        codes: Where to leave the store of codes, confidential; None: nowhere. It is complete if
+            every row passed, rules between columns too; if only those are broken it is not, and
+            `write_codes` says so.
 
     Raises:
         SchemaViolation: if a value is not in the schema and no policy settles it, or a row has no

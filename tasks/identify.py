@@ -11,8 +11,12 @@ def identify(run: Run) -> None:
     """Bind the reservation to the keyed hash of the input, or refuse another input.
 
     Privacy:
-        The hash is keyed; it goes to the ledger's sealed table and nowhere else.
+        The hash is keyed; it goes to the ledger's sealed table and to the confidential folder.
     """
     from dp_core.source import keyed_digest
 
-    run.hold.bind_input(run.reservation, keyed_digest(run.source, run.key), run.key)
+    digest = keyed_digest(run.source, run.key)
+    run.hold.bind_input(run.reservation, digest, run.key)
+    # A ledger that is restored from a copy of before would bind another input.
+    run.note_head()
+    run.folder.belong_to(digest)

@@ -61,13 +61,14 @@ def object_source(
 
 
 @contextmanager
-def beginning_of(url: str) -> Iterator[Path]:
+def beginning_of(url: str, folder: Path) -> Iterator[Path]:
     """Copy what tells the columns of an object, of several the first; it goes when the block ends.
 
     Of a Parquet file that is its end, and so everything is copied.
 
     Args:
         url: As a person wrote it.
+        folder: Confidential; for such copies alone: what was left by one that was killed goes.
 
     Raises:
         BadInput, StageFailed: as of `object_source`; or if it is no such URL.
@@ -77,8 +78,11 @@ def beginning_of(url: str) -> Iterator[Path]:
     except ValueError as error:
         raise BadInput(f"What is named {error}") from None
     store, (name, *_) = _matching(url)
-    with disk_errors("The copy of the data"), tempfile.TemporaryDirectory(prefix=NAME) as folder:
-        target = Path(folder) / PurePosixPath(name).name
+    with disk_errors("The copy of the data"):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(mode=0o700, parents=True)
+        target = folder / PurePosixPath(name).name
+    try:
         with _ask(url, lambda: store.open(name, "rb")) as source, _new(target) as sink:
             whole = False
             while block := _ask(url, lambda: source.read(BLOCK_BYTES)):
@@ -87,6 +91,8 @@ def beginning_of(url: str) -> Iterator[Path]:
                 if not whole:
                     break
         yield target
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _copied(url: str, folder: Path) -> Path | None:

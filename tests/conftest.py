@@ -102,6 +102,7 @@ HEAVY = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the heavy files; the others stay in their order."""
     place = {ROOT / name: number for number, name in enumerate(HEAVY)}
+    assert all(path.is_file() for path in place), "HEAVY names a file that is not there."
     items.sort(key=lambda item: place.get(item.path, len(HEAVY)))
 
 

@@ -88,6 +88,6 @@ def _deal_column(
         codes[axis, rng.permutation(order)] = np.repeat(np.arange(counts.size), counts)
         return order
     claim, owed = rng.random((2, share.shape[1]))
-    codes[axis] = deal(order, group, share, claim - 0.5, owed)
+    codes[axis] = deal(order, group, np.ascontiguousarray(share), claim - 0.5, owed)
     found: NDArray[np.int64] = order[np.argsort(codes[axis, order], kind="stable")]
     return found

@@ -128,6 +128,26 @@ class RunFolder:
         """Let a stage be done again, since what it made is gone."""
         self._marker(stage).unlink(missing_ok=True)
 
+    def belong_to(self, digest: str) -> None:
+        """Keep which input the codes are of; those of any other are deleted, and made again.
+
+        Args:
+            digest: Keyed hash of the input that the ledger has bound.
+
+        Privacy:
+            Otherwise codes of one input could be released on the account of another, with a ledger
+            that was restored from a copy of before it was bound.
+        """
+        kept = self.confidential / "input"
+        if kept.exists() and kept.read_text() == digest:
+            return
+        with disk_errors("the run folder"):
+            for stage in ("validate", "discretize", "count"):
+                self.forget(stage)
+            shutil.rmtree(self.confidential / "codes", ignore_errors=True)
+            self.confidential.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_atomically(kept, digest.encode())
+
     def keep_detail(self, detail: str) -> Path | None:
         """Keep what may be confidential about a failure, for staff; return where.
 

@@ -82,7 +82,7 @@ FAR = {
     "number, add": (NUMBER, "add-remove", [(4, 5, 1)], [(4, 4, 1), (4, 5, 1)]),
     "minimiser, replace": (MINIMISER, "replace-one", [(0, 1)], [(1, 1)]),
 }  # fmt: skip
-REACHED = {"no predictor, replace": 0.6, "minimiser, replace": 0.5}
+REACHED = {"minimiser, replace": 0.5}
 """Part of the bound that the files are apart, where it is not all."""
 
 
@@ -107,7 +107,7 @@ def test_a_release_keeps_the_epsilon_it_was_charged(name, wrong, monkeypatch):
         for _ in range(2 if reached < 0.8 else 1):
             halve(monkeypatch, FAR[name][0])
     found = told(monkeypatch, name)
-    assert (found > 1.9) if wrong else (0.98 * reached <= found <= 1)
+    assert (found > 1.9) if wrong else (0.98 * reached <= found <= min(1, 1.02 * reached))
 
 
 @pytest.mark.parametrize("kind", ["zcdp", "gaussian"])

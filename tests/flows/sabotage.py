@@ -24,6 +24,7 @@ PLACES = {
     "identify": "dp_core.source.keyed_digest",
     "validate": "dp_core.profiles.Profiler.add",  # in a thread
     "expectations": "pandas.Series.isin",  # within Great Expectations, which catches it
+    "coding": "tasks.coding.Coding.add",
     "discretize": "tasks.coding.left_by_validation",
     "count": "tasks.dask_counter._count_chunk",  # in a task of Dask
     "basics": "dp_core.curator._add_noise",  # charged, not drawn
@@ -36,7 +37,12 @@ PLACES = {
     "outside": "flows.release.forget_lost",  # in the flow, but in no stage
     "interrupted": "tasks.reconstruct._write_tables",
 }
-STAGES = {"expectations": "validate", "outside": None, "interrupted": "reconstruct"}
+STAGES = {
+    "coding": "validate",
+    "expectations": "validate",
+    "outside": None,
+    "interrupted": "reconstruct",
+}
 """The stage at work there, where the place's name does not tell."""
 
 

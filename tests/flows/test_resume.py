@@ -266,6 +266,16 @@ def test_the_file_is_read_once(project, monkeypatch):
     assert len(read) == 1
 
 
+def test_codes_of_another_input_are_made_again(project, work_done):
+    """As with a ledger that was restored from a copy of before the input was bound."""
+    with pytest.raises(StageFailed):
+        project.release(perform=failing("count", StageFailed("outside"), after=False))
+    (project.run_folder / "confidential/input").write_text("0" * 64)
+    project.release()
+    assert_complete(project)
+    assert (work_done["validate"], work_done["discretize"]) == (2, 2)
+
+
 def test_codes_that_were_lost_or_garbled_are_made_again_at_no_cost(project, work_done):
     with pytest.raises(StageFailed, match="outside"):
         project.release(perform=failing("measure", StageFailed("outside"), after=False))

@@ -358,3 +358,9 @@ def test_sqlite_keeps_what_it_committed_through_a_power_cut(tmp_path, monkeypatc
     with ledger._database.writing() as rows:
         extra = rows.connection.exec_driver_sql("PRAGMA synchronous").scalar()
     assert extra == 3
+
+
+@pytest.mark.usefixtures("new_connections")
+def test_the_program_keeps_no_connection_to_postgresql():
+    engine = database._engine("postgresql+psycopg://nobody@127.0.0.1:1/none")
+    assert isinstance(engine.pool, sa.NullPool)

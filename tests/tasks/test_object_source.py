@@ -102,19 +102,30 @@ def test_a_store_that_is_down_is_not_one_without_the_object(store, tmp_path, mon
         object_source(f"memory://survey/{name}", ("a", "b"), (), tmp_path)
 
 
-def test_a_draft_reads_the_first_object_and_of_a_csv_file_its_beginning(store, monkeypatch):
+def test_a_draft_reads_the_first_object_and_of_a_csv_file_its_beginning(
+    store, tmp_path, monkeypatch
+):
     monkeypatch.setattr("tasks.object_source.BLOCK_BYTES", 6)
-    with beginning_of(URL) as copy:
+    place = tmp_path / "home" / "draft"
+    place.mkdir(parents=True)
+    (place / "left.csv").write_text("of one that was killed")
+    with beginning_of(URL, place) as copy:
+        assert [path.name for path in place.iterdir()] == ["part.csv"]
         assert copy.name == "part.csv"
         assert copy.read_bytes() == b"a,b\n1,"
         assert copy.stat().st_mode & 0o777 == 0o600
     assert not copy.parent.exists()
+    monkeypatch.setenv("DP_RELEASE_HOME", str(tmp_path / "home"))
     assert "\n  a:" in draft(URL, None)
+    assert left(tmp_path / "home") == []
     whole = b"PAR1 and so on PAR1"
     store.pipe("/survey/part.parquet", whole)
-    with beginning_of("memory://survey/part.parquet") as copy:
+    with beginning_of("memory://survey/part.parquet", place) as copy:
         assert copy.read_bytes() == whole
-    with pytest.raises(BadInput, match="may hold a secret"), beginning_of("memory://a:b/c.csv"):
+    with (
+        pytest.raises(BadInput, match="may hold a secret"),
+        beginning_of("memory://a:b/c.csv", place),
+    ):
         pass
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import random
 from collections import Counter
+from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
@@ -12,11 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_core.code_store import CodeStore
+from dp_core.codec import Encoder
 from dp_core.errors import SchemaViolation, StageFailed
 from dp_core.own_values import own_values
 from dp_core.schema_file import parse_schema
 from dp_core.source import open_source
-from tasks.coding import write_codes
+from tasks.coding import Coding, left_by_validation, write_codes
 from tasks.expectations import validate
 
 MOST = 3
@@ -87,6 +89,36 @@ def test_the_same_rows_stay_whatever_part_they_are_in_and_in_either_format(tmp_p
     assert one.rows == sum(found[0].values()) - min(MOST, sum(row[0] == "p7" for row in rows))
 
 
+def test_a_store_of_before_does_not_outlive_a_pass_that_fails(tmp_path):
+    schema, source = schema_of(), write_parts(tmp_path, panel())
+    write_codes(source, schema, tmp_path / "codes")
+    with Coding(schema, tmp_path / "codes"):
+        assert not left_by_validation(schema, tmp_path / "codes")
+    assert list((tmp_path / "codes").iterdir()) == []
+
+
+def test_two_attempts_at_once_do_not_share_their_rows(tmp_path):
+    schema = schema_of()
+    source = write_parts(tmp_path, panel())
+    alone = stored(write_codes(source, schema, tmp_path / "alone"))
+    encoders = [Encoder(column) for column in schema.columns]
+
+    def add(coding, batch):
+        found = zip(encoders, schema.domain.columns, strict=True)
+        coding.add(batch.records, [e.encode(batch.records.column(name)) for e, name in found])
+
+    first, *others = source.batches()
+    with Coding(schema, tmp_path / "codes") as late, suppress(FileNotFoundError):
+        add(late, first)
+        with Coding(schema, tmp_path / "codes") as coding:
+            for batch in (first, *others):
+                add(coding, batch)
+                with suppress(FileNotFoundError):  # its folder is gone, and it stops there
+                    add(late, batch)
+            coding.finish()
+    assert stored(CodeStore(tmp_path / "codes", schema.domain)) == alone
+
+
 def test_a_person_more_changes_the_store_by_that_persons_rows(tmp_path):
     rows, schema = panel(), schema_of()
     new = [("new", str(age), "good") for age in (3, 50, 51, 52, 99)]
@@ -114,6 +146,7 @@ def test_a_row_without_an_identifier_is_refused_before_anything_is_stored(tmp_pa
     for check in (
         lambda: validate(source, schema, tmp_path / "internal"),
         lambda: write_codes(source, schema, tmp_path / "codes"),
+        lambda: validate(source, schema, tmp_path / "internal", codes=tmp_path / "codes"),
     ):
         with pytest.raises(SchemaViolation) as caught:
             check()
