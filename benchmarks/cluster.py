@@ -36,10 +36,10 @@ import psutil
 from common import MIXED_SIZES as SIZES
 from distributed import Client, LocalCluster
 
-from dp_core.code_store import CHUNK_ROWS, CodeStore, StoreWriter
-from dp_core.counting import count_tables, plan_tables
-from dp_core.domain import Clique, Domain
+from dp_core.confidential.code_store import CHUNK_ROWS, CodeStore, StoreWriter
 from dp_core.processors import threads
+from dp_core.tables.counting import count_tables, plan_tables
+from dp_core.tables.domain import Clique, Domain
 from tasks.dask_counter import DaskCounter
 
 DOMAIN = Domain(tuple(f"c{place}" for place in range(len(SIZES))), SIZES)

@@ -37,20 +37,20 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.adult import load as load_adult
-from dp_core.accounting.currency import Currency, largest_limit
-from dp_core.curator import Curator
-from dp_core.dataset import Dataset
-from dp_core.domain import Clique, Domain
-from dp_core.ledger.session import MemorySession
-from dp_core.marginals import Released
-from dp_core.memory_counter import MemoryCounter
+from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.reconstruction.gum import Gum
 from dp_core.reconstruction.pgm import Pgm
 from dp_core.selection.aim import Aim
 from dp_core.selection.mst import Mst
 from dp_core.selection.mwem_pgm import MwemPgm
 from dp_core.selection.one_way import OneWay
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.accounting.currency import Currency, largest_limit
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
+from dp_core.wall.released import Released
 
 DELTA = Fraction("1e-9")
 METHODS: Mapping[str, tuple[Any, Any, Mapping[str, Fraction]]] = {

@@ -40,8 +40,8 @@ def sizes_of(question: str, value: int) -> tuple[int, ...]:
 
 def make_store(folder: Path, sizes: Sequence[int], rows: int) -> None:
     """Write a store of random codes, three quarters of them in the first few of each column."""
-    from dp_core.code_store import StoreWriter, code_type
-    from dp_core.domain import Domain
+    from dp_core.confidential.code_store import StoreWriter, code_type
+    from dp_core.tables.domain import Domain
 
     rng = np.random.default_rng(2026)
     domain = Domain(tuple(f"c{i}" for i in range(len(sizes))), tuple(sizes))
@@ -53,9 +53,9 @@ def make_store(folder: Path, sizes: Sequence[int], rows: int) -> None:
 
 def work(folder: Path, sizes: Sequence[int]) -> None:
     """Count all pairs of a store; print CPU, wall time and memory as JSON."""
-    from dp_core.code_store import CodeStore
-    from dp_core.counting import plan_tables
-    from dp_core.domain import Domain
+    from dp_core.confidential.code_store import CodeStore
+    from dp_core.tables.counting import plan_tables
+    from dp_core.tables.domain import Domain
     from tasks.dask_counter import DaskCounter
 
     domain = Domain(tuple(f"c{i}" for i in range(len(sizes))), tuple(sizes))

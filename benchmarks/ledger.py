@@ -26,9 +26,9 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from dp_core.ledger.entries import Entry
-from dp_core.ledger.receipts import START
 from dp_core.plan import Plan
+from dp_core.wall.ledger.entries import Entry
+from dp_core.wall.ledger.receipts import START
 from tasks.stores.hold import Hold
 from tasks.stores.ledger import Ledger
 from tasks.stores.rows import _columns

@@ -33,13 +33,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core import registry
-from dp_core.accounting.currency import largest_limit
-from dp_core.domain import Clique, Domain
 from dp_core.inference.carried import carried_sentence, needed_groups, not_carried
 from dp_core.inference.combine import Rule, combine
-from dp_core.marginals import Measurement
 from dp_core.noise_aware import SETS, redraw, unshrunk
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.accounting.currency import largest_limit
+from dp_core.wall.released import Measurement
 
 DELTA = Fraction(1, 10**9)
 SPLIT_SETS = 5

@@ -20,15 +20,15 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from dp_core.dataset import Dataset
-from dp_core.domain import Clique, Domain
-from dp_core.marginals import Measurement
 from dp_core.metrics.marginal_error import Tally
 from dp_core.procedure import LANES
 from dp_core.reconstruction.base import Model, in_series
 from dp_core.reconstruction.gum import Gum
 from dp_core.reconstruction.pgm import Pgm
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Measurement
 
 SIZES = {
     "mild": (2, 2, 2, 3, 3, 4, 5, 5, 6, 7, 8, 9, 10, 12, 15, 16, 20, 30, 50, 100),

@@ -53,17 +53,17 @@ from fractions import Fraction
 
 import numpy as np
 
-from dp_core.accounting.currency import Currency, choose_currency
-from dp_core.curator import Curator
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
-from dp_core.ledger.session import MemorySession
-from dp_core.memory_counter import MemoryCounter
+from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.parametric.bought_edges import buy_edges
-from dp_core.parametric.variables import Variable
 from dp_core.private_domain.quantile_tree import equal_cuts, estimate, group_edges, widths
 from dp_core.private_domain.within import pieces_of
-from dp_core.spread import Pieces, spread
+from dp_core.schema.bin_pieces import Pieces, spread
+from dp_core.schema.variables import Variable
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.wall.accounting.currency import Currency, choose_currency
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
 
 POSITIONS, BINS, HIGH = 4096, 12, 500_000.0
 DOMAIN = Domain(("income",), (POSITIONS,))

@@ -30,14 +30,14 @@ import numpy as np
 from adult import load as load_adult
 from papers.common import measured, models, preset_plan, read_cells, versions
 
-from dp_core.codec import encode
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
+from dp_core.confidential.encoding import encode
+from dp_core.confidential.source import open_source
 from dp_core.metrics.marginal_error import average_tvd
 from dp_core.procedure import fit
 from dp_core.reconstruction.gum import Gum, GumModel
-from dp_core.schema_file import load_schema
-from dp_core.source import open_source
+from dp_core.schema.reading.schema_file import load_schema
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
 
 DELTA = 1e-9
 DEMO = Path(__file__).parent.parent / "flows" / "demo"

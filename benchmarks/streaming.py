@@ -30,8 +30,8 @@ import pyarrow as pa
 import pyarrow.csv as pv
 import pyarrow.parquet as pq
 
-from dp_core.schema import Column, Kind, Level, Schema
-from dp_core.structural_zeros import Rule, StructuralZeros
+from dp_core.schema.definition import Column, Kind, Level, Schema
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
 
 GROUP_ROWS = 1 << 20
 FIRST, LAST = datetime.date(1930, 1, 1), datetime.date(2026, 1, 1)
@@ -138,7 +138,7 @@ def make_file(path: Path, rows: int, group_rows: int = GROUP_ROWS, *, seed: int 
 
 def work(path: Path) -> None:
     """Run the stages on the file; print time and CPU of each as JSON lines."""
-    from dp_core.source import keyed_digest, open_source
+    from dp_core.confidential.source import keyed_digest, open_source
     from tasks.coding import write_codes
     from tasks.dask_counter import DaskCounter
     from tasks.expectations import validate

@@ -25,18 +25,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core import registry
-from dp_core.codec import Encoder
-from dp_core.dataset import Dataset
-from dp_core.domain import Clique
+from dp_core.confidential.encoding import Encoder
+from dp_core.confidential.source import open_source
 from dp_core.inference.combine import combine
 from dp_core.kept_moments import keep_moments, points_of
-from dp_core.marginals import Measurement, tables_of
 from dp_core.noise_aware import redraw, unshrunk
 from dp_core.record_moments import ModelWithMoments
-from dp_core.schema import Schema
-from dp_core.schema_file import load_schema
-from dp_core.source import open_source
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.schema.definition import Schema
+from dp_core.schema.reading.schema_file import load_schema
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Measurement, tables_of
 
 ROOT = Path(__file__).resolve().parents[1]
 ZEROS = StructuralZeros()

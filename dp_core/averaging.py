@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from dp_core.dataset import Dataset
+from dp_core.tables.dataset import Dataset
 
 By = Literal["record", "set"]
 """Whether every set is a mixture of the models' records, or the work of one of them."""

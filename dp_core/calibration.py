@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dp_core.schema import Column, Margin, Schema
+from dp_core.schema.definition import Column, Margin, Schema
 
 ROUNDS = 2_000
 """Most rounds of raking; a margin is met once in each."""

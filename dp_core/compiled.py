@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from dp_core.counting import count_codes
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
-from dp_core.memory_counter import MemoryCounter
+from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.procedure import carry_out, sample
+from dp_core.tables.counting import count_codes
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
 from dp_core.trial import trial_plan
 
 ROWS = 2000

@@ -10,9 +10,9 @@ import re
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from dp_core.documents.node import Node
+from dp_core.documents.typed_text import shown
 from dp_core.errors import BadInput
-from dp_core.node import Node
-from dp_core.typed_text import shown
 
 MAX_NAME = 128
 EXAMPLE = "{database: SURVEY_DB, table: survey.persons}"

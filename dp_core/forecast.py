@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import date
 from itertools import repeat
 
-from dp_core.accounting.composition import NOTHING, Amount
-from dp_core.periods import MONTHS, Period
-from dp_core.standing import Standing, promise, stops, total_stops
+from dp_core.wall.accounting.composition import NOTHING, Amount
+from dp_core.wall.ledger.account_balance import Standing, promise, stops, total_stops
+from dp_core.wall.ledger.budget_periods import MONTHS, Period
 
 YEARS = 100
 """How far a forecast looks ahead."""

@@ -26,9 +26,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.domain import Clique, Domain
 from dp_core.dual_newton import Floats, with_sums
-from dp_core.marginals import Measurement, Released, Table, tables_of
 from dp_core.reconstruction.consistency import (
     Estimate,
     estimate_total,
@@ -37,8 +35,10 @@ from dp_core.reconstruction.consistency import (
     reconcile,
     shared,
 )
-from dp_core.schema import Column, Schema
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.schema.definition import Column, Schema
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Measurement, Released, Table, tables_of
 
 MOST_ENTRIES = 1 << 23
 """Numbers in the equations of a table; of a larger one only negative counts are moved."""

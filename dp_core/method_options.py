@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Literal, Union
 
-from dp_core.domain import Domain
+from dp_core.documents.node import Node
+from dp_core.documents.typed_text import shown
 from dp_core.errors import BadInput, nearest
-from dp_core.node import Node
-from dp_core.typed_text import shown
+from dp_core.tables.domain import Domain
 
 CLIQUES = tuple[tuple[str, ...], ...]
 

@@ -20,9 +20,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.marginals import Answers, Measurement, Released, Totals
-from dp_core.privacy import Noise
-from dp_core.sums.interactions import Interaction
+from dp_core.schema.privacy import Noise
+from dp_core.wall.released import Answers, Measurement, Released, Totals
+from dp_core.wall.statistics.sums.interactions import Interaction
 
 SETS = 20
 """How many to make: the noise's part of an interval is within 7 % of what ever more sets give."""

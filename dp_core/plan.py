@@ -11,27 +11,27 @@ from typing import Any, Literal
 import numpy as np
 
 from dp_core import registry
-from dp_core.accounting.currency import (
+from dp_core.documents.canonical import digest
+from dp_core.errors import BadInput
+from dp_core.parametric.stages import Measuring
+from dp_core.private_domain.questions import PlannedChoice, planned_choices, questions
+from dp_core.reconstruction.base import piece_rows
+from dp_core.schema.privacy import PAYING_STAGES, TABLE_STAGES, Noise, Stage
+from dp_core.selection.allocation import shares as allocate
+from dp_core.selection.base import AdaptiveSelector, Expected, PlannedSelector, Selection
+from dp_core.spec import ReleaseSpec
+from dp_core.tables.domain import Clique
+from dp_core.wall.accounting.currency import (
     LEAST_DRAW,
     Currency,
     NoiseScale,
     choose_currency,
     threshold_currency,
 )
-from dp_core.accounting.sensitivity import count_l1, count_l2_squared
-from dp_core.canonical import digest
-from dp_core.domain import Clique
-from dp_core.errors import BadInput
-from dp_core.parametric.stages import Measuring
-from dp_core.privacy import PAYING_STAGES, TABLE_STAGES, Noise, Stage
-from dp_core.private_domain.questions import PlannedChoice, planned_choices, questions
-from dp_core.reconstruction.base import piece_rows
-from dp_core.scores import TableChecks, sensitivities
-from dp_core.selection.allocation import shares as allocate
-from dp_core.selection.base import AdaptiveSelector, Expected, PlannedSelector, Selection
-from dp_core.spec import ReleaseSpec
-from dp_core.sums import sum_bounds
-from dp_core.sums.interactions import Interaction
+from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
+from dp_core.wall.statistics import TableChecks, sensitivities
+from dp_core.wall.statistics.sums import sum_bounds
+from dp_core.wall.statistics.sums.interactions import Interaction
 
 PLAN_VERSION = 1
 MOST_NOISY_ROWS = 10**7

@@ -12,21 +12,22 @@ from fractions import Fraction
 
 import numpy as np
 
-from dp_core.curator import Curator
-from dp_core.dataset import Dataset
-from dp_core.domain import Clique
-from dp_core.grid import CoarseCounter
 from dp_core.kept_moments import has_numbers, keep_moments, points_of
-from dp_core.ledger.session import MemorySession, Session
-from dp_core.marginals import Counter, Measurement, Records, Released, Table, Totals, tables_of
 from dp_core.noise_aware import redraw
 from dp_core.plan import Plan
-from dp_core.privacy import Stage
 from dp_core.private_domain.questions import ask
 from dp_core.private_domain.resolving import choose, recoding, resolved_plan
 from dp_core.reconstruction.base import Model, in_series, piece_rows
 from dp_core.record_moments import ModelWithMoments
+from dp_core.schema.grid import CoarseCounter
+from dp_core.schema.privacy import Stage
 from dp_core.selection.base import Selection
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique
+from dp_core.tables.marginal import Counter
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession, Session
+from dp_core.wall.released import Measurement, Records, Released, Table, Totals, tables_of
 
 LANES = 4
 """Pieces of a large set that may be drawn side by side."""

@@ -15,10 +15,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.domain import Clique, Domain
-from dp_core.figures import Public, largest, mean
 from dp_core.metrics.marginal_error import Tally
-from dp_core.schema import Schema
+from dp_core.schema.definition import Schema
+from dp_core.tables.domain import Clique, Domain
+from dp_core.wall.quality_figures import Public, largest, mean
 
 MOST_TABLES = 20
 """Tables that are checked: the noise of each grows with their number."""

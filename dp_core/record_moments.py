@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from dp_core.dataset import Dataset
-from dp_core.domain import Clique, Domain
 from dp_core.dual_newton import Floats, with_sums
 from dp_core.kept_moments import Points, has_few_cells, moments_of, moments_of_column
-from dp_core.marginals import Measurement, Table
 from dp_core.reconstruction.base import DrawnInSeries, Model
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique, Domain
+from dp_core.wall.released import Measurement, Table
 
 MOST_ENTRIES = 1 << 24
 """Numbers in the equations of one piece of the records; each piece has the tables by itself."""

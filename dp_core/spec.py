@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from dp_core.data_place import DataPlace
-from dp_core.domain import Clique
-from dp_core.privacy import Noise, Privacy, Stage
 from dp_core.quality import Threshold
 from dp_core.reconstruction.base import Reconstructor
-from dp_core.schema import Schema
+from dp_core.schema.definition import Schema
+from dp_core.schema.privacy import Noise, Privacy, Stage
 from dp_core.selection.base import Selector
+from dp_core.tables.domain import Clique
 
 Mode = Literal["shared", "split", "noise-aware"]
 """`shared`: m sets from one measurement and one model. `split`: m measurements, each at 1/m of the

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from dp_core.domain import Clique
+from dp_core.documents.node import Node
+from dp_core.documents.typed_text import shown
 from dp_core.errors import nearest
-from dp_core.node import Node
 from dp_core.quality import (
     FIGURES,
     MOST_TABLES,
@@ -16,8 +16,8 @@ from dp_core.quality import (
     chosen_tables,
     countable,
 )
-from dp_core.schema import Schema
-from dp_core.typed_text import shown
+from dp_core.schema.definition import Schema
+from dp_core.tables.domain import Clique
 
 EXAMPLE_TABLES = "[[age, sex], [sex, income]]"
 EXAMPLE_THRESHOLD = "{figure: worst_tvd, hold: 0.05, fail: 0.2}"

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dp_core.data_place import DatabaseTable
 from dp_core.method_options import plain_options
 from dp_core.parametric.stages import Modelling
-from dp_core.privacy import Stage
-from dp_core.schema_document import schema_hash
+from dp_core.schema.privacy import Stage
+from dp_core.schema.reading.schema_document import schema_hash
 from dp_core.spec import PUBLISH, ReleaseSpec
 
 VERSION = 1

@@ -13,14 +13,16 @@ from pathlib import Path
 from typing import Literal
 
 from dp_core.data_place import DataPlace, read_object_url, read_table
+from dp_core.documents.names import check_name
+from dp_core.documents.node import Node, one_of
+from dp_core.documents.strict_yaml import load
+from dp_core.documents.typed_text import shown
 from dp_core.errors import BadInput, nearest
-from dp_core.names import check_name
-from dp_core.node import Node, one_of
 from dp_core.noise_aware import SETS
 from dp_core.presets import PRESETS, Preset
-from dp_core.privacy import Neighbours, Noise, Privacy, Stage
-from dp_core.schema import Schema, Unit
-from dp_core.schema_file import check_version, parse_schema
+from dp_core.schema.definition import Schema, Unit
+from dp_core.schema.privacy import Neighbours, Noise, Privacy, Stage
+from dp_core.schema.reading.schema_file import check_version, parse_schema
 from dp_core.spec import PUBLISH, ReleaseSpec
 from dp_core.spec_checks import read_tables, read_thresholds
 from dp_core.spec_document import VERSION, spec_document
@@ -34,8 +36,6 @@ from dp_core.spec_methods import (
     read_stages,
 )
 from dp_core.spec_shares import KNOWING, check_known, read_shares
-from dp_core.typed_text import shown
-from dp_core.yaml_text import load
 
 DEFAULT_METHOD = "auto"
 MAX_EPSILON = 1000

@@ -7,19 +7,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 from dp_core import registry
+from dp_core.documents.node import Node
 from dp_core.errors import BadInput
-from dp_core.following import origin
-from dp_core.grid import POSITIONS, on_grid, variables
-from dp_core.marginals import ReleasedKind
 from dp_core.method_options import read_options
-from dp_core.node import Node
 from dp_core.noise_aware import unshrunk
 from dp_core.parametric.stages import Modelling, measuring
 from dp_core.presets import Preset
 from dp_core.reconstruction.base import Reconstructor
-from dp_core.schema import Schema
+from dp_core.schema.definition import Schema
+from dp_core.schema.dependencies import origin
+from dp_core.schema.grid import POSITIONS, on_grid, variables
 from dp_core.selection.base import Selector
 from dp_core.spec import Mode
+from dp_core.wall.released import ReleasedKind
 
 _Method = TypeVar("_Method")
 _EXAMPLE = "{sets: 5, rows: same, mode: shared, seed: 7}"

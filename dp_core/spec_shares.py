@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from dp_core.documents.node import Node
 from dp_core.errors import BadInput
-from dp_core.node import Node
 from dp_core.presets import Preset
-from dp_core.privacy import PAYING_STAGES, Neighbours, Privacy, Stage
 from dp_core.private_domain.questions import SHARE
+from dp_core.schema.privacy import PAYING_STAGES, Neighbours, Privacy, Stage
 
 KNOWING: tuple[Stage, ...] = ("one_way", "total")
 """Stages that tell a selection of the file before it looks."""

@@ -9,22 +9,22 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dp_core import registry
-from dp_core.domain import Domain
-from dp_core.grid import POSITIONS
 from dp_core.method_options import plain_options
 from dp_core.noise_aware import unshrunk
 from dp_core.parametric.stages import Modelling, measuring
-from dp_core.parametric.variables import Variable, Variables
 from dp_core.plan import Plan, make_plan
 from dp_core.presets import PRESETS
-from dp_core.privacy import Neighbours, Noise, Privacy, Stage
 from dp_core.reconstruction.base import Reconstructor
-from dp_core.schema import Column, Level, Schema
+from dp_core.schema.definition import Column, Level, Schema
+from dp_core.schema.grid import POSITIONS
+from dp_core.schema.privacy import Neighbours, Noise, Privacy, Stage
+from dp_core.schema.variables import Variable, Variables
 from dp_core.selection.base import Selector
 from dp_core.spec import Mode, ReleaseSpec
 from dp_core.spec_methods import check_mode, check_pair
 from dp_core.spec_shares import resolve_shares
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import StructuralZeros
 
 
 def trial_plan(

@@ -21,8 +21,8 @@ from tasks.stores.artifacts import RunFolder, make_folder
 from tasks.stores.seals import is_sealed
 
 if TYPE_CHECKING:
-    from dp_core.schema import Schema
-    from dp_core.source import Source
+    from dp_core.confidential.source import Source
+    from dp_core.schema.definition import Schema
     from tasks.stores.ledger import Ledger
     from tasks.stores.reservations import Reservation
 
@@ -115,7 +115,7 @@ def _same_source(
     Raises:
         BadInput: if it is not where the spec has it, or is another file now.
     """
-    from dp_core.source import keyed_digest
+    from dp_core.confidential.source import keyed_digest
     from dp_core.spec_file import load_spec
     from tasks.inputs import open_input
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from dp_core.accounting.composition import Amount, Terms
+from dp_core.wall.accounting.composition import Amount, Terms
 from tasks.stores.accounts import Above
 
 

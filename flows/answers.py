@@ -12,7 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from dp_core.errors import BadInput
-from dp_core.ledger.gates import Gate
+from dp_core.wall.ledger.approval import Gate
 from flows.amounts import above_facts, amount, amount_facts, left_facts
 from tasks.stores.accounts import Account
 from tasks.stores.artifacts import RunFolder

@@ -9,14 +9,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from dp_core.documents.names import check_name
 from dp_core.errors import BadInput, nearest
-from dp_core.names import check_name
 
 if TYPE_CHECKING:
-    from dp_core.accounting.composition import Composition, Terms
-    from dp_core.periods import Calendar, Period
     from dp_core.plan import Plan
-    from dp_core.privacy import Neighbours
+    from dp_core.schema.privacy import Neighbours
+    from dp_core.wall.accounting.composition import Composition, Terms
+    from dp_core.wall.ledger.budget_periods import Calendar, Period
 
 
 def exact_number(
@@ -27,7 +27,7 @@ def exact_number(
     Raises:
         BadInput: if it is none, or outside what the option takes.
     """
-    from dp_core.typed_text import parse_fraction
+    from dp_core.documents.typed_text import parse_fraction
 
     try:
         value = parse_fraction(text)
@@ -112,7 +112,7 @@ def account_terms(
     Raises:
         BadInput: if there can be no such account.
     """
-    from dp_core.accounting.composition import Terms
+    from dp_core.wall.accounting.composition import Terms
 
     kind = composition_word(composition)
     if kind == "zcdp" and delta == 0:
@@ -141,7 +141,7 @@ def account_calendar(
     Raises:
         BadInput: if the options do not belong together, or a period allows more than the total.
     """
-    from dp_core.periods import Calendar
+    from dp_core.wall.ledger.budget_periods import Calendar
 
     if per is None:
         for option, given in (

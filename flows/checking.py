@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dp_core.errors import LedgerCorrupt
-from dp_core.ledger.audit import Audit, audit
-from dp_core.ledger.entries import Entry
-from dp_core.ledger.export import read_export
-from dp_core.ledger.signing import fingerprint, read_public
+from dp_core.wall.ledger.audit import Audit, audit
+from dp_core.wall.ledger.entries import Entry
+from dp_core.wall.ledger.export import read_export
+from dp_core.wall.ledger.signatures import fingerprint, read_public
 from flows.events import tell_ledger
 from tasks.verified import noting
 

@@ -186,7 +186,7 @@ def abandon(release: str, as_json: bool) -> Mapping[str, object]:
 def verify(folder: Path, keys: tuple[Path, ...], as_json: bool) -> Mapping[str, object]:
     """Check a bundle: files, receipts, and its privacy arithmetic."""
     from dp_core.bundle.verification import verify as check
-    from dp_core.ledger.signing import read_public
+    from dp_core.wall.ledger.signatures import read_public
 
     found = check(folder, trusted=[read_public(key) for key in keys])
     answer: dict[str, object] = {

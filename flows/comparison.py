@@ -262,7 +262,7 @@ def _write_values(of: Input, folder: Path, formulas: Sequence[str]) -> None:
 
     from dp_core.comparison.formulas import mentioned
     from dp_core.comparison.regressions import VALUES
-    from dp_core.own_values import own_values
+    from dp_core.confidential.original_values import own_values
 
     names = mentioned(of.schema, formulas)
     pq.write_table(own_values(of.source, of.schema, names), folder / VALUES)

@@ -9,7 +9,7 @@ from prefect import Task
 
 from dp_core.bundle.writer import check_destination
 from dp_core.errors import BadInput
-from dp_core.ledger.gates import Gate
+from dp_core.wall.ledger.approval import Gate
 from flows.opening import plan_of_release
 from flows.outcomes import Outcome, tell
 from flows.release import carry_out

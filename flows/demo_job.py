@@ -8,8 +8,8 @@ from fractions import Fraction
 from importlib import resources
 from pathlib import Path
 
-from dp_core.accounting.composition import Terms
 from dp_core.errors import BadInput
+from dp_core.wall.accounting.composition import Terms
 from tasks.places import open_ledger
 from tasks.stores.artifacts import RunFolder
 

@@ -17,7 +17,7 @@ def draft(name: str, database: str | None) -> str:
     Raises:
         BadInput: if there is no such thing, or it cannot be described.
     """
-    from dp_core.draft import draft_schema, draft_table
+    from dp_core.schema.draft import draft_schema, draft_table
 
     if database is None and "://" in name:
         from tasks.object_source import beginning_of

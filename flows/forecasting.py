@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dp_core.accounting.composition import Amount, Composition
 from dp_core.errors import BadInput
 from dp_core.forecast import forecast
 from dp_core.plan import Plan
-from dp_core.standing import Standing, room
+from dp_core.wall.accounting.composition import Amount, Composition
+from dp_core.wall.ledger.account_balance import Standing, room
 from tasks.stores.ledger import Ledger
 from tasks.stores.refusals import check_terms
 
 if TYPE_CHECKING:
     from datetime import date
 
-    from dp_core.periods import Period
+    from dp_core.wall.ledger.budget_periods import Period
 
 COMPOSITIONS: tuple[Composition, ...] = ("basic", "zcdp")
 

@@ -14,12 +14,10 @@ from dp_core.bundle.reading import Bundle, read_bundle
 from dp_core.bundle.relations import measured_cliques, thin_groups
 from dp_core.bundle.weights import TOLERANCE as WEIGHTS_OFF
 from dp_core.errors import BadInput
-from dp_core.following import origin
 from dp_core.inference.carried import carried_sentence, needed_groups, not_carried
 from dp_core.inference.combine import Combined
 from dp_core.inference.intervals import interval
 from dp_core.inference.rules import OFF, WORDING, covered
-from dp_core.marginals import Measurement
 from dp_core.metrics.noise_size import expected_tvd
 from dp_core.regression.analysis import analyse
 from dp_core.regression.design import Design, Family
@@ -31,8 +29,10 @@ from dp_core.regression.fitting import (
 )
 from dp_core.regression.formula import Formula, read_formula
 from dp_core.regression.frames import Frame, read_frames
-from dp_core.schema import MISSING_LABEL
+from dp_core.schema.definition import MISSING_LABEL
+from dp_core.schema.dependencies import origin
 from dp_core.spec import Mode
+from dp_core.wall.released import Measurement
 
 LARGE_NOISE = 0.10
 """Distance (TVD) that noise alone puts on a table from which on it is called large."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dp_core.errors import BadInput, nearest
-from dp_core.ledger.signing import make_key
+from dp_core.wall.ledger.signatures import make_key
 from tasks.places import SIGNING_KEY
 from tasks.stores.ledger import Ledger
 from tasks.stores.rows import standing_keys

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from dp_core.accounting.account_curve import gaussian_statement
-from dp_core.accounting.composition import NOTHING
-from dp_core.accounting.currency import THEOREMS
 from dp_core.errors import BadInput
-from dp_core.ledger.charters import OF_ACCOUNT
 from dp_core.plan import Plan
-from dp_core.standing import Standing, room
+from dp_core.wall.accounting.account_curve import gaussian_statement
+from dp_core.wall.accounting.composition import NOTHING
+from dp_core.wall.accounting.currency import THEOREMS
+from dp_core.wall.ledger.account_balance import Standing, room
+from dp_core.wall.ledger.account_terms import OF_ACCOUNT
 from flows.amounts import above_facts, amount, amount_facts, left_facts
 from tasks.stores.accounts import Account
 from tasks.stores.ledger import Ledger

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
+from dp_core.documents.names import check_name
 from dp_core.errors import BadInput
-from dp_core.names import check_name
 from flows.arguments import (
     account_calendar,
     account_terms,

@@ -66,7 +66,7 @@ def ledger_forecast(spec: Path, every: str | None, as_json: bool) -> Mapping[str
 @with_json
 def ledger_export(file: Path, as_json: bool) -> Mapping[str, object]:
     """Write the ledger to a file that an auditor can check."""
-    from dp_core.ledger.export import write_export
+    from dp_core.wall.ledger.export import write_export
 
     found = ledger_that_is()
     head = found.head()

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from dp_core.accounting.composition import Amount, Terms
+from dp_core.wall.accounting.composition import Amount, Terms
 from flows.monitoring import Budget, Health, OpenRelease
 
 _ZERO = Fraction(0)

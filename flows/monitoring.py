@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
 
-from dp_core.accounting.composition import NOTHING, Amount
 from dp_core.errors import ReleaseError
-from dp_core.ledger.entries import Entry
-from dp_core.standing import Standing
+from dp_core.wall.accounting.composition import NOTHING, Amount
+from dp_core.wall.ledger.account_balance import Standing
+from dp_core.wall.ledger.entries import Entry
 from flows.answers import stages_of
 from tasks.places import assert_not_lost, home, ledger_exists, open_ledger
 from tasks.stores.accounts import Account, Used

@@ -11,7 +11,7 @@ from prefect.states import Completed, State
 
 from dp_core.bundle.verification import verify
 from dp_core.errors import BadInput, LedgerCorrupt, ReleaseError
-from dp_core.ledger.signing import read_public
+from dp_core.wall.ledger.signatures import read_public
 from flows.attempts import Begun
 from flows.checking import check_ledger
 from flows.events import tell_bundles, tell_ledger

@@ -7,8 +7,8 @@ from typing import cast
 
 from dp_core.bundle.provenance import listed
 from dp_core.plan import Plan, PlannedTable, PlannedTotal, check_reach, expected_error
-from dp_core.privacy import PAYING_STAGES
 from dp_core.private_domain.questions import PlannedChoice
+from dp_core.schema.privacy import PAYING_STAGES
 from dp_core.selection.thresholds import Thresholding, planned_threshold
 from flows.amounts import above_facts, amount, left_facts
 from tasks.stores.accounts import Above
@@ -71,7 +71,7 @@ def plan_facts(plan: Plan, ledger: Ledger | None) -> dict[str, object]:
 
 
 def _account_of(plan: Plan, ledger: Ledger | None) -> dict[str, object]:
-    from dp_core.standing import room
+    from dp_core.wall.ledger.account_balance import room
     from flows.forecasting import fitting_now
     from flows.ledger_answers import approval_facts
 

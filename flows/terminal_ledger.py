@@ -8,7 +8,7 @@ from typing import Any, assert_never
 from rich.console import Console
 from rich.markup import escape
 
-from dp_core.ledger.receipts import AccountKind
+from dp_core.wall.ledger.receipts import AccountKind
 from flows.terminal_parts import (
     fact,
     fraction,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dp_core.figures import Charged
-from dp_core.grid import CoarseCounter, Coarsening
 from dp_core.quality import reference_counts
-from dp_core.scores import TableChecks
+from dp_core.schema.grid import CoarseCounter, Coarsening
+from dp_core.wall.quality_figures import Charged
+from dp_core.wall.statistics import TableChecks
 from tasks.run import Run
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def ask_checks(run: Run, tallies: Sequence[Tally], records: int) -> tuple[Charge
         of the same plan, seed and noisy results has the same, so asked again after a crash the
         question is the same, and its answer is read back.
     """
-    from dp_core.curator import Curator
+    from dp_core.wall.curator import Curator
 
     tables, cost = run.spec.checks, run.plan.costs["checks"]
     if not tables or not cost:

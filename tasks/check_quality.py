@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dp_core.grid import CoarseCounter, Coarsening
-from dp_core.marginals import Counter
 from dp_core.quality import countable, public_figures
+from dp_core.schema.grid import CoarseCounter, Coarsening
+from dp_core.tables.marginal import Counter
 from tasks.charged_checks import ask_checks
 from tasks.compare_inference import compare_inference
 from tasks.fits import fit_facts
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 @stage("check")
 def check_quality(run: Run) -> Mapping[str, object]:
     """Compare the sets with what was measured, and with the data: charged, and for staff only."""
-    from dp_core.bundle.checks import utility, write_utility
     from dp_core.bundle.fit import check_fit
+    from dp_core.confidential.utility import utility, write_utility
     from tasks.dask_counter import DaskCounter
 
     domain = run.spec.schema.domain
@@ -75,8 +75,8 @@ def check_quality(run: Run) -> Mapping[str, object]:
 def tally_sets(run: Run) -> tuple[Tally, ...]:
     """Return for each set the counts that checks, pictures and report look at."""
     from dp_core.bundle.fit import needed_counts
-    from dp_core.dataset import Dataset
     from dp_core.metrics.marginal_error import Tally
+    from dp_core.tables.dataset import Dataset
 
     schema = run.spec.schema
     coarsening = Coarsening(schema) if schema.coarse is not None else None

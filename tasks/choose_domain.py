@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dp_core import procedure
-from dp_core.marginals import Totals
+from dp_core.wall.released import Totals
 from tasks.run import Run
 from tasks.stage import stage
 

@@ -13,14 +13,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_core.code_store import CodeStore, StoreWriter
-from dp_core.codec import Encoded, Encoder, settle_zeros
-from dp_core.dependency_check import DependencyCheck
+from dp_core.confidential.code_store import CodeStore, StoreWriter
+from dp_core.confidential.dependency_check import DependencyCheck
+from dp_core.confidential.encoding import Encoded, Encoder, settle_zeros
+from dp_core.confidential.person_rows import RowLimit, hashes, without_identifier
+from dp_core.confidential.source import Source
 from dp_core.errors import SchemaViolation, StageFailed
-from dp_core.person_rows import RowLimit, hashes, without_identifier
 from dp_core.processors import threads
-from dp_core.schema import Schema
-from dp_core.source import Source
+from dp_core.schema.definition import Schema
 
 SHOWN_RULES = 5
 
@@ -34,7 +34,7 @@ def write_codes(
     """Write the codes of every row, streamed batch by batch.
 
     Where the unit is a person, rows above the limit are left out: of all that pass, see
-    `dp_core.person_rows`.
+    `dp_core.confidential.person_rows`.
 
     Args:
         source: The confidential files.

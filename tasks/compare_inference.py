@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dp_core.comparison.inference_page import Comparison
+    from dp_core.confidential.source import Source
     from dp_core.inference.combine import Rule
     from dp_core.metrics.inference_agreement import Agreement
-    from dp_core.schema import Schema
-    from dp_core.source import Source
+    from dp_core.schema.definition import Schema
 
 NAME = "inference"
 """Of the files in the internal folder."""
@@ -82,8 +82,8 @@ def write_comparison(
         same files are written, nothing is said, and nothing is raised.
     """
     from dp_core.comparison.formulas import analyse, compare_formulas, mentioned
+    from dp_core.confidential.original_values import own_values
     from dp_core.metrics.inference_agreement import Agreement
-    from dp_core.own_values import own_values
 
     columns = mentioned(schema, formulas)
     sets = [_table(path, columns) for path in files]

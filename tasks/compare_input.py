@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dp_core.confidential.source import Source, keyed_digest
 from dp_core.errors import BadInput, StageFailed
-from dp_core.source import Source, keyed_digest
 from tasks.places import assert_not_lost, home, home_key, ledger_exists, open_ledger
 from tasks.stores.seals import is_sealed
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.code_store import CodeStore
-from dp_core.counting import MOST_CELLS, Axes, TablePlan, count_tables, plan_tables
-from dp_core.domain import Clique, Domain
+from dp_core.confidential.code_store import CodeStore
 from dp_core.errors import ReleaseError
-from dp_core.marginals import Marginal
-from dp_core.sparse_counting import count_keys, pack, unpack, words
+from dp_core.tables.counting import MOST_CELLS, Axes, TablePlan, count_tables, plan_tables
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.marginal import Marginal
+from dp_core.tables.sparse_cells import count_keys, pack, unpack, words
 from tasks.cluster import compute, workers, workers_of_a_process
 from tasks.worker_check import Program, program, require_here, require_workers
 
@@ -54,7 +54,7 @@ Work: TypeAlias = tuple[Callable[..., Any], Callable[..., Any]]
 
 
 class DaskCounter:
-    """Counts cliques of a store; implements `dp_core.marginals.Counter`.
+    """Counts cliques of a store; implements `dp_core.tables.marginal.Counter`.
 
     One task counts some chunks one after the other; the 64-bit count vectors of the tasks are added
     pairwise up a tree: the answer is a sum of integers and does not depend on how the file was cut

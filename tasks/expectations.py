@@ -25,13 +25,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dp_core.codec import Encoded, Encoder, Problem, refused
+from dp_core.confidential.column_profiles import Profile, Profiler
+from dp_core.confidential.encoding import Encoded, Encoder, Problem, refused
+from dp_core.confidential.person_rows import without, without_identifier
+from dp_core.confidential.source import Source
 from dp_core.errors import SchemaViolation
-from dp_core.person_rows import without, without_identifier
 from dp_core.processors import threads
-from dp_core.profiles import Profile, Profiler
-from dp_core.schema import Column, Schema
-from dp_core.source import Source
+from dp_core.schema.definition import Column, Schema
 from tasks.coding import Coding
 from tasks.great_expectations_part import load_great_expectations
 from tasks.stores.artifacts import INTERNAL_NOTICE, write_atomically

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dp_core.bundle.statement import file_record
 from dp_core.errors import Held, StageFailed, Unpublished
-from dp_core.ledger.gates import Cause
 from dp_core.quality import judged
+from dp_core.wall.ledger.approval import Cause
 from tasks.leftovers import mark_held, remove_unpublished
 from tasks.publish import published_checks
 from tasks.run import Run

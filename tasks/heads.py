@@ -15,7 +15,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dp_core.canonical import canonical_json
+from dp_core.documents.canonical import canonical_json
 from dp_core.errors import LedgerCorrupt
 from tasks.stores.artifacts import disk_errors, write_atomically
 from tasks.stores.ledger import Ledger

@@ -13,7 +13,7 @@ def identify(run: Run) -> None:
     Privacy:
         The hash is keyed; it goes to the ledger's sealed table and to the confidential folder.
     """
-    from dp_core.source import keyed_digest
+    from dp_core.confidential.source import keyed_digest
 
     digest = keyed_digest(run.source, run.key)
     run.hold.bind_input(run.reservation, digest, run.key)

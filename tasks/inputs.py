@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from dp_core.confidential.person_rows import no_identifier
+from dp_core.confidential.source import Source, open_source
 from dp_core.data_place import DatabaseTable, store_of
 from dp_core.errors import BadInput
-from dp_core.person_rows import no_identifier
-from dp_core.schema import Schema
-from dp_core.source import Source, open_source
+from dp_core.schema.definition import Schema
 from dp_core.spec import ReleaseSpec
 
 

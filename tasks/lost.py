@@ -16,7 +16,7 @@ from tasks.run import CONFIDENTIAL_STAGES, Run
 from tasks.synthesize import synthetic_codes, synthetic_file
 
 if TYPE_CHECKING:
-    from dp_core.code_store import CodeStore
+    from dp_core.confidential.code_store import CodeStore
 
 
 def forget_lost(run: Run) -> None:

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from dp_core.canonical import canonical_json
-from dp_core.dataset import Dataset
-from dp_core.domain import Clique
-from dp_core.marginals import Measurement, Released
+from dp_core.documents.canonical import canonical_json
 from dp_core.procedure import measure_basics as measured_basics
 from dp_core.procedure import measure_selected, replicates
 from dp_core.selection.base import Selection
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique
+from dp_core.wall.released import Measurement, Released
 from tasks.choose_domain import read_domain
 from tasks.run import Run
 from tasks.stage import stage

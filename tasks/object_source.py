@@ -19,11 +19,11 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
-from dp_core.canonical import canonical_json
+from dp_core.confidential.source import Source, open_source
+from dp_core.confidential.source_files import kind_of
 from dp_core.data_place import STORES, read_object_url, store_of
+from dp_core.documents.canonical import canonical_json
 from dp_core.errors import BadInput, ReleaseError, StageFailed
-from dp_core.source import Source, open_source
-from dp_core.source_files import kind_of
 from tasks.stores.artifacts import disk_errors, sync_folder
 
 FORMAT = 1

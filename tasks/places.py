@@ -9,9 +9,9 @@ from pathlib import Path
 
 import sqlalchemy
 
-from dp_core.canonical import digest
+from dp_core.documents.canonical import digest
 from dp_core.errors import LedgerCorrupt
-from dp_core.ledger.signing import Signer, read_key
+from dp_core.wall.ledger.signatures import Signer, read_key
 from tasks.heads import check_head
 from tasks.stores.artifacts import disk_errors, sync_folder
 from tasks.stores.ledger import Ledger

@@ -19,10 +19,10 @@ from tasks.synthesize import synthetic_file
 @stage("publish")
 def publish(run: Run) -> None:
     """Close the reservation and write the bundle; it is handed over only if it verifies."""
-    from dp_core.accounting.statement import second, tightest
     from dp_core.bundle.claims import read_charge
     from dp_core.bundle.published import Published
     from dp_core.bundle.writer import write_bundle
+    from dp_core.wall.accounting.guarantee import second, tightest
 
     spec = run.spec
     settled = run.ledger.reservation(spec.release)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dp_core import procedure
-from dp_core.marginals import Records, Released, Table
 from dp_core.procedure import fit, model_numbers, replicates
+from dp_core.wall.released import Records, Released, Table
 from tasks.measure_marginals import MARGINALS, read_selections
 from tasks.run import Run
 from tasks.stage import stage

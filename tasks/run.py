@@ -22,10 +22,10 @@ from tasks.stores.session import LedgerSession
 if TYPE_CHECKING:
     from distributed import Client
 
-    from dp_core.code_store import CodeStore
-    from dp_core.curator import Curator
-    from dp_core.schema import Schema
-    from dp_core.source import Source
+    from dp_core.confidential.code_store import CodeStore
+    from dp_core.confidential.source import Source
+    from dp_core.schema.definition import Schema
+    from dp_core.wall.curator import Curator
     from tasks.dask_counter import DaskCounter
 
 Progress = Callable[[str, float], None]
@@ -122,7 +122,7 @@ class Run:
     @property
     def stored(self) -> CodeStore:
         """The confidential file as it is stored: before bins and levels are chosen privately."""
-        from dp_core.code_store import CodeStore
+        from dp_core.confidential.code_store import CodeStore
 
         return CodeStore(self.codes, self.schema.stored.domain)
 
@@ -131,7 +131,7 @@ class Run:
         """The confidential file as codes of `schema`; not to be asked before the stage `domain`."""
         if not self.schema.private:
             return self.stored
-        from dp_core.code_store import RecodedStore
+        from dp_core.confidential.code_store import RecodedStore
         from dp_core.private_domain.resolving import recoding
 
         return RecodedStore(self.stored, recoding(self.schema))
@@ -168,7 +168,7 @@ class Run:
         return self._curator(DaskCounter(self.stored, stored.domain, self.client), stored)
 
     def _curator(self, counter: DaskCounter, schema: Schema) -> Curator:
-        from dp_core.curator import Curator
+        from dp_core.wall.curator import Curator
 
         return Curator(schema.domain, counter, self.session)
 

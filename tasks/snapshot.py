@@ -20,10 +20,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dp_core.canonical import canonical_json
+from dp_core.confidential.row_digest import RowDigest
+from dp_core.confidential.source import Source
 from dp_core.data_place import DatabaseTable
-from dp_core.row_digest import RowDigest
-from dp_core.source import Source
+from dp_core.documents.canonical import canonical_json
 from tasks.stores.artifacts import sync_folder
 
 FORMAT = 1

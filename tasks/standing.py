@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dp_core.errors import Held, Unpublished
-from dp_core.ledger.gates import Gate
 from dp_core.plan import Plan
 from dp_core.quality import judged
+from dp_core.wall.ledger.approval import Gate
 from tasks.stores.artifacts import RunFolder
 from tasks.stores.ledger import Ledger
 from tasks.stores.reservations import Reservation

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 
-from dp_core.dataset import Dataset
 from dp_core.procedure import LANES, SetDrawing, piece_sizes
 from dp_core.processors import threads
+from dp_core.tables.dataset import Dataset
 from tasks.reconstruct import generator, restored_models
 from tasks.run import Run
 from tasks.stage import stage
@@ -21,7 +21,7 @@ from tasks.stage import stage
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dp_core.code_store import CodeStore
+    from dp_core.confidential.code_store import CodeStore
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
@@ -90,7 +90,7 @@ def synthetic_file(run: Run, number: int) -> Path:
 
 def synthetic_codes(run: Run, number: int) -> CodeStore:
     """Return a synthetic set as codes."""
-    from dp_core.code_store import CodeStore
+    from dp_core.confidential.code_store import CodeStore
 
     return CodeStore(_codes_folder(run, number), run.spec.schema.domain)
 
@@ -101,7 +101,7 @@ def _codes_folder(run: Run, number: int) -> Path:
 
 def decoded(run: Run, piece: Dataset, number: int, position: int) -> pa.Table:
     """Return a piece of a set in the schema's words; the same ones each time."""
-    from dp_core.codec import decode
+    from dp_core.confidential.encoding import decode
 
     return decode(run.spec.schema, piece, rng=generator(run, f"decode {position}", number))
 
@@ -117,7 +117,7 @@ def _write_set(run: Run, number: int, pieces: Iterable[Drawn], size: int) -> flo
     """
     from dp_core.bundle.synthetic_file import write_synthetic
     from dp_core.calibration import Calibrator
-    from dp_core.code_store import StoreWriter
+    from dp_core.confidential.code_store import StoreWriter
 
     schema = run.spec.schema
     path = synthetic_file(run, number)

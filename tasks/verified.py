@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from dp_core.canonical import canonical_json
+from dp_core.documents.canonical import canonical_json
 from dp_core.errors import LedgerCorrupt, ReleaseError
 from tasks.stores.artifacts import write_atomically
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import dp_core
-from dp_core.code_store import CodeStore
+from dp_core.confidential.code_store import CodeStore
 from dp_core.errors import StageFailed
 from tasks.cluster import ONCE, scheduler_lost
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dp_core.noise import gaussian, laplace
+from dp_core.wall.noise import gaussian, laplace
 
 Values = NDArray[np.int64]
 

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dp_core.curator import Curator
-from dp_core.noise import noisy_max
-from dp_core.scores import Statistic
+from dp_core.wall.curator import Curator
+from dp_core.wall.noise import noisy_max
+from dp_core.wall.statistics import Statistic
 
 
 def exponential_mechanism(scores: NDArray[np.int64], scale: float) -> NDArray[np.float64]:

@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from dp_core.dataset import Dataset
-from dp_core.domain import Clique
-from dp_core.marginals import Marginal
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique
+from dp_core.tables.marginal import Marginal
 from tests.databases import survey_database
 from tests.kept_connections import connections_are_kept, new_connections
 from tests.migrations import migrations_of_fresh_ledgers

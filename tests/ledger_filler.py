@@ -7,14 +7,14 @@ from fractions import Fraction
 
 import sqlalchemy as sa
 
-from dp_core.accounting.composition import Terms
-from dp_core.ledger.audit import MemoryBook
-from dp_core.ledger.entries import charge_key, make_entry, unique_key
-from dp_core.ledger.places import whereabouts
-from dp_core.ledger.receipts import PUBLISHED, START, make_receipt
-from dp_core.ledger.rules import changes
-from dp_core.ledger.session import Step
 from dp_core.plan import Plan
+from dp_core.wall.accounting.composition import Terms
+from dp_core.wall.ledger.audit import MemoryBook
+from dp_core.wall.ledger.entries import charge_key, make_entry, unique_key
+from dp_core.wall.ledger.ledger_position import whereabouts
+from dp_core.wall.ledger.receipts import PUBLISHED, START, make_receipt
+from dp_core.wall.ledger.rules import changes
+from dp_core.wall.ledger.session import Step
 from tasks.stores.ledger import Ledger
 from tasks.stores.rows import _columns, now
 from tasks.stores.seals import seal

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from dp_core.accounting.composition import Terms
-from dp_core.ledger.session import Step
-from dp_core.periods import Calendar
 from dp_core.plan import Plan
-from dp_core.privacy import Stage
+from dp_core.schema.privacy import Stage
+from dp_core.wall.accounting.composition import Terms
+from dp_core.wall.ledger.budget_periods import Calendar
+from dp_core.wall.ledger.session import Step
 from tasks.stores import rows
 from tasks.stores.accounts import Account
 from tasks.stores.hold import Hold

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from dp_core import registry
-from dp_core.accounting.curves import zcdp_epsilon, zcdp_limit
-from dp_core.ledger.receipts import KINDS
 from dp_core.presets import PRESETS
-from dp_core.scores import InDif
+from dp_core.wall.accounting.curves import zcdp_epsilon, zcdp_limit
+from dp_core.wall.ledger.receipts import KINDS
+from dp_core.wall.statistics import InDif
 
 DOCS = Path(__file__).parents[1] / "docs"
 METHODS = (DOCS / "methods.md").read_text(encoding="utf-8")

@@ -12,10 +12,11 @@ from pathlib import Path
 import click
 import pytest
 
-from dp_core import errors, registry, schema_columns, schema_file, spec_file
+from dp_core import errors, registry, spec_file
 from dp_core.plan import make_plan
 from dp_core.presets import PRESETS
-from dp_core.schema_file import load_schema
+from dp_core.schema.definition.reading import column_reader, schema_file
+from dp_core.schema.reading.schema_file import load_schema
 from dp_core.spec_file import load_spec
 from flows.cli import INTERRUPTED, cli
 
@@ -142,9 +143,9 @@ def test_every_key_of_a_schema_is_in_its_table() -> None:
     text = SCHEMA
     keys = {
         *schema_file._KEYS,
-        *schema_columns._COMMON,
-        *schema_columns._LEVELLED,
-        *schema_columns._BINNED,
+        *column_reader._COMMON,
+        *column_reader._LEVELLED,
+        *column_reader._BINNED,
         "decimals",
     }
 

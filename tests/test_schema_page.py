@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dp_core import schema_columns
-from dp_core.schema_file import load_schema, parse_schema
+from dp_core.schema.definition.reading import column_reader
+from dp_core.schema.reading.schema_file import load_schema, parse_schema
 
 PAGE = (Path(__file__).parents[1] / "docs" / "schema.md").read_text(encoding="utf-8")
 
@@ -52,7 +52,7 @@ def test_an_example_is_a_schema_that_reads_back(folder: Path, heading: str) -> N
 def test_the_examples_show_every_key_of_a_column() -> None:
     text = "".join(by_section().values())
     levelled = ("levels", "codes", "group", "follows", "map", "format", "decimals")
-    keys = {*schema_columns._COMMON, *schema_columns._BINNED, *levelled}
+    keys = {*column_reader._COMMON, *column_reader._BINNED, *levelled}
 
     missing = {key for key in keys if not re.search(rf"\b{key}:", text)}
     assert missing == set(), f"docs/schema.md: show {missing} in an example"

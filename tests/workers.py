@@ -62,7 +62,7 @@ class Trap(WorkerPlugin):
 
 def can_draw() -> tuple[str, ...]:
     """Return the modules of this process that can draw noise."""
-    return tuple(name for name in sys.modules if name.startswith(("opendp", "dp_core.noise")))
+    return tuple(name for name in sys.modules if name.startswith(("opendp", "dp_core.wall.noise")))
 
 
 class Killer:

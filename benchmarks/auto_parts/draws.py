@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
 
 
 def dataset(

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.auto_parts.generated import GENERATED
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
 
 REAL = ("nltcs", "adult")
 

@@ -50,8 +50,6 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from dp_core.comparison.significance_plot import Bar, Panel, significance_png
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
 from dp_core.metrics.significance import Outcome, shares
 from dp_core.plan import Plan
 from dp_core.presets import PRESETS
@@ -61,6 +59,8 @@ from dp_core.reconstruction.gum import Gum
 from dp_core.selection.fixed import Fixed
 from dp_core.selection.full import Full
 from dp_core.selection.ways import Ways
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
 
 EPSILONS = {"e^-2": math.exp(-2), "e^-1": math.exp(-1), "1": 1.0, "e": math.e, "e^2": math.exp(2)}
 PAPER: Mapping[str, object] = {

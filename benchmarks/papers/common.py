@@ -17,15 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core import registry
-from dp_core.curator import Curator
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
-from dp_core.ledger.session import MemorySession
-from dp_core.marginals import Released
-from dp_core.memory_counter import MemoryCounter
+from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.plan import Plan, make_plan
 from dp_core.presets import PRESETS
-from dp_core.privacy import Neighbours, Noise, Privacy, Stage
 from dp_core.procedure import (
     fit,
     generator,
@@ -35,11 +29,17 @@ from dp_core.procedure import (
     select,
 )
 from dp_core.reconstruction.base import Model, Reconstructor
-from dp_core.schema import Column, Level, Schema
+from dp_core.schema.definition import Column, Level, Schema
+from dp_core.schema.privacy import Neighbours, Noise, Privacy, Stage
 from dp_core.selection.base import Selector
 from dp_core.spec import ReleaseSpec
 from dp_core.spec_shares import resolve_shares
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
+from dp_core.wall.released import Released
 
 
 def versions() -> str:

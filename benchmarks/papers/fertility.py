@@ -43,21 +43,21 @@ import numpy as np
 from common import versions
 from numpy.typing import NDArray
 
-from dp_core.accounting.currency import Currency
-from dp_core.curator import Curator
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
-from dp_core.ledger.session import MemorySession
-from dp_core.memory_counter import MemoryCounter
+from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.parametric.base import Synthesizer
 from dp_core.parametric.modips import Modips
 from dp_core.parametric.sequential_regression import SequentialRegression
 from dp_core.parametric.slomag import Slomag
-from dp_core.parametric.variables import Variable, Variables
 from dp_core.reconstruction.consistency import norm_sub
-from dp_core.structural_zeros import StructuralZeros
-from dp_core.sums.features import ONE, Features, Levels
-from dp_core.sums.minimisers import ClassMinimiser
+from dp_core.schema.variables import Variable, Variables
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
+from dp_core.wall.statistics.regressions.features import ONE, Features, Levels
+from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
 
 EPSILON = float(np.exp(1))
 TRAINING = 80

@@ -34,15 +34,15 @@ import numpy as np
 from common import models, plan_of, read_categories, records, table_of, versions
 from contingency_tables import COLUMNS, contingency_table
 
-from dp_core.dataset import Dataset
 from dp_core.metrics.relative_entropy import relative_entropy
-from dp_core.privacy import Stage
-from dp_core.queries import Parities
 from dp_core.reconstruction.multiplicative_weights import MultiplicativeWeights
+from dp_core.schema.privacy import Stage
 from dp_core.selection.base import Selector
 from dp_core.selection.fourier import Fourier
 from dp_core.selection.mwem import Mwem
 from dp_core.selection.query_sets import parities
+from dp_core.tables.dataset import Dataset
+from dp_core.wall.statistics.counting_queries import Parities
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 EPSILONS_OF_RECORDS = (0.1, 0.3, 1.0)

@@ -27,15 +27,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.accounting.thresholds import continuous_threshold, threshold_for
-from dp_core.dataset import Dataset
-from dp_core.domain import Clique, Domain
+from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import StageFailed
-from dp_core.marginals import SparseTable
-from dp_core.memory_counter import MemoryCounter
 from dp_core.metrics.threshold_error import expected_l1
 from dp_core.procedure import Outcome, carry_out, sample
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique, Domain
 from dp_core.trial import trial_plan
+from dp_core.wall.accounting.stability_thresholds import continuous_threshold, threshold_for
+from dp_core.wall.released import SparseTable
 
 LEFT_OUT = ("fnlwgt", "capital-gain", "capital-loss")
 """Columns of the file that are not among the paper's twelve; the paper does not list them."""

@@ -35,16 +35,16 @@ from comparative import COLOURS, LOGS, MARKERS, SETS, Score, combine, draw, main
 from comparative import score as score_of
 from numpy.typing import NDArray
 
-from dp_core.accounting.currency import Currency
-from dp_core.curator import Curator
-from dp_core.dataset import Dataset
-from dp_core.ledger.session import MemorySession
-from dp_core.memory_counter import MemoryCounter
+from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.parametric.base import Synthesizer
 from dp_core.parametric.modips import Modips
 from dp_core.parametric.slomag import Slomag
-from dp_core.parametric.variables import Variable, Variables
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.schema.variables import Variable, Variables
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
 
 N = 1000
 POSITIONS = 4096

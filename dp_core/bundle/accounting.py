@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from dp_core.accounting.currency import Currency
-from dp_core.accounting.curves import MOST_CELLS, SMOOTHING
-from dp_core.canonical import canonical_json
-from dp_core.exact import exact_fraction
-from dp_core.ledger.receipts import Receipt
-from dp_core.privacy import Relation
+from dp_core.documents.canonical import canonical_json
+from dp_core.documents.exact import exact_fraction
+from dp_core.schema.privacy import Relation
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.accounting.curves import MOST_CELLS, SMOOTHING
+from dp_core.wall.ledger.receipts import Receipt
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ QUESTIONS: Mapping[str, str] = {
 }
 """How far one record moves what was asked; the receipt's `asks` has the parameters in backticks.
 
-The proofs stand in the docstrings of dp_core/scores, dp_core/sums and dp_core/queries.py."""
+The proofs stand in the docstrings of dp_core/wall/statistics, dp_core/wall/statistics/sums and dp_core/wall/statistics/counting_queries.py."""
 
 _SMOOTH = f"2 exp(-{2 * SMOOTHING} pi^2)"
 _CONVERSIONS: Mapping[str, tuple[str, str, str]] = {

@@ -13,18 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from dp_core.accounting.events import GaussianEvent, LaplaceEvent
 from dp_core.bundle.claims import Charge, Claims
 from dp_core.bundle.codebook import MARGINALS
 from dp_core.bundle.fit import check_fit, columns_of, comparable
 from dp_core.bundle.marginals_file import read_marginals
 from dp_core.bundle.recount import tallies_of_files
-from dp_core.canonical import canonical_json
-from dp_core.figures import charged_json
-from dp_core.ledger.receipts import result_hash
+from dp_core.documents.canonical import canonical_json
 from dp_core.metrics.noise_size import Noise
 from dp_core.quality import countable, public_figures, reference_counts
-from dp_core.scores.table_checks import checks_asked
+from dp_core.wall.accounting.events import GaussianEvent, LaplaceEvent
+from dp_core.wall.ledger.receipts import result_hash
+from dp_core.wall.quality_figures import charged_json
+from dp_core.wall.statistics.table_checks import checks_asked
 
 _SAME = 2e-6
 """By how much two machines' floating point may differ in a figure of six digits."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from dp_core.publication import LICENCES
+from dp_core.schema.publication import LICENCES
 
 CITATION = "CITATION.cff"
 """Name of the citation file in the bundle."""

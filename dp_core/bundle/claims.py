@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, cast
 
-from dp_core.accounting.currency import Currency, Kind
-from dp_core.accounting.events import Event, event_from_json
-from dp_core.accounting.statement import Guarantee
 from dp_core.bundle.statement import STATEMENT, statement_message
+from dp_core.documents.exact import exact_fraction
 from dp_core.errors import BadInput
-from dp_core.exact import exact_fraction
-from dp_core.grid import on_grid
-from dp_core.ledger.places import Total
-from dp_core.ledger.receipts import Receipt
-from dp_core.privacy import Neighbours, Relation
 from dp_core.private_domain.resolving import read_statement, resolved
-from dp_core.schema import Schema
-from dp_core.schema_file import parse_schema
+from dp_core.schema.definition import Schema
+from dp_core.schema.grid import on_grid
+from dp_core.schema.privacy import Neighbours, Relation
+from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.wall.accounting.currency import Currency, Kind
+from dp_core.wall.accounting.events import Event, event_from_json
+from dp_core.wall.accounting.guarantee import Guarantee
+from dp_core.wall.ledger.ledger_position import Total
+from dp_core.wall.ledger.receipts import Receipt
 
 GARBAGE = (
     KeyError,

@@ -16,9 +16,9 @@ from dp_core.bundle.marginals_file import SCHEMA
 from dp_core.bundle.plain_values import timestamp
 from dp_core.bundle.published import Published
 from dp_core.calibration import in_words
-from dp_core.following import followed_in_words
-from dp_core.publication import Publication
-from dp_core.schema import Column, Schema
+from dp_core.schema.definition import Column, Schema
+from dp_core.schema.dependencies import followed_in_words
+from dp_core.schema.publication import Publication
 
 CODEBOOK = "datapackage.json"
 """Name of the codebook in the bundle."""

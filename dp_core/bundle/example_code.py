@@ -14,10 +14,10 @@ from dp_core.bundle.published import Published
 from dp_core.bundle.within import within
 from dp_core.inference.combine import Rule
 from dp_core.inference.rules import rule_of
-from dp_core.marginals import Measurement, tables_of
 from dp_core.metrics.noise_size import half_width
 from dp_core.reconstruction.pooled_parts import Pooled
-from dp_core.schema import Column
+from dp_core.schema.definition import Column
+from dp_core.wall.released import Measurement, tables_of
 
 SIZES_DIFFER = 0.05
 """Difference between the rows of the sets and the file's, as a part, from which W is corrected."""

@@ -22,13 +22,13 @@ from typing import TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.accounting.currency import NoiseScale
-from dp_core.dataset import Dataset
-from dp_core.domain import Clique, Domain
-from dp_core.marginals import Measurement, Released, Totals
 from dp_core.metrics.marginal_error import Tally
 from dp_core.metrics.noise_size import Noise, expected_absolute, half_width
-from dp_core.sums.interactions import Interaction
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique, Domain
+from dp_core.wall.accounting.currency import NoiseScale
+from dp_core.wall.released import Measurement, Released, Totals
+from dp_core.wall.statistics.sums.interactions import Interaction
 
 _NORMAL = 1.959963984540054
 

@@ -7,13 +7,13 @@ from fractions import Fraction
 from typing import Any
 
 from dp_core import registry
-from dp_core.accounting.statement import PLD, shown
 from dp_core.bundle.claims import Claims, currency
 from dp_core.bundle.undecided import Undecided, by_unknown_method
+from dp_core.documents.exact import exact_fraction
 from dp_core.errors import BadInput
-from dp_core.exact import exact_fraction
 from dp_core.plan import fixed_beforehand
-from dp_core.privacy import TABLE_STAGES
+from dp_core.schema.privacy import TABLE_STAGES
+from dp_core.wall.accounting.guarantee import PLD, shown
 
 
 def guaranteed(claims: Claims) -> str | tuple[str, ...] | Undecided:

@@ -45,15 +45,15 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dp_core.bundle.parquet_file import write_parquet
-from dp_core.canonical import canonical_json
-from dp_core.domain import Domain
+from dp_core.documents.canonical import canonical_json
 from dp_core.errors import BadInput
-from dp_core.marginals import Answers, Measurement, Records, Released, SparseTable, Totals
-from dp_core.queries import Cells, Parities, Queries
-from dp_core.schema import Schema
-from dp_core.sparse_counting import pack
-from dp_core.sums import Sum, sum_from_json
-from dp_core.sums.interactions import Interaction
+from dp_core.schema.definition import Schema
+from dp_core.tables.domain import Domain
+from dp_core.tables.sparse_cells import pack
+from dp_core.wall.released import Answers, Measurement, Records, Released, SparseTable, Totals
+from dp_core.wall.statistics.counting_queries import Cells, Parities, Queries
+from dp_core.wall.statistics.sums import Sum, sum_from_json
+from dp_core.wall.statistics.sums.interactions import Interaction
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 SCHEMA = pa.schema(

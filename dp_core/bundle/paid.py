@@ -13,7 +13,14 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.accounting.events import (
+from dp_core.bundle.claims import GARBAGE, Charge, Claims
+from dp_core.bundle.codebook import MARGINALS
+from dp_core.bundle.marginals_file import Measured
+from dp_core.documents.exact import exact_fraction
+from dp_core.documents.names import interaction_step, set_of, step_name, table_step
+from dp_core.errors import BadInput
+from dp_core.tables.sparse_cells import sparse_result
+from dp_core.wall.accounting.events import (
     Event,
     GaussianEvent,
     LaplaceEvent,
@@ -22,14 +29,9 @@ from dp_core.accounting.events import (
     PolyaUrnEvent,
     StabilityEvent,
 )
-from dp_core.accounting.sensitivity import count_bounds
-from dp_core.bundle.claims import GARBAGE, Charge, Claims
-from dp_core.bundle.codebook import MARGINALS
-from dp_core.bundle.marginals_file import Measured
-from dp_core.errors import BadInput
-from dp_core.exact import exact_fraction
-from dp_core.ledger.receipts import result_hash
-from dp_core.ledger.session import (
+from dp_core.wall.accounting.sensitivity import count_bounds
+from dp_core.wall.ledger.receipts import result_hash
+from dp_core.wall.ledger.session import (
     DRAWN_CELLS,
     DRAWN_RECORDS,
     SPARSE_TABLE,
@@ -38,12 +40,10 @@ from dp_core.ledger.session import (
     drawn_from_cells,
     sparse_asks,
 )
-from dp_core.marginals import Answers, SparseTable, Totals
-from dp_core.names import interaction_step, set_of, step_name, table_step
-from dp_core.scores import QueryCounts, required
-from dp_core.sparse_counting import sparse_result
-from dp_core.sums import SUMS
-from dp_core.sums.interactions import Interaction
+from dp_core.wall.released import Answers, SparseTable, Totals
+from dp_core.wall.statistics import QueryCounts, required
+from dp_core.wall.statistics.sums import SUMS
+from dp_core.wall.statistics.sums.interactions import Interaction
 
 
 def charges_cover(claims: Claims) -> str | tuple[str, ...]:

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.marginals import Measurement
 from dp_core.metrics.marginal_error import Tally
 from dp_core.metrics.noise_size import half_width, standard_deviation
 from dp_core.reconstruction.pooled_parts import Pooled
-from dp_core.schema import Column
+from dp_core.schema.definition import Column
+from dp_core.wall.released import Measurement
 
 ROWS_AT_MOST = 16
 """Columns of more codes are drawn as one picture, not as a row per code."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dp_core.bundle.published import Published
-from dp_core.ledger.session import DRAWN_CELLS, DRAWN_RECORDS
-from dp_core.marginals import Answers, Measurement, SparseTable, Totals, interactions_of
+from dp_core.wall.ledger.session import DRAWN_CELLS, DRAWN_RECORDS
+from dp_core.wall.released import Answers, Measurement, SparseTable, Totals, interactions_of
 
 
 def made_from(published: Published) -> tuple[str, ...]:

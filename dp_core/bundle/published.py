@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dp_core.accounting.currency import Currency
-from dp_core.accounting.statement import Guarantee, implied
-from dp_core.ledger.places import Place, Total
-from dp_core.ledger.receipts import START, Receipt
-from dp_core.marginals import Released
-from dp_core.privacy import Privacy
-from dp_core.schema import Schema
+from dp_core.schema.definition import Schema
+from dp_core.schema.privacy import Privacy
 from dp_core.spec import Mode
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.accounting.guarantee import Guarantee, implied
+from dp_core.wall.ledger.ledger_position import Place, Total
+from dp_core.wall.ledger.receipts import START, Receipt
+from dp_core.wall.released import Released
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.bundle.codebook import synthetic_path
-from dp_core.codec import Encoder, Problem
-from dp_core.dataset import Dataset
-from dp_core.domain import Clique
+from dp_core.confidential.encoding import Encoder, Problem
 from dp_core.errors import BadInput
-from dp_core.grid import Coarsening
 from dp_core.metrics.marginal_error import Tally
-from dp_core.schema import Column, Schema
+from dp_core.schema.definition import Column, Schema
+from dp_core.schema.grid import Coarsening
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique
 
 if TYPE_CHECKING:
     import pyarrow as pa

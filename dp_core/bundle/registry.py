@@ -17,7 +17,7 @@ from typing import Any
 from dp_core.bundle.citation import publication, suggested, yaml_text
 from dp_core.bundle.statement import origin_of
 from dp_core.inference.rules import Origin
-from dp_core.privacy import unit_words
+from dp_core.schema.privacy import unit_words
 
 REGISTRY = "registry.yaml"
 """Name of the registry entry in the bundle."""

@@ -12,17 +12,17 @@ from itertools import combinations
 
 import numpy as np
 
-from dp_core.domain import Clique, Domain
 from dp_core.inference.carried import not_carried
 from dp_core.inference.faint import STANDARD_ERRORS, Faint, faint
 from dp_core.kept_moments import has_few_cells
-from dp_core.marginals import Measurement, Released, SparseTable, Totals
 from dp_core.reconstruction.pooled_parts import Pooled, pool_interactions
-from dp_core.schema import Schema
+from dp_core.schema.definition import Schema
 from dp_core.spec import Mode
-from dp_core.sums.binned_counts import BinnedCounts
-from dp_core.sums.interactions import Interaction
-from dp_core.sums.moments import CellCounts
+from dp_core.tables.domain import Clique, Domain
+from dp_core.wall.released import Measurement, Released, SparseTable, Totals
+from dp_core.wall.statistics.sums.binned_counts import BinnedCounts
+from dp_core.wall.statistics.sums.interactions import Interaction
+from dp_core.wall.statistics.sums.moments import CellCounts
 
 THIN = 0.2
 """Part of the cells of a table that may hardly stand out of their noise."""

@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dp_core.accounting.statement import Guarantee
 from dp_core.bundle.chosen import chosen
 from dp_core.bundle.citation import CITATION
 from dp_core.bundle.example_code import example_code, size_factor
@@ -39,12 +38,13 @@ from dp_core.bundle.table_lines import (
 )
 from dp_core.bundle.weights import weights_statement
 from dp_core.bundle.within import within
-from dp_core.canonical import digest
-from dp_core.following import origin
+from dp_core.documents.canonical import digest
 from dp_core.inference.rules import OFF, WORDING, rule_of
-from dp_core.marginals import SparseTable, tables_of
 from dp_core.metrics.marginal_error import Tally
-from dp_core.privacy import unit_words
+from dp_core.schema.dependencies import origin
+from dp_core.schema.privacy import unit_words
+from dp_core.wall.accounting.guarantee import Guarantee
+from dp_core.wall.released import SparseTable, tables_of
 
 if TYPE_CHECKING:
     from jinja2 import Template

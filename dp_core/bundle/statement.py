@@ -12,21 +12,21 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from dp_core import registry
-from dp_core.accounting.statement import Guarantee
 from dp_core.bundle.accounting import accounting_json
 from dp_core.bundle.citation import suggested
 from dp_core.bundle.decision import decision_statement
 from dp_core.bundle.plain_values import exact, plain, timestamp
 from dp_core.bundle.published import Published
-from dp_core.canonical import canonical_json, digest
-from dp_core.domain import Domain
+from dp_core.documents.canonical import canonical_json, digest
 from dp_core.errors import BadInput
 from dp_core.inference.rules import Origin, inference_statement
-from dp_core.ledger.places import Place, Total
 from dp_core.method_options import plain_options
-from dp_core.privacy import Relation, unit_words
 from dp_core.private_domain.resolving import statement as chosen
-from dp_core.schema import Schema
+from dp_core.schema.definition import Schema
+from dp_core.schema.privacy import Relation, unit_words
+from dp_core.tables.domain import Domain
+from dp_core.wall.accounting.guarantee import Guarantee
+from dp_core.wall.ledger.ledger_position import Place, Total
 
 FORMAT_NAME = "dp-release bundle"
 FORMAT_VERSION = 3

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from dp_core.accounting.composition import Composition, Terms
 from dp_core.bundle.charged import checks_paid
 from dp_core.bundle.claims import GARBAGE, Claims, read_claims
 from dp_core.bundle.codebook import MARGINALS
@@ -24,13 +23,14 @@ from dp_core.bundle.paid import charges_cover, tables_paid
 from dp_core.bundle.statement import FORMAT_NAME, FORMAT_VERSION, STATEMENT, render
 from dp_core.bundle.undecided import Undecided
 from dp_core.bundle.wording import differences
-from dp_core.canonical import digest
+from dp_core.documents.canonical import digest
 from dp_core.errors import BadInput
-from dp_core.ledger.entries import signed_message
-from dp_core.ledger.receipts import first_bad_link
-from dp_core.ledger.signing import fingerprint, is_signed
 from dp_core.private_domain.resolving import choose
-from dp_core.schema import Schema
+from dp_core.schema.definition import Schema
+from dp_core.wall.accounting.composition import Composition, Terms
+from dp_core.wall.ledger.entries import signed_message
+from dp_core.wall.ledger.receipts import first_bad_link
+from dp_core.wall.ledger.signatures import fingerprint, is_signed
 
 _MOST_BYTES = 1 << 30
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dp_core.bundle.codebook import synthetic_path
 from dp_core.calibration import Calibrator, in_words
-from dp_core.schema import Schema
+from dp_core.schema.definition import Schema
 
 TOLERANCE = 1e-9
 """Relative deviation from a total up to which it counts as met."""

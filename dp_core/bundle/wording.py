@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dp_core.accounting.statement import Guarantee
 from dp_core.bundle.accounting import accounting_json
 from dp_core.bundle.citation import suggested
 from dp_core.bundle.claims import Claims
@@ -25,10 +24,11 @@ from dp_core.bundle.statement import (
 )
 from dp_core.bundle.undecided import Undecided, by_unknown_method, unknown_method
 from dp_core.bundle.weights import weights_statement
-from dp_core.canonical import canonical_json
+from dp_core.documents.canonical import canonical_json
 from dp_core.inference.rules import ORIGINS, inference_statement
-from dp_core.privacy import unit_words
 from dp_core.private_domain.resolving import statement as chosen
+from dp_core.schema.privacy import unit_words
+from dp_core.wall.accounting.guarantee import Guarantee
 
 _SECTIONS: Mapping[str, frozenset[str]] = {
     "release": frozenset({"name", "title", "created", "revises", "version", "cite_as"}),

@@ -25,7 +25,7 @@ from dp_core.bundle.statement import (
     statement,
     statement_message,
 )
-from dp_core.canonical import digest
+from dp_core.documents.canonical import digest
 from dp_core.errors import BadInput, StageFailed
 from dp_core.metrics.marginal_error import Tally
 

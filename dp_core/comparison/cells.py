@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import dp_core
-from dp_core.canonical import digest
+from dp_core.documents.canonical import digest
 
 FORMAT = 1
 BOOTSTRAP = "bootstrap"

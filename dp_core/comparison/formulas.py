@@ -19,7 +19,7 @@ from dp_core.regression.analysis import Analysis
 from dp_core.regression.analysis import analyse as fit_and_combine
 from dp_core.regression.formula import Formula, read_formula
 from dp_core.regression.frames import Frame, frame_of, levels_of
-from dp_core.schema import Schema
+from dp_core.schema.definition import Schema
 
 Coefficients = Sequence[Coefficient]
 Analyse = Callable[

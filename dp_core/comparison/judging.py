@@ -12,15 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.dataset import Dataset
-from dp_core.domain import Clique
-from dp_core.marginals import Records, Released
-from dp_core.memory_counter import MemoryCounter
+from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.metrics.cell_error import max_cell_error
 from dp_core.metrics.classification import misclassification, svm_accuracy
 from dp_core.metrics.marginal_error import TRIPLES, batches, small_cliques, tvd, within_limit
 from dp_core.metrics.range_queries import mean_range_error, random_range_queries
 from dp_core.metrics.relative_entropy import relative_entropy
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique
+from dp_core.wall.released import Records, Released
 
 JOINT_CELLS = 1 << 22
 """Cells of the whole table up to which relative entropy is computed on it."""

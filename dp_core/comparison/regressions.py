@@ -14,17 +14,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dp_core.codec import decode
 from dp_core.comparison.formulas import Analyse, compare_formulas
 from dp_core.comparison.judging import drawn_again, seen
 from dp_core.comparison.outcomes import figure_name
+from dp_core.confidential.encoding import decode
 from dp_core.inference.rules import rule_of
 from dp_core.metrics.inference_agreement import Agreement
 from dp_core.metrics.significance import Outcome, shares
 from dp_core.plan import Plan
 from dp_core.procedure import generator, sample
 from dp_core.reconstruction.base import Model
-from dp_core.schema import Schema
+from dp_core.schema.definition import Schema
 
 VALUES = "values.parquet"
 """Name of the file of values, in the folder of the codes."""

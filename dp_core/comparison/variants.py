@@ -17,17 +17,17 @@ from typing import Any
 
 import yaml
 
-from dp_core.canonical import digest
 from dp_core.comparison.cells import PLAIN
 from dp_core.data_place import require_files
+from dp_core.documents.canonical import digest
+from dp_core.documents.node import Node
+from dp_core.documents.strict_yaml import load
 from dp_core.errors import BadInput
-from dp_core.node import Node
 from dp_core.plan import Plan, make_plan
 from dp_core.presets import PRESETS
-from dp_core.schema_document import schema_hash
+from dp_core.schema.reading.schema_document import schema_hash
 from dp_core.spec import ReleaseSpec
 from dp_core.spec_file import DEFAULT_METHOD, load_spec
-from dp_core.yaml_text import load
 
 _SYNTHESIS = ("sets", "rows", "mode", "seed")
 _STAGES = ("total", "one_way", "select", "measure", "reconstruct")

@@ -19,26 +19,26 @@ from typing import Any
 
 import numpy as np
 
-from dp_core.code_store import CodeStore
 from dp_core.comparison import formulas
 from dp_core.comparison.cells import Result, write_result
 from dp_core.comparison.judging import Task, judge, noisy_numbers, resample, split, untested
 from dp_core.comparison.regressions import VALUES, judge_formulas
 from dp_core.comparison.variants import planned
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
+from dp_core.confidential.code_store import CodeStore
+from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import ReleaseError
-from dp_core.grid import Coarsening
-from dp_core.memory_counter import MemoryCounter
 from dp_core.metrics.relative_error import cost_normalised_error
 from dp_core.metrics.usage import Meter
-from dp_core.noise.opendp_mechanisms import add_noise
 from dp_core.parametric.stages import Modelling
 from dp_core.plan import Plan
 from dp_core.procedure import carry_out, sample
 from dp_core.reconstruction.base import Model
-from dp_core.schema_file import parse_schema
+from dp_core.schema.grid import Coarsening
+from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.spec import ReleaseSpec
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.wall.noise.opendp_mechanisms import add_noise
 
 _MEGABYTE = 10**6
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
-from dp_core.domain import Clique
+from dp_core.tables.domain import Clique
 
 
 def needed_groups(

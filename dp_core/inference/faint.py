@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dp_core.domain import Clique, Domain
-from dp_core.marginals import Released, tables_of
 from dp_core.reconstruction.consistency import estimates
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, tables_of
 
 STANDARD_ERRORS = 3.0
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.dataset import Dataset
+from dp_core.tables.dataset import Dataset
 
 MOST_CLASSES = 50
 """Codes of a column that may be predicted; more are no classes."""

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dp_core.dataset import Dataset
-from dp_core.domain import Clique, Domain
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique, Domain
 
 TRIPLES = 300
 """Three-way tables looked at; more are sampled with a fixed seed."""
@@ -76,7 +76,7 @@ class Tally:
             raise ValueError("A piece of a dataset has the dataset's own domain.")
         self.rows += piece.rows
         if piece.rows >= _COMPILED_ROWS:
-            from dp_core.counting import count_codes
+            from dp_core.tables.counting import count_codes
 
             tables = count_codes(list(piece.codes), self.domain.sizes, list(self._axes.values()))
             for counts, table in zip(self._counts.values(), tables, strict=True):

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
 
 NUMBER = 1000
 """Queries asked."""

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from dp_core import averaging, registry
-from dp_core.accounting.currency import Currency, NoiseScale
 from dp_core.averaging import By, check_weights
-from dp_core.dataset import Dataset
-from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
-from dp_core.marginals import Measurement, Records, Released, Totals
 from dp_core.parametric.base import Ask, ParametricModel, Synthesizer
-from dp_core.parametric.variables import Variables
-from dp_core.privacy import Neighbours, Relation, Stage
-from dp_core.structural_zeros import StructuralZeros
-from dp_core.sums import Sum
+from dp_core.schema.privacy import Neighbours, Relation, Stage
+from dp_core.schema.variables import Variables
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.accounting.currency import Currency, NoiseScale
+from dp_core.wall.released import Measurement, Records, Released, Totals
+from dp_core.wall.statistics.sums import Sum
 
 if TYPE_CHECKING:
-    from dp_core.curator import Curator
+    from dp_core.wall.curator import Curator
 
 ROUNDS = 1000
 """Rounds that one model may ask in; those of the second begin after them."""

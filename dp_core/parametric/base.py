@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.dataset import Dataset
-from dp_core.domain import Clique, Domain
-from dp_core.marginals import Released, Table
-from dp_core.parametric.variables import Variables
-from dp_core.privacy import Neighbours
-from dp_core.structural_zeros import StructuralZeros
-from dp_core.sums import Sum
+from dp_core.schema.privacy import Neighbours
+from dp_core.schema.variables import Variables
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, Table
+from dp_core.wall.statistics.sums import Sum
 
 if TYPE_CHECKING:
-    from dp_core.curator import Curator
+    from dp_core.wall.curator import Curator
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from dp_core.accounting.currency import Currency
-from dp_core.dataset import Dataset
 from dp_core.errors import BadInput
-from dp_core.marginals import Records, Released
 from dp_core.parametric.base import Ask, Synthesizer
 from dp_core.parametric.drawn_records import DrawnRecords, fitted, number_of_records
-from dp_core.parametric.variables import Variables
-from dp_core.privacy import Neighbours
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.schema.privacy import Neighbours
+from dp_core.schema.variables import Variables
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.released import Records, Released
 
 if TYPE_CHECKING:
-    from dp_core.curator import Curator
+    from dp_core.wall.curator import Curator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dp_core.parametric.variables import Variable
-from dp_core.scores import Quantile
+from dp_core.schema.variables import Variable
+from dp_core.wall.statistics import Quantile
 
 if TYPE_CHECKING:
-    from dp_core.curator import Curator
+    from dp_core.wall.curator import Curator
 
 
 def number_bought(variable: Variable, wanted: int) -> int:

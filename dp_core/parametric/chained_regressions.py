@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dp_core.errors import BadInput
-from dp_core.marginals import Released
 from dp_core.parametric.base import Ask, ParametricModel, Synthesizer
 from dp_core.parametric.column_by_column import (
     fit_chain,
@@ -23,12 +22,13 @@ from dp_core.parametric.regression_questions import (
     expected,
     number_of_features,
 )
-from dp_core.parametric.variables import Variable, Variables
-from dp_core.privacy import Neighbours
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.schema.privacy import Neighbours
+from dp_core.schema.variables import Variable, Variables
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released
 
 if TYPE_CHECKING:
-    from dp_core.curator import Curator
+    from dp_core.wall.curator import Curator
 
 MOST_FEATURES = 500
 """Predictors of the last regression at most."""

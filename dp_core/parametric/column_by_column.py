@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from dp_core.dataset import Dataset
-from dp_core.marginals import Measurement, Released, Totals
 from dp_core.parametric.base import ParametricModel
 from dp_core.parametric.fitted_regressions import (
     ClassFit,
@@ -39,15 +37,17 @@ from dp_core.parametric.regression_questions import (
     question,
     step_name,
 )
-from dp_core.parametric.variables import Variable, Variables
-from dp_core.structural_zeros import StructuralZeros
-from dp_core.sums import Sum
-from dp_core.sums.features import ONE, Features, Levels, Number
-from dp_core.sums.gradients import ClassGradient, NumberGradient
-from dp_core.sums.minimisers import ClassMinimiser
+from dp_core.schema.variables import Variable, Variables
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Measurement, Released, Totals
+from dp_core.wall.statistics.regressions.features import ONE, Features, Levels, Number
+from dp_core.wall.statistics.regressions.gradients import ClassGradient, NumberGradient
+from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
+from dp_core.wall.statistics.sums import Sum
 
 if TYPE_CHECKING:
-    from dp_core.curator import Curator
+    from dp_core.wall.curator import Curator
 
 MODEL_RECORDS = 1 << 12
 """Records of the model that stand for the predictors: a low-discrepancy sequence, no randomness."""

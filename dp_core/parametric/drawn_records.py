@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from dp_core.accounting.currency import Currency
-from dp_core.dataset import Dataset
 from dp_core.errors import BadInput
-from dp_core.marginals import Records, Released, tables_of
 from dp_core.parametric.base import Ask, ParametricModel, Synthesizer
-from dp_core.parametric.variables import Variable, Variables
-from dp_core.privacy import Neighbours
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.schema.privacy import Neighbours
+from dp_core.schema.variables import Variable, Variables
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.released import Records, Released, tables_of
 
 if TYPE_CHECKING:
-    from dp_core.curator import Curator
+    from dp_core.wall.curator import Curator
 
 BINS = 10
 """Equal bins of a numeric column for which neither schema nor spec states any."""

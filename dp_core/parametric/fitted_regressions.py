@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, optimize
 
-from dp_core.sums.features import ONE
-from dp_core.sums.gradients import (
+from dp_core.wall.statistics.regressions.features import ONE
+from dp_core.wall.statistics.regressions.gradients import (
     COEFFICIENT,
     LARGEST_COEFFICIENT,
     PROBABILITY,

@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
 from dp_core.errors import BadInput
-from dp_core.marginals import Measurement, Released, Table, Totals, tables_of
 from dp_core.parametric.base import Ask, ParametricModel, Synthesizer
 from dp_core.parametric.bought_edges import buy_edges, number_bought
 from dp_core.parametric.drawn_records import edges_of
-from dp_core.parametric.variables import Variable, Variables
-from dp_core.privacy import Neighbours
 from dp_core.reconstruction.consistency import norm_sub, overlapping, reconcile
 from dp_core.reconstruction.drawing import records
 from dp_core.reconstruction.raking import margin, others
-from dp_core.structural_zeros import Rule, StructuralZeros
-from dp_core.sums.binned_counts import MOST_CELLS, BinnedCounts
+from dp_core.schema.privacy import Neighbours
+from dp_core.schema.variables import Variable, Variables
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.wall.released import Measurement, Released, Table, Totals, tables_of
+from dp_core.wall.statistics.sums.binned_counts import MOST_CELLS, BinnedCounts
 
 if TYPE_CHECKING:
-    from dp_core.curator import Curator
+    from dp_core.wall.curator import Curator
 
 Edges = tuple[tuple[int, ...] | None, ...]
 """For each column the first code of every bin and the number of codes; None for levels."""

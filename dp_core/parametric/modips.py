@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
-from dp_core.marginals import Measurement, Released, Totals
 from dp_core.parametric.base import Ask, Synthesizer
 from dp_core.parametric.general_location import (
     EMPTY,
@@ -20,14 +19,15 @@ from dp_core.parametric.general_location import (
     covariance_of,
     freedom_of,
 )
-from dp_core.parametric.variables import Variable, Variables
-from dp_core.privacy import Neighbours
 from dp_core.reconstruction.consistency import norm_sub
-from dp_core.structural_zeros import StructuralZeros
-from dp_core.sums.moments import Products
+from dp_core.schema.privacy import Neighbours
+from dp_core.schema.variables import Variable, Variables
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Measurement, Released, Totals
+from dp_core.wall.statistics.sums.moments import Products
 
 if TYPE_CHECKING:
-    from dp_core.curator import Curator
+    from dp_core.wall.curator import Curator
 
 MOST_CELLS = 2**20
 """Cells of the categorical columns (and of what is missing): each is a group with its own means."""

@@ -10,13 +10,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.domain import Clique
 from dp_core.parametric.base import Ask
-from dp_core.parametric.variables import Variable
-from dp_core.sums import Sum
-from dp_core.sums.features import Features, Levels, Number
-from dp_core.sums.gradients import ClassGradient, NumberGradient
-from dp_core.sums.minimisers import ClassMinimiser
+from dp_core.schema.variables import Variable
+from dp_core.tables.domain import Clique
+from dp_core.wall.statistics.regressions.features import Features, Levels, Number
+from dp_core.wall.statistics.regressions.gradients import ClassGradient, NumberGradient
+from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
+from dp_core.wall.statistics.sums import Sum
 
 Minimiser = Literal["gradient", "output"]
 Part = Literal["rows", "table", "missing", "number", "levels"]

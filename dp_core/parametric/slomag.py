@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dp_core.errors import BadInput
 from dp_core.parametric.chained_regressions import ChainedRegressions
-from dp_core.parametric.variables import Variable, Variables
+from dp_core.schema.variables import Variable, Variables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, ClassVar, get_args
 
 import numpy as np
 
-from dp_core.accounting.sensitivity import count_bounds
-from dp_core.dataset import Dataset
-from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
-from dp_core.marginals import Measurement, Records, Released, ReleasedKind, Table
 from dp_core.parametric.base import ParametricModel, Synthesizer
-from dp_core.parametric.variables import Variables
-from dp_core.privacy import Neighbours, Relation, Stage
+from dp_core.schema.privacy import Neighbours, Relation, Stage
+from dp_core.schema.variables import Variables
 from dp_core.selection.base import AdaptiveSelector, Asked, Selection
-from dp_core.structural_zeros import StructuralZeros
-from dp_core.sums import Sum, sum_bounds
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.accounting.sensitivity import count_bounds
+from dp_core.wall.released import Measurement, Records, Released, ReleasedKind, Table
+from dp_core.wall.statistics.sums import Sum, sum_bounds
 
 if TYPE_CHECKING:
-    from dp_core.curator import Curator
+    from dp_core.wall.curator import Curator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

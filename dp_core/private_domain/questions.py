@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dp_core.accounting.currency import Currency, NoiseScale
 from dp_core.private_domain.quantile_tree import group_edges, widths
-from dp_core.schema import Column, Schema
-from dp_core.sums.binned_counts import BinnedCounts
+from dp_core.schema.definition import Column, Schema
+from dp_core.wall.accounting.currency import Currency, NoiseScale
+from dp_core.wall.statistics.sums.binned_counts import BinnedCounts
 
 if TYPE_CHECKING:
-    from dp_core.curator import Curator
-    from dp_core.marginals import Totals
+    from dp_core.wall.curator import Curator
+    from dp_core.wall.released import Totals
 
 SHARE = Fraction(1, 20)
 """Of the budget, where a spec does not say otherwise."""

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.bin_edges import value_text
-from dp_core.grid import Recoding, variables
-from dp_core.marginals import Released, Totals
 from dp_core.parametric.stages import Measuring, Modelling
 from dp_core.private_domain.quantile_tree import equal_cuts, estimate
 from dp_core.private_domain.questions import questions
-from dp_core.private_domain.reading import bins_of, levels_of
 from dp_core.private_domain.within import pieces_of
-from dp_core.schema import Choice, Column, Schema
-from dp_core.spread import Pieces
+from dp_core.schema.bin_edges import value_text
+from dp_core.schema.bin_pieces import Pieces
+from dp_core.schema.definition import Choice, Column, Schema
+from dp_core.schema.grid import Recoding, variables
+from dp_core.schema.reading.private_bins_reader import bins_of, levels_of
+from dp_core.wall.released import Released, Totals
 
 if TYPE_CHECKING:
     from dp_core.plan import Plan

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 
 from dp_core.private_domain.quantile_tree import group_edges, widths
-from dp_core.spread import Pieces
+from dp_core.schema.bin_pieces import Pieces
 
 _CLEAR = 2.0
 """Parts differ from even ones by the noise and by what is there. Squared and summed, the noise is

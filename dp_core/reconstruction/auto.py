@@ -14,12 +14,12 @@ from typing import ClassVar
 import numpy as np
 
 from dp_core import registry
-from dp_core.domain import Clique, Domain
-from dp_core.marginals import Released, ReleasedKind, Table, interactions_of, tables_of
 from dp_core.option_ranges import check_ranges
 from dp_core.reconstruction.base import TABLES_AND_INTERACTIONS, Model, Reconstructor, piece_rows
 from dp_core.reconstruction.graphical.junction_tree import JunctionTree
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, ReleasedKind, Table, interactions_of, tables_of
 
 _EVENED = 3  # the default of `pgm`
 _MOST_VISITS = 2**24  # cells times tables, beyond which moving records is faster and as near

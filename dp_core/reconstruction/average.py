@@ -12,10 +12,7 @@ from numpy.typing import NDArray
 
 from dp_core import averaging, registry
 from dp_core.averaging import By, check_weights
-from dp_core.dataset import Dataset
-from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
-from dp_core.marginals import Released, ReleasedKind, Table
 from dp_core.reconstruction.base import (
     TABLES,
     Model,
@@ -24,7 +21,10 @@ from dp_core.reconstruction.base import (
     in_series,
     piece_rows,
 )
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, ReleasedKind, Table
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,9 +14,6 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.dataset import Dataset
-from dp_core.domain import Clique, Domain
-from dp_core.marginals import Measurement, Released, ReleasedKind, Table, tables_of
 from dp_core.reconstruction.base import TABLES, FittedTables
 from dp_core.reconstruction.consistency import (
     column_tables,
@@ -28,7 +25,10 @@ from dp_core.reconstruction.consistency import (
 from dp_core.reconstruction.drawing import records
 from dp_core.reconstruction.raking import MOST_CELLS, margin
 from dp_core.reconstruction.shrinkage import shrunk
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Measurement, Released, ReleasedKind, Table, tables_of
 
 
 @dataclass(frozen=True, slots=True)

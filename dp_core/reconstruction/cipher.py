@@ -15,9 +15,7 @@ from typing import ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
-from dp_core.marginals import Measurement, Released, ReleasedKind, Table, tables_of
 from dp_core.reconstruction.base import TABLES
 from dp_core.reconstruction.cipher_equations import Equations, Form, Level, Weight, unknowns
 from dp_core.reconstruction.consistency import (
@@ -29,7 +27,9 @@ from dp_core.reconstruction.consistency import (
     whole_rows,
 )
 from dp_core.reconstruction.joint_model import DenseModel, JointTable
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Measurement, Released, ReleasedKind, Table, tables_of
 
 _MOST_RIDGE = 1e-4
 

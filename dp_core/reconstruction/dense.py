@@ -9,14 +9,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
-from dp_core.marginals import Released, ReleasedKind, Table, tables_of
 from dp_core.reconstruction.base import TABLES
 from dp_core.reconstruction.consistency import consistent
 from dp_core.reconstruction.joint_model import DenseModel, JointTable
 from dp_core.reconstruction.raking import Margin, rake_among_zeros
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, ReleasedKind, Table, tables_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

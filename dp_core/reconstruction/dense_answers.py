@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
-from dp_core.marginals import Answers, Measurement, Released
-from dp_core.queries import Cells, Parities, Queries
 from dp_core.reconstruction.consistency import estimates, whole_rows
 from dp_core.reconstruction.raking import others
 from dp_core.reconstruction.walsh import parity_mask, walsh
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Answers, Measurement, Released
+from dp_core.wall.statistics.counting_queries import Cells, Parities, Queries
 
 MOST_CELLS = 2**22
 """Largest joint table that is held by default: 32 MB, and a dozen such arrays while it is fitted"""

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
-from dp_core.marginals import Table
 from dp_core.reconstruction.raking import margin
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.wall.released import Table
 
 _MANY = 512  # values; dealing more of them to all records takes its time, and few hold as much
 

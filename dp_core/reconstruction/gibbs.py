@@ -15,10 +15,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.dataset import Dataset
-from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
-from dp_core.marginals import Released, ReleasedKind, SparseTable, Table
 from dp_core.reconstruction.base import FittedTables, MadeAnew
 from dp_core.reconstruction.kept_cells import (
     kept_rows,
@@ -30,7 +27,10 @@ from dp_core.reconstruction.kept_cells import (
 )
 from dp_core.reconstruction.kernels.kept_conditional import KeptConditional
 from dp_core.reconstruction.start_states import Cells, start_states
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, ReleasedKind, SparseTable, Table
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,9 +17,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.dataset import Dataset
-from dp_core.domain import Clique, Domain
-from dp_core.marginals import Released, ReleasedKind, Table, interactions_of, tables_of
 from dp_core.option_ranges import check_ranges
 from dp_core.reconstruction.base import TABLES_AND_INTERACTIONS, FittedTables, piece_rows
 from dp_core.reconstruction.consistency import column_tables, consistent
@@ -27,7 +24,10 @@ from dp_core.reconstruction.implied import counted, implied_tables, unmeasured
 from dp_core.reconstruction.raking import MOST_CELLS, margin, possible_joint
 from dp_core.reconstruction.series import Owed
 from dp_core.reconstruction.shrinkage import shrunk
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, ReleasedKind, Table, interactions_of, tables_of
 
 _ROUNDS_BEFORE_RULES = 4  # enough for records to have about the tables
 _JOINED_CELLS = 1 << 17  # rules that share columns are reached together up to so many cells

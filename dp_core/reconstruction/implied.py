@@ -15,13 +15,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.dataset import Dataset
-from dp_core.domain import Clique, Domain
-from dp_core.marginals import Table
 from dp_core.reconstruction.belief import believed, shrink_residual
 from dp_core.reconstruction.raking import rake
 from dp_core.reconstruction.shared_factors import Deviation, common_part, enough
 from dp_core.reconstruction.table_parts import beyond, interaction_part
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique, Domain
+from dp_core.wall.released import Table
 
 MOST_CELLS = 1 << 16
 """Larger pairs are left as they come."""

@@ -10,14 +10,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.dataset import Dataset
-from dp_core.domain import Clique, Domain
-from dp_core.marginals import Released, ReleasedKind, Table, tables_of
 from dp_core.reconstruction.base import TABLES, FittedTables
 from dp_core.reconstruction.consistency import column_tables
 from dp_core.reconstruction.drawing import records
 from dp_core.reconstruction.raking import MOST_CELLS, margin, possible_joint
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, ReleasedKind, Table, tables_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)

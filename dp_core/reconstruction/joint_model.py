@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.dataset import Dataset
-from dp_core.domain import Clique, Domain
-from dp_core.marginals import Released, Table
 from dp_core.reconstruction.base import FittedTables
 from dp_core.reconstruction.drawing import records
 from dp_core.reconstruction.raking import margin
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, Table
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,9 +13,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput, StageFailed
-from dp_core.marginals import Released, ReleasedKind, Table
 from dp_core.reconstruction.dense_answers import (
     Evidence,
     gather,
@@ -23,7 +21,9 @@ from dp_core.reconstruction.dense_answers import (
     possible_cells,
 )
 from dp_core.reconstruction.joint_model import DenseModel, JointTable
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, ReleasedKind, Table
 
 _MOST_ENTRIES = 2**21  # 300 answers about 4,096 cells take ten seconds; more take minutes
 _NEARLY = 1e-9  # least standard deviation of an answer, as a part of all records

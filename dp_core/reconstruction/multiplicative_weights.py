@@ -12,8 +12,6 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from dp_core.domain import Clique, Domain
-from dp_core.marginals import Answers, Measurement, Released, ReleasedKind, Table
 from dp_core.reconstruction.dense_answers import (
     MOST_CELLS,
     check_size,
@@ -22,7 +20,9 @@ from dp_core.reconstruction.dense_answers import (
 )
 from dp_core.reconstruction.joint_model import DenseModel, JointTable
 from dp_core.reconstruction.weighting import Follower, Weighting
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Answers, Measurement, Released, ReleasedKind, Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

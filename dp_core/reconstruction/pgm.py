@@ -16,10 +16,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.dataset import Dataset
-from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
-from dp_core.marginals import Measurement, Released, ReleasedKind, Table, interactions_of, tables_of
 from dp_core.option_ranges import check_ranges
 from dp_core.reconstruction.base import TABLES_AND_INTERACTIONS, FittedTables, piece_rows
 from dp_core.reconstruction.drawing import records
@@ -30,8 +27,18 @@ from dp_core.reconstruction.graphical.targets import targets
 from dp_core.reconstruction.implied import unmeasured
 from dp_core.reconstruction.raking import MOST_CELLS
 from dp_core.reconstruction.series import Owed
-from dp_core.structural_zeros import StructuralZeros
-from dp_core.sums.interactions import Interaction
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import (
+    Measurement,
+    Released,
+    ReleasedKind,
+    Table,
+    interactions_of,
+    tables_of,
+)
+from dp_core.wall.statistics.sums.interactions import Interaction
 
 _LOG = logging.getLogger(__name__)
 _MBI_ROUNDS = 40

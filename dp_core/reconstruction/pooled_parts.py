@@ -26,15 +26,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.accounting.currency import NoiseScale
-from dp_core.domain import Clique, Domain
-from dp_core.marginals import Measurement, Released, Totals, interactions_of
-from dp_core.privacy import Noise
 from dp_core.reconstruction.consistency import Estimate, estimates
 from dp_core.reconstruction.raking import others
 from dp_core.reconstruction.table_parts import beyond, interactions_by_clique
-from dp_core.structural_zeros import StructuralZeros
-from dp_core.sums.interactions import Interaction
+from dp_core.schema.privacy import Noise
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.accounting.currency import NoiseScale
+from dp_core.wall.released import Measurement, Released, Totals, interactions_of
+from dp_core.wall.statistics.sums.interactions import Interaction
 
 _MOST_COLUMNS = 10
 """Of a table of more columns the parts are not looked at."""

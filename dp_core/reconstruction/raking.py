@@ -12,9 +12,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.domain import Clique, Domain
-from dp_core.marginals import Table
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Table
 
 MOST_CELLS = 1 << 20
 """Largest joint table that is held for the sake of rules."""

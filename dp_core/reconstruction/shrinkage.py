@@ -15,8 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.domain import Clique, Domain
-from dp_core.marginals import Measurement, Table, Totals
 from dp_core.reconstruction.belief import believed, shrink_numbers, shrink_table
 from dp_core.reconstruction.consistency import (
     Estimate,
@@ -32,7 +30,9 @@ from dp_core.reconstruction.table_parts import (
     interaction_part,
     interactions_by_clique,
 )
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Measurement, Table, Totals
 
 _FEW_FREE = 1  # a table of 2 x 2 cells has nothing of its own to learn a prior from
 _FEW_TABLES = 10  # nor have fewer such tables together: they are believed

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.domain import Clique
+from dp_core.tables.domain import Clique
 
 MOST_STATES = 1 << 13
 """Partial records that go on from one table to the next."""

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.domain import Clique, Domain
-from dp_core.marginals import Totals
-from dp_core.sums.interactions import Interaction
+from dp_core.tables.domain import Clique, Domain
+from dp_core.wall.released import Totals
+from dp_core.wall.statistics.sums.interactions import Interaction
 
 
 def beyond(table: NDArray[np.float64]) -> NDArray[np.float64]:

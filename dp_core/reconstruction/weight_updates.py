@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.domain import Domain
-from dp_core.marginals import Answers, Measurement, Released
-from dp_core.queries import Cells, Parities
 from dp_core.reconstruction.dense_answers import in_order
 from dp_core.reconstruction.raking import others
 from dp_core.reconstruction.walsh import even_mass, parity_mask, scale_even
+from dp_core.tables.domain import Domain
+from dp_core.wall.released import Answers, Measurement, Released
+from dp_core.wall.statistics.counting_queries import Cells, Parities
 
 Part = slice | int
 

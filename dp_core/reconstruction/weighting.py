@@ -14,11 +14,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.domain import Domain
-from dp_core.marginals import Measurement, Released
 from dp_core.reconstruction.dense_answers import Questions, gather
 from dp_core.reconstruction.joint_entropy import fit_entropy
 from dp_core.reconstruction.weight_updates import Fact, Updates, facts
+from dp_core.tables.domain import Domain
+from dp_core.wall.released import Measurement, Released
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from dp_core.regression.design import Design, Family, make_design
 from dp_core.regression.fitting import Fit, coefficient_names, fit_sets
 from dp_core.regression.formula import Formula, check_levels, read_formula
 from dp_core.regression.frames import Frame, frame_of, levels_of
-from dp_core.schema import Schema
+from dp_core.schema.definition import Schema
 
 
 @dataclass(frozen=True, slots=True, eq=False)

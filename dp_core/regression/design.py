@@ -14,7 +14,7 @@ from scipy import linalg
 from dp_core.errors import BadInput
 from dp_core.regression.formula import Formula, check_factors
 from dp_core.regression.frames import Frame, levels_of
-from dp_core.schema import Column, Schema
+from dp_core.schema.definition import Column, Schema
 
 Floats = NDArray[np.float64]
 Family = Literal["linear", "logistic", "multinomial", "poisson"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from dp_core.bundle.codebook import synthetic_path
 from dp_core.errors import BadInput
-from dp_core.schema import Column, Schema
+from dp_core.schema.definition import Column, Schema
 
 
 @dataclass(frozen=True, slots=True, eq=False)

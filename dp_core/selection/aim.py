@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from dp_core.domain import Clique, Domain
-from dp_core.marginals import Released, tables_of
 from dp_core.selection.base import AdaptiveSelector, Selection
 from dp_core.selection.candidates import (
     RoundModel,
@@ -25,10 +23,12 @@ from dp_core.selection.candidates import (
     overlap_weights,
     tables_up_to,
 )
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, tables_of
 
 if TYPE_CHECKING:
-    from dp_core.curator import Curator
+    from dp_core.wall.curator import Curator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

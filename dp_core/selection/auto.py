@@ -19,14 +19,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.accounting.currency import Currency
-from dp_core.accounting.sensitivity import count_l1, count_l2_squared
-from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
-from dp_core.marginals import Released, ReleasedKind, tables_of
 from dp_core.option_ranges import check_ranges
-from dp_core.privacy import Neighbours, Relation, Stage
-from dp_core.scores import InDif
+from dp_core.schema.privacy import Neighbours, Relation, Stage
 from dp_core.selection.allocation import normalise
 from dp_core.selection.allocation import shares as allocate
 from dp_core.selection.base import AdaptiveSelector, Expected, Selection
@@ -34,12 +29,17 @@ from dp_core.selection.chance import Chance
 from dp_core.selection.dependence import expected_dependence, usual
 from dp_core.selection.pairs import dependences, one_way_tables, pairs_up_to
 from dp_core.selection.residual_balance import Parts, balance, expected
-from dp_core.structural_zeros import StructuralZeros
-from dp_core.sums import sum_bounds
-from dp_core.sums.interactions import MOST_ENTRIES, Interaction
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
+from dp_core.wall.released import Released, ReleasedKind, tables_of
+from dp_core.wall.statistics import InDif
+from dp_core.wall.statistics.sums import sum_bounds
+from dp_core.wall.statistics.sums.interactions import MOST_ENTRIES, Interaction
 
 if TYPE_CHECKING:
-    from dp_core.curator import Curator
+    from dp_core.wall.curator import Curator
 
 _TRIPLE_PART = 0.05  # what a triple adds to its pairs, beside the mean of these
 _LEAST_PART = 0.1  # of a pair's deviation is more than chance in any case

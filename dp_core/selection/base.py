@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from dp_core.dataset import Dataset
-from dp_core.domain import Clique, Domain
-from dp_core.marginals import Released, ReleasedKind
-from dp_core.privacy import Neighbours, Relation, Stage
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.schema.privacy import Neighbours, Relation, Stage
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, ReleasedKind
 
 if TYPE_CHECKING:
-    from dp_core.accounting.currency import Currency
-    from dp_core.curator import Curator
-    from dp_core.scores import Statistic
+    from dp_core.wall.accounting.currency import Currency
+    from dp_core.wall.curator import Curator
+    from dp_core.wall.statistics import Statistic
 
 TABLES: frozenset[ReleasedKind] = frozenset({"tables"})
 

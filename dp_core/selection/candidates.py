@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.domain import Clique, Domain
-from dp_core.marginals import Measurement
-from dp_core.scores import TableDistance
 from dp_core.selection.allocation import shares
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Measurement
+from dp_core.wall.statistics import TableDistance
 
 if TYPE_CHECKING:
-    from dp_core.curator import Curator
+    from dp_core.wall.curator import Curator
 
 GRID = 16
 """Parts of a record to which answers are rounded; the rounding is far below any noise."""

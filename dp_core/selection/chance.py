@@ -11,8 +11,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.domain import Clique, Domain
 from dp_core.selection.binning import binned
+from dp_core.tables.domain import Clique, Domain
 
 HALF_NORMAL = math.sqrt(2 / math.pi)
 """Mean absolute value of a standard normal number."""

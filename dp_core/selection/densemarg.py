@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.domain import Clique, Domain
-from dp_core.marginals import Measurement, Released, tables_of
-from dp_core.scores import InDif
 from dp_core.selection.allocation import Allocation, normalise, weight
 from dp_core.selection.balance import Problem, balance, posterior_mean
 from dp_core.selection.base import AdaptiveSelector, Selection
 from dp_core.selection.pairs import dependences, one_way_tables, pairs_up_to
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Measurement, Released, tables_of
+from dp_core.wall.statistics import InDif
 
 if TYPE_CHECKING:
-    from dp_core.curator import Curator
+    from dp_core.wall.curator import Curator
 
 
 _USUAL = 0.15  # mean L1 distance of pairs from independence in files at large, part of all records

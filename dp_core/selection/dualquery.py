@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.dataset import Dataset
-from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
-from dp_core.marginals import Released, ReleasedKind
-from dp_core.queries import Cells
 from dp_core.selection.base import AdaptiveSelector, Selection
 from dp_core.selection.best_record import Solver, Wish, best_record
 from dp_core.selection.known_rows import column_weights, number_of_rows, require_rows
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, ReleasedKind
+from dp_core.wall.statistics.counting_queries import Cells
 
 if TYPE_CHECKING:
-    from dp_core.curator import Curator
-    from dp_core.privacy import Neighbours, Stage
+    from dp_core.schema.privacy import Neighbours, Stage
+    from dp_core.wall.curator import Curator
 
 _MOST_COUNTED = 1 << 22  # cells of all tables that queries are of: 32 MB of exact counts
 _TRIALS = 20  # draws of a cell for each one wanted
@@ -103,7 +103,7 @@ class DualQuery(AdaptiveSelector):
         rng: np.random.Generator,
         replicate: int = 0,
     ) -> Selection:
-        from dp_core.scores import SignedQueries
+        from dp_core.wall.statistics import SignedQueries
 
         rows = number_of_rows(curator, domain, known)
         weights = column_weights(domain, known, zeros)

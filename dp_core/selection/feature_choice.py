@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from dp_core.domain import Clique, Domain
-from dp_core.marginals import Released
-from dp_core.privacy import Neighbours, Stage
-from dp_core.scores import MutualInformation, RScore, Statistic
+from dp_core.schema.privacy import Neighbours, Stage
 from dp_core.selection.known_rows import number_of_rows, require_public_rows, require_rows
+from dp_core.tables.domain import Clique, Domain
+from dp_core.wall.released import Released
+from dp_core.wall.statistics import MutualInformation, RScore, Statistic
 
 if TYPE_CHECKING:
-    from dp_core.curator import Curator
+    from dp_core.wall.curator import Curator
 
 Score: TypeAlias = Literal["auto", "mi", "r"]
 """Mutual information, which needs a public number of rows; the distance from independence; or the

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput, nearest
 from dp_core.selection.allocation import Allocation, shares
 from dp_core.selection.base import PlannedSelector, Selection
+from dp_core.tables.domain import Clique, Domain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

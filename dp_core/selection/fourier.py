@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from dp_core.domain import Clique, Domain
-from dp_core.marginals import Released, ReleasedKind
-from dp_core.privacy import Neighbours, Relation
-from dp_core.queries import Parities
-from dp_core.scores import QueryCounts, sensitivities
+from dp_core.schema.privacy import Neighbours, Relation
 from dp_core.selection.base import AdaptiveSelector, Asked, Selection
 from dp_core.selection.query_sets import check_binary, check_number, parities
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, ReleasedKind
+from dp_core.wall.statistics import QueryCounts, sensitivities
+from dp_core.wall.statistics.counting_queries import Parities
 
 if TYPE_CHECKING:
-    from dp_core.curator import Curator
+    from dp_core.wall.curator import Curator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

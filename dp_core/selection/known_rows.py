@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.domain import Domain
 from dp_core.errors import BadInput
-from dp_core.marginals import Released, tables_of
-from dp_core.privacy import Neighbours, Stage
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.schema.privacy import Neighbours, Stage
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, tables_of
 
 if TYPE_CHECKING:
-    from dp_core.curator import Curator
+    from dp_core.wall.curator import Curator
 
 _ROWS_UNKNOWN = (
     "This selection has to know about how many rows there are; give the stage `total` (or"

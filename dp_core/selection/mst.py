@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
-from dp_core.marginals import Released, tables_of
-from dp_core.privacy import Neighbours, Stage
+from dp_core.schema.privacy import Neighbours, Stage
 from dp_core.selection.allocation import Allocation, shares
 from dp_core.selection.base import AdaptiveSelector, Selection
 from dp_core.selection.candidates import RoundModel, among, announced, distances
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, tables_of
 
 if TYPE_CHECKING:
-    from dp_core.curator import Curator
+    from dp_core.wall.curator import Curator
 
 
 _WITHOUT_COLUMNS = (

@@ -17,10 +17,6 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from dp_core.domain import Clique, Domain
-from dp_core.marginals import Released, ReleasedKind
-from dp_core.privacy import Neighbours, Stage
-from dp_core.queries import Cells, Parities
 from dp_core.reconstruction.dense_answers import (
     MOST_CELLS,
     check_size,
@@ -28,6 +24,7 @@ from dp_core.reconstruction.dense_answers import (
     questions,
 )
 from dp_core.reconstruction.weighting import Follower, Weighting
+from dp_core.schema.privacy import Neighbours, Stage
 from dp_core.selection.base import AdaptiveSelector, Selection
 from dp_core.selection.known_rows import number_of_rows, require_rows
 from dp_core.selection.query_sets import (
@@ -37,10 +34,13 @@ from dp_core.selection.query_sets import (
     is_binary,
     parities,
 )
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, ReleasedKind
+from dp_core.wall.statistics.counting_queries import Cells, Parities
 
 if TYPE_CHECKING:
-    from dp_core.curator import Curator
+    from dp_core.wall.curator import Curator
 
 _GRID = 1000  # parts of a record in which the table's answers are given
 _LARGEST = 2**60
@@ -115,7 +115,7 @@ class Mwem(Weighting, AdaptiveSelector):
         rng: np.random.Generator,  # noqa: ARG002
         replicate: int = 0,
     ) -> Selection:
-        from dp_core.scores import QueryDistance
+        from dp_core.wall.statistics import QueryDistance
 
         rows = number_of_rows(curator, domain, known)
         candidates = self._candidates(domain)

@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
-from dp_core.marginals import Released, tables_of
 from dp_core.selection.base import AdaptiveSelector, Selection
 from dp_core.selection.candidates import (
     RoundModel,
@@ -25,10 +23,12 @@ from dp_core.selection.candidates import (
     first_round,
     tables_up_to,
 )
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, tables_of
 
 if TYPE_CHECKING:
-    from dp_core.curator import Curator
+    from dp_core.wall.curator import Curator
 
 _MOST_TABLES = 20_000  # every round answers all candidates
 

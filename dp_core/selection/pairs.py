@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.domain import Clique, Domain
-from dp_core.marginals import Measurement
-from dp_core.scores import InDif
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Measurement
+from dp_core.wall.statistics import InDif
 
 
 def pairs_up_to(domain: Domain, max_cells: int) -> tuple[Clique, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dp_core.domain import Clique, Domain
+from dp_core.tables.domain import Clique, Domain
 
 _VISITS = 20_000  # steps of a search before sets are drawn instead
 _TRIALS = 4  # draws for each set wanted

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
-from dp_core.ledger.session import differing_draws, drawn_asks
-from dp_core.marginals import Released, ReleasedKind
-from dp_core.privacy import Relation
+from dp_core.schema.privacy import Relation
 from dp_core.selection.base import AdaptiveSelector, Selection
 from dp_core.selection.feature_choice import FeatureChoice
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.ledger.session import differing_draws, drawn_asks
+from dp_core.wall.released import Released, ReleasedKind
 
 if TYPE_CHECKING:
-    from dp_core.curator import Curator
+    from dp_core.wall.curator import Curator
 
 MOST_CELLS = 1 << 24
 """Cells of one column's table, which is counted whole: 128 MB."""

@@ -14,11 +14,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
-from dp_core.marginals import Released
-from dp_core.privacy import Neighbours, Stage
-from dp_core.scores import FScore, MutualInformation, RScore, Statistic
+from dp_core.schema.privacy import Neighbours, Stage
 from dp_core.selection.allocation import Allocation, shares
 from dp_core.selection.base import AdaptiveSelector, Selection
 from dp_core.selection.known_rows import (
@@ -27,10 +24,13 @@ from dp_core.selection.known_rows import (
     require_rows,
 )
 from dp_core.selection.parent_sets import candidates
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released
+from dp_core.wall.statistics import FScore, MutualInformation, RScore, Statistic
 
 if TYPE_CHECKING:
-    from dp_core.curator import Curator
+    from dp_core.wall.curator import Curator
 
 _MOST_COUNTED = 1 << 24  # cells of all candidates of one step: 128 MB of exact counts
 _GRID = 1 << 20  # mutual information is rounded to this part of a bit, or a finer one

@@ -9,9 +9,9 @@ import itertools
 import math
 from collections.abc import Sequence
 
-from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
-from dp_core.queries import Cells, Parities
+from dp_core.tables.domain import Clique, Domain
+from dp_core.wall.statistics.counting_queries import Cells, Parities
 
 MOST_QUERIES = 200_000
 """Queries of one list; more take long to name, and their scores to compare."""

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from dp_core.domain import Domain
 from dp_core.errors import BadInput
-from dp_core.marginals import Released, ReleasedKind
 from dp_core.selection.base import AdaptiveSelector, Selection
 from dp_core.selection.feature_choice import FeatureChoice
 from dp_core.selection.known_rows import number_of_rows
 from dp_core.selection.thresholds import Threshold, delta_of, threshold_table
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, ReleasedKind
 
 if TYPE_CHECKING:
-    from dp_core.curator import Curator
+    from dp_core.wall.curator import Curator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

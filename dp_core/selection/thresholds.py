@@ -6,16 +6,16 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
-from dp_core.accounting.currency import Currency
-from dp_core.accounting.events import StabilityEvent
-from dp_core.accounting.sensitivity import count_l1
-from dp_core.accounting.thresholds import continuous_threshold
-from dp_core.domain import Clique, Domain
-from dp_core.marginals import SparseTable
-from dp_core.privacy import Relation
+from dp_core.schema.privacy import Relation
+from dp_core.tables.domain import Clique, Domain
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.accounting.events import StabilityEvent
+from dp_core.wall.accounting.sensitivity import count_l1
+from dp_core.wall.accounting.stability_thresholds import continuous_threshold
+from dp_core.wall.released import SparseTable
 
 if TYPE_CHECKING:
-    from dp_core.curator import Curator
+    from dp_core.wall.curator import Curator
 
 Threshold: TypeAlias = Literal["least", "text", "algorithm"]
 """`least`: the least whole number that holds for the discrete noise. `text`, `algorithm`: those of

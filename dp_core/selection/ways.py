@@ -6,10 +6,10 @@ import itertools
 import math
 from dataclasses import dataclass
 
-from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
 from dp_core.selection.allocation import Allocation, shares
 from dp_core.selection.base import PlannedSelector, Selection
+from dp_core.tables.domain import Clique, Domain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,10 @@ import datetime
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dp_core.accounting.composition import Amount, Terms
 from dp_core.errors import BadInput
-from dp_core.ledger.books import Balance, balance, lineage, room_on, subtree, taken
-from dp_core.ledger.charters import Charter
+from dp_core.wall.accounting.composition import Amount, Terms
+from dp_core.wall.ledger.account_terms import Charter
+from dp_core.wall.ledger.running_totals import Balance, balance, lineage, room_on, subtree, taken
 from tasks.stores.refusals import account_names, no_account
 from tasks.stores.rows import Rows
 

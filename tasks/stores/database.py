@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from dp_core.errors import BadInput, LedgerCorrupt, ReleaseError, StageFailed
-from dp_core.ledger.entries import LEDGER_VERSION, not_known
-from dp_core.ledger.signing import Signer
+from dp_core.wall.ledger.entries import LEDGER_VERSION, not_known
+from dp_core.wall.ledger.signatures import Signer
 from tasks.stores.rows import Rows
 from tasks.stores.tables import METADATA
 

@@ -10,13 +10,13 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Literal
 
-from dp_core.accounting.composition import Composition, Terms
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt
-from dp_core.ledger.charters import Charter
-from dp_core.ledger.rules import is_raised
-from dp_core.ledger.signing import Signer, key_proof
-from dp_core.periods import Calendar
-from dp_core.privacy import Neighbours
+from dp_core.schema.privacy import Neighbours
+from dp_core.wall.accounting.composition import Composition, Terms
+from dp_core.wall.ledger.account_terms import Charter
+from dp_core.wall.ledger.budget_periods import Calendar
+from dp_core.wall.ledger.rules import is_raised
+from dp_core.wall.ledger.signatures import Signer, key_proof
 from tasks.stores.accounts import Account, read_account
 from tasks.stores.database import Database
 from tasks.stores.refusals import show

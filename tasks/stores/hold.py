@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from dp_core.errors import BadInput, ReleaseError, StageFailed
-from dp_core.ledger.books import use
-from dp_core.ledger.entries import Entry, charge_key
-from dp_core.ledger.gates import ENDS, Cause, Decision, Gate, gate_of
-from dp_core.ledger.session import Step, check_steps
 from dp_core.plan import Plan
+from dp_core.wall.ledger.approval import ENDS, Cause, Decision, Gate, gate_of
+from dp_core.wall.ledger.entries import Entry, charge_key
+from dp_core.wall.ledger.running_totals import use
+from dp_core.wall.ledger.session import Step, check_steps
 from tasks.stores import leases
 from tasks.stores.database import Database
 from tasks.stores.reservation_entries import (

@@ -20,7 +20,7 @@ from typing import Any
 import psutil
 import sqlalchemy as sa
 
-from dp_core.canonical import canonical_json
+from dp_core.documents.canonical import canonical_json
 from dp_core.errors import LedgerCorrupt, StageFailed
 from tasks.stores.rows import Rows, now
 from tasks.stores.tables import LEASES

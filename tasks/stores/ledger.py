@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, suppress
 
-from dp_core.accounting.composition import Composition, Tally
-from dp_core.accounting.currency import Currency
 from dp_core.errors import BadInput, LedgerCorrupt
-from dp_core.ledger.audit import Audit, Totals, audit
-from dp_core.ledger.books import lineage, subtree
-from dp_core.ledger.entries import Entry
-from dp_core.ledger.gates import Gate, gate_of
-from dp_core.ledger.places import Place, Total
-from dp_core.ledger.receipts import PUBLISHED, Receipt
-from dp_core.ledger.signing import public_key_of
 from dp_core.plan import Plan
-from dp_core.standing import Standing
+from dp_core.wall.accounting.composition import Composition, Tally
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.ledger.account_balance import Standing
+from dp_core.wall.ledger.approval import Gate, gate_of
+from dp_core.wall.ledger.audit import Audit, Totals, audit
+from dp_core.wall.ledger.entries import Entry
+from dp_core.wall.ledger.ledger_position import Place, Total
+from dp_core.wall.ledger.receipts import PUBLISHED, Receipt
+from dp_core.wall.ledger.running_totals import lineage, subtree
+from dp_core.wall.ledger.signatures import public_key_of
 from tasks.stores import leases
 from tasks.stores.accounts import Account, Used, read_account, read_uses
 from tasks.stores.database import Damaged

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from dp_core.accounting.composition import (
+from dp_core.errors import AwaitsApproval, BadInput, BudgetRefused, nearest
+from dp_core.plan import Plan, make_plan
+from dp_core.wall.accounting.composition import (
     NOTHING,
     Amount,
     Terms,
@@ -14,12 +16,10 @@ from dp_core.accounting.composition import (
     most_sets,
     six_digits,
 )
-from dp_core.accounting.currency import Currency
-from dp_core.errors import AwaitsApproval, BadInput, BudgetRefused, nearest
-from dp_core.ledger.books import balance, lineage, room_on, subtree, taken
-from dp_core.ledger.charters import Charter, promise_of
-from dp_core.ledger.entries import Entry
-from dp_core.plan import Plan, make_plan
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.ledger.account_terms import Charter, promise_of
+from dp_core.wall.ledger.entries import Entry
+from dp_core.wall.ledger.running_totals import balance, lineage, room_on, subtree, taken
 from tasks.stores.rows import Rows
 
 _MOST_USERS = 5

@@ -7,12 +7,12 @@ from fractions import Fraction
 from typing import Any
 
 from dp_core.errors import BudgetRefused, StageFailed
-from dp_core.ledger.books import use
-from dp_core.ledger.gates import gate_of, settled_with
-from dp_core.ledger.places import whereabouts
-from dp_core.ledger.receipts import EntryKind
-from dp_core.ledger.session import Step
 from dp_core.plan import Plan
+from dp_core.wall.ledger.approval import gate_of, settled_with
+from dp_core.wall.ledger.ledger_position import whereabouts
+from dp_core.wall.ledger.receipts import EntryKind
+from dp_core.wall.ledger.running_totals import use
+from dp_core.wall.ledger.session import Step
 from tasks.stores.refusals import check_reservation
 from tasks.stores.reservations import Reservation, continued, read_reservation
 from tasks.stores.rows import Rows

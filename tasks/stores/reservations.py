@@ -7,14 +7,14 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any
 
-from dp_core.accounting.events import event_from_json
 from dp_core.errors import BadInput
-from dp_core.ledger.books import use
-from dp_core.ledger.charters import Promise, promise_of
-from dp_core.ledger.entries import Entry
-from dp_core.ledger.receipts import EntryKind
-from dp_core.ledger.session import Step
 from dp_core.plan import Plan
+from dp_core.wall.accounting.events import event_from_json
+from dp_core.wall.ledger.account_terms import Promise, promise_of
+from dp_core.wall.ledger.entries import Entry
+from dp_core.wall.ledger.receipts import EntryKind
+from dp_core.wall.ledger.running_totals import use
+from dp_core.wall.ledger.session import Step
 from tasks.stores.rows import Rows
 
 

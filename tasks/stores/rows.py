@@ -11,14 +11,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dp_core.canonical import canonical_json
+from dp_core.documents.canonical import canonical_json
 from dp_core.errors import BadInput, LedgerCorrupt
-from dp_core.ledger.books import reservation_total
-from dp_core.ledger.charters import OF_ACCOUNT, Charter, Promise, charter_of, promise_of
-from dp_core.ledger.entries import Entry, make_entry, signed_message, unique_key
-from dp_core.ledger.receipts import PUBLISHED, START, EntryKind, Receipt, make_receipt
-from dp_core.ledger.rules import broken_rule, changes
-from dp_core.ledger.signing import Signer
+from dp_core.wall.ledger.account_terms import OF_ACCOUNT, Charter, Promise, charter_of, promise_of
+from dp_core.wall.ledger.entries import Entry, make_entry, signed_message, unique_key
+from dp_core.wall.ledger.receipts import PUBLISHED, START, EntryKind, Receipt, make_receipt
+from dp_core.wall.ledger.rules import broken_rule, changes
+from dp_core.wall.ledger.running_totals import reservation_total
+from dp_core.wall.ledger.signatures import Signer
 from tasks.stores.tables import ENTRIES, TOTALS
 
 _TOGETHER = 500

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 
-from dp_core.canonical import canonical_json
-from dp_core.ledger.entries import Entry
+from dp_core.documents.canonical import canonical_json
+from dp_core.wall.ledger.entries import Entry
 
 
 def seal(key: bytes, reservation: int | None, release: str, account: str, input_hash: str) -> str:

@@ -35,12 +35,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.accounting.currency import Currency
-from dp_core.canonical import canonical_json
+from dp_core.documents.canonical import canonical_json
 from dp_core.errors import LedgerCorrupt, StageFailed
-from dp_core.ledger.receipts import result_hash
-from dp_core.ledger.session import Draw, Grant, Step
-from dp_core.privacy import Relation
+from dp_core.schema.privacy import Relation
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.ledger.receipts import result_hash
+from dp_core.wall.ledger.session import Draw, Grant, Step
 from tasks.stores.artifacts import disk_errors, make_folder, sync_folder
 from tasks.stores.hold import Hold
 from tasks.stores.reservations import Charge, Reservation

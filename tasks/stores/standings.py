@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from dp_core.accounting.composition import Composition, Tally, Terms
-from dp_core.accounting.currency import Currency
 from dp_core.errors import BadInput
-from dp_core.ledger.books import lineage, recounted, standing, subtree, use
-from dp_core.ledger.charters import Charter
-from dp_core.standing import Standing
+from dp_core.wall.accounting.composition import Composition, Tally, Terms
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.ledger.account_balance import Standing
+from dp_core.wall.ledger.account_terms import Charter
+from dp_core.wall.ledger.running_totals import lineage, recounted, standing, subtree, use
 from tasks.stores.refusals import account_names, no_account
 from tasks.stores.rows import Rows
 

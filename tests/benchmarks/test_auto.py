@@ -13,8 +13,8 @@ from benchmarks.auto_parts.generated import GENERATED
 from benchmarks.auto_parts.made import method_of
 from benchmarks.auto_parts.results import Result
 from benchmarks.auto_parts.watching import watch
-from dp_core.dataset import Dataset
 from dp_core.metrics.marginal_error import average_tvd
+from dp_core.tables.dataset import Dataset
 
 SHAPES = {
     "binary_16": (20_000, 16),

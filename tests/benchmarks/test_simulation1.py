@@ -15,18 +15,18 @@ from scipy import stats
 
 from benchmarks.papers import simulation1
 from benchmarks.papers.simulation1 import KNOWN, METHODS, REPEATS, SETS, TABLE_1, judge, simulate
-from dp_core.accounting.currency import Currency
-from dp_core.accounting.events import LaplaceEvent
-from dp_core.curator import Curator
-from dp_core.dataset import Dataset
+from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.inference.combine import combine
-from dp_core.ledger.session import Grant, MemorySession, Step
-from dp_core.memory_counter import MemoryCounter
-from dp_core.noise import laplace
 from dp_core.parametric.beta_binomial import BetaBinomial
 from dp_core.parametric.multinomial_dirichlet import MultinomialDirichlet
-from dp_core.parametric.variables import Variable, Variables
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.schema.variables import Variable, Variables
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.accounting.events import LaplaceEvent
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import Grant, MemorySession, Step
+from dp_core.wall.noise import laplace
 from tests.statistical import FALSE_ALARM
 
 HERE = 20_000

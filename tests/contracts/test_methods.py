@@ -10,9 +10,9 @@ from typing import Any, get_args
 import pytest
 
 from dp_core import registry
-from dp_core.marginals import ReleasedKind
 from dp_core.reconstruction.base import Reconstructor
 from dp_core.selection.base import Selector
+from dp_core.wall.released import ReleasedKind
 
 PROTOCOLS: dict[registry.Family, Any] = {"selection": Selector, "reconstruction": Reconstructor}
 # A class of a family's folder that has all of these is a method.

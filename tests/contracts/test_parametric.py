@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 
 from dp_core import registry
-from dp_core.accounting.currency import choose_currency
-from dp_core.curator import Curator
-from dp_core.dataset import Dataset
+from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.ledger.session import MemorySession
-from dp_core.marginals import Records
-from dp_core.memory_counter import MemoryCounter
 from dp_core.parametric.base import Ask, Synthesizer
 from dp_core.parametric.stages import Modelling, measuring
-from dp_core.parametric.variables import Variable, Variables
 from dp_core.presets import PRESETS
-from dp_core.structural_zeros import Rule, StructuralZeros
+from dp_core.schema.variables import Variable, Variables
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.wall.accounting.currency import choose_currency
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
+from dp_core.wall.released import Records
 
 NONE = StructuralZeros()
 GROUP = Variable(name="group", size=2)

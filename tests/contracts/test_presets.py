@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
+from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.ledger.session import MemorySession
-from dp_core.marginals import tables_of
-from dp_core.memory_counter import MemoryCounter
 from dp_core.presets import PRESETS
 from dp_core.procedure import carry_out, sample
-from dp_core.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.trial import trial_plan
+from dp_core.wall.ledger.session import MemorySession
+from dp_core.wall.released import tables_of
 
 BINARY = Domain(("a", "b", "c", "d"), (2, 2, 2, 2))
 SMALLEST = {

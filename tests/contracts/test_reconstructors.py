@@ -8,10 +8,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dp_core import registry
-from dp_core.domain import Domain
 from dp_core.errors import BadInput
-from dp_core.marginals import Measurement
-from dp_core.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.wall.released import Measurement
 
 METHODS = [
     name

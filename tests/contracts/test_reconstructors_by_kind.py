@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from dp_core import registry
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
-from dp_core.marginals import Answers, Measurement, Records, ReleasedKind, SparseTable, Totals
-from dp_core.memory_counter import MemoryCounter
-from dp_core.queries import Cells, Parities
-from dp_core.structural_zeros import Rule, StructuralZeros
-from dp_core.sums.interactions import Interaction
+from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.wall.released import Answers, Measurement, Records, ReleasedKind, SparseTable, Totals
+from dp_core.wall.statistics.counting_queries import Cells, Parities
+from dp_core.wall.statistics.sums.interactions import Interaction
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
 BINARY = Domain(("a", "b", "c"), (2, 2, 2))

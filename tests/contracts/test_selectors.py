@@ -10,19 +10,20 @@ import numpy as np
 import pytest
 
 from dp_core import registry
-from dp_core.accounting.currency import Currency, largest_limit, threshold_currency
-from dp_core.curator import Curator
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
+from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.ledger.session import MemorySession
-from dp_core.marginals import Marginal, tables_of
-from dp_core.memory_counter import MemoryCounter
 from dp_core.presets import PRESETS
 from dp_core.selection.base import Selection
 from dp_core.selection.one_way import OneWay
-from dp_core.structural_zeros import StructuralZeros
-from dp_core.sums.interactions import Interaction
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.tables.marginal import Marginal
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.accounting.currency import Currency, largest_limit, threshold_currency
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
+from dp_core.wall.released import tables_of
+from dp_core.wall.statistics.sums.interactions import Interaction
 
 DOMAINS = {
     "small": Domain(("a", "b", "c", "d"), (2, 3, 4, 2)),

@@ -231,7 +231,7 @@ def work_under_prefect(place: Place) -> None:
 
 
 def _open_account() -> None:
-    from dp_core.accounting.composition import Terms
+    from dp_core.wall.accounting.composition import Terms
     from tasks.places import home, open_ledger
 
     ledger = open_ledger(home())

@@ -49,7 +49,12 @@ def test_a_release_has_at_least_forty_points_with_names_of_their_own(points):
     # Of each kind there is one: the ledger's commits, torn and renamed results, locks, the bundle.
     for told in ("commit, before", "commit, after", "write, amid", "fsync, after"):
         assert any(name.endswith(told) for name in names), told
-    for module in ("tasks.stores.", "tasks.places.", "dp_core.code_store.", "dp_core.bundle."):
+    for module in (
+        "tasks.stores.",
+        "tasks.places.",
+        "dp_core.confidential.code_store.",
+        "dp_core.bundle.",
+    ):
         assert any(name.startswith(module) for name in names), module
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib import resources
 from pathlib import Path
 
-from dp_core.schema_document import schema_hash
-from dp_core.schema_file import load_schema
+from dp_core.schema.reading.schema_document import schema_hash
+from dp_core.schema.reading.schema_file import load_schema
 from dp_core.spec_file import load_spec
 
 SPECS = Path(__file__).parents[2] / "deployments" / "specs"

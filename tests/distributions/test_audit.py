@@ -18,16 +18,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dp_core import curator as curator_module
-from dp_core.accounting.currency import Currency
-from dp_core.accounting.curves import gaussian_delta, zcdp_epsilon
-from dp_core.curator import Curator
-from dp_core.domain import Domain
-from dp_core.ledger.session import Grant, MemorySession
-from dp_core.marginals import Marginal
-from dp_core.privacy import Relation
-from dp_core.queries import Cells, Parities
-from dp_core.scores import InDif, QueryDistance, TableDistance
+from dp_core.schema.privacy import Relation
+from dp_core.tables.domain import Domain
+from dp_core.tables.marginal import Marginal
+from dp_core.wall import curator as curator_module
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.accounting.curves import gaussian_delta, zcdp_epsilon
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import Grant, MemorySession
+from dp_core.wall.statistics import InDif, QueryDistance, TableDistance
+from dp_core.wall.statistics.counting_queries import Cells, Parities
 from tests.choices import chances, exponential_mechanism, loss
 from tests.statistical import FALSE_ALARM, delta_at_least, epsilon_at_least
 

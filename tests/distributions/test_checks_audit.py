@@ -7,13 +7,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.accounting.currency import Currency
-from dp_core.curator import Curator
-from dp_core.domain import Domain
-from dp_core.ledger.session import MemorySession
-from dp_core.marginals import Marginal
-from dp_core.privacy import Relation
-from dp_core.scores import TableChecks
+from dp_core.schema.privacy import Relation
+from dp_core.tables.domain import Domain
+from dp_core.tables.marginal import Marginal
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
+from dp_core.wall.statistics import TableChecks
 from tests.statistical import (
     FALSE_ALARM,
     delta_at_least,
@@ -64,7 +64,7 @@ def halve(patch):
 
 @pytest.mark.parametrize("relation", FILES)
 def test_without_noise_they_are_the_distances(relation, monkeypatch):
-    from dp_core import curator
+    from dp_core.wall import curator
 
     monkeypatch.setattr(curator, "_add_noise", lambda exact, _: exact)
     for counts, distance in zip(FILES[relation], DISTANCES[relation], strict=True):

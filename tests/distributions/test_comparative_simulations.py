@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dp_core.accounting.currency import Currency
-from dp_core.curator import Curator
-from dp_core.dataset import Dataset
+from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.inference.combine import combine
-from dp_core.ledger.session import MemorySession
-from dp_core.memory_counter import MemoryCounter
 from dp_core.parametric.modips import Modips
-from dp_core.parametric.variables import Variable, Variables
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.schema.variables import Variable, Variables
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "papers"))
 import comparative

@@ -15,19 +15,19 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dp_core.accounting.currency import Currency
-from dp_core.accounting.events import (
+from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.accounting.events import (
     LaplaceEvent,
     PerturbedDrawsEvent,
     PolyaUrnEvent,
     event_from_json,
 )
-from dp_core.curator import Curator
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
-from dp_core.ledger.session import Grant, MemorySession, Step
-from dp_core.memory_counter import MemoryCounter
-from dp_core.noise import drawn_cells
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import Grant, MemorySession, Step
+from dp_core.wall.noise import drawn_cells
 from tests.statistical import FALSE_ALARM, epsilon_at_least
 
 pytestmark = pytest.mark.statistical

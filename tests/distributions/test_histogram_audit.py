@@ -12,14 +12,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.accounting.currency import Currency
-from dp_core.curator import Curator
-from dp_core.domain import Domain
-from dp_core.ledger.session import Grant
-from dp_core.marginals import Marginal
-from dp_core.privacy import Relation
-from dp_core.scores import Quantile
-from dp_core.sums.binned_counts import BinnedCounts
+from dp_core.schema.privacy import Relation
+from dp_core.tables.domain import Domain
+from dp_core.tables.marginal import Marginal
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import Grant
+from dp_core.wall.statistics import Quantile
+from dp_core.wall.statistics.sums.binned_counts import BinnedCounts
 from tests.choices import chances, loss
 from tests.distributions.test_audit import gaussian_claim
 from tests.statistical import delta_at_least, epsilon_at_least

@@ -11,14 +11,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.accounting.currency import Currency
-from dp_core.curator import Curator
-from dp_core.domain import Domain
-from dp_core.ledger.session import Grant
-from dp_core.marginals import Marginal
-from dp_core.privacy import Relation
-from dp_core.queries import Cells
-from dp_core.scores import FScore, MutualInformation, RScore, SignedQueries
+from dp_core.schema.privacy import Relation
+from dp_core.tables.domain import Domain
+from dp_core.tables.marginal import Marginal
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import Grant
+from dp_core.wall.statistics import FScore, MutualInformation, RScore, SignedQueries
+from dp_core.wall.statistics.counting_queries import Cells
 from tests.choices import chances, loss
 
 EPSILON = Fraction(2)

@@ -12,12 +12,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.accounting.currency import Currency
-from dp_core.curator import Curator
-from dp_core.domain import Domain
-from dp_core.ledger.session import Grant
-from dp_core.privacy import Relation
-from dp_core.sums.moments import CellCounts, CellSums, Products
+from dp_core.schema.privacy import Relation
+from dp_core.tables.domain import Domain
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import Grant
+from dp_core.wall.statistics.sums.moments import CellCounts, CellSums, Products
 from tests.added_noise import loss
 from tests.statistical import epsilon_at_least
 

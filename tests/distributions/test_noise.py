@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dp_core.accounting.currency import Currency
-from dp_core.curator import Curator, choice_event
-from dp_core.domain import Domain
-from dp_core.ledger.session import Grant, MemorySession, Step
-from dp_core.marginals import Marginal
-from dp_core.noise import noisy_max
-from dp_core.noise.side_by_side import PIECE_CELLS
+from dp_core.tables.domain import Domain
+from dp_core.tables.marginal import Marginal
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.curator import Curator, choice_event
+from dp_core.wall.ledger.session import Grant, MemorySession, Step
+from dp_core.wall.noise import noisy_max
+from dp_core.wall.noise.side_by_side import PIECE_CELLS
 from tests.choices import exponential_mechanism, permute_and_flip
 from tests.statistical import FALSE_ALARM, discrete_gaussian, discrete_laplace, fits
 

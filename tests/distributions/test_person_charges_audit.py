@@ -12,19 +12,19 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-import dp_core.curator as curator_module
-from dp_core.accounting.currency import Currency
-from dp_core.curator import Curator
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
-from dp_core.ledger.session import MemorySession
-from dp_core.marginals import Marginal
-from dp_core.memory_counter import MemoryCounter
-from dp_core.privacy import Relation
+import dp_core.wall.curator as curator_module
+from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.confidential.source import open_source
 from dp_core.private_domain.questions import ask
-from dp_core.schema_file import parse_schema
-from dp_core.scores import TableChecks
-from dp_core.source import open_source
+from dp_core.schema.privacy import Relation
+from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.tables.marginal import Marginal
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
+from dp_core.wall.statistics import TableChecks
 from tasks import coding
 from tests.statistical import epsilon_at_least
 

@@ -14,17 +14,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dp_core.accounting.currency import Currency
-from dp_core.accounting.events import PerturbedDrawsEvent, event_from_json
-from dp_core.curator import Curator
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
-from dp_core.ledger.session import Grant, MemorySession, Step, differing_draws, drawn_asks
-from dp_core.memory_counter import MemoryCounter
-from dp_core.noise import perturbed_draws
-from dp_core.privacy import Relation
+from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.schema.privacy import Relation
 from dp_core.selection.pegs import Pegs
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.accounting.events import PerturbedDrawsEvent, event_from_json
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import Grant, MemorySession, Step, differing_draws, drawn_asks
+from dp_core.wall.noise import perturbed_draws
 from tests.statistical import FALSE_ALARM
 
 pytestmark = pytest.mark.statistical

@@ -12,14 +12,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.accounting.currency import Currency
-from dp_core.curator import Curator
-from dp_core.domain import Domain
-from dp_core.ledger.session import Grant
-from dp_core.privacy import Relation
-from dp_core.sums.features import ONE, Features, Levels, Number
-from dp_core.sums.gradients import PROBABILITY, ClassGradient, NumberGradient
-from dp_core.sums.minimisers import ClassMinimiser
+from dp_core.schema.privacy import Relation
+from dp_core.tables.domain import Domain
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import Grant
+from dp_core.wall.statistics.regressions.features import ONE, Features, Levels, Number
+from dp_core.wall.statistics.regressions.gradients import PROBABILITY, ClassGradient, NumberGradient
+from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
 from tests.added_noise import loss
 
 DOMAIN = Domain(("x", "g", "y", "b", "h"), (5, 2, 5, 2, 3))

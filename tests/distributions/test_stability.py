@@ -13,12 +13,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core import curator as curator_module
-from dp_core.accounting.currency import Currency, threshold_currency
-from dp_core.curator import Curator
-from dp_core.domain import Domain
-from dp_core.ledger.session import MemorySession
-from dp_core.noise import stability
+from dp_core.tables.domain import Domain
+from dp_core.wall import curator as curator_module
+from dp_core.wall.accounting.currency import Currency, threshold_currency
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
+from dp_core.wall.noise import stability
 from tests.statistical import (
     FALSE_ALARM,
     delta_at_least,

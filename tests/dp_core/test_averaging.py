@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_core.averaging import draw, parts, shares_of
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
 from dp_core.errors import BadInput
-from dp_core.marginals import Measurement
 from dp_core.reconstruction.average import Average
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Measurement
 
 DOMAIN = Domain(("a", "b"), (2, 3))
 

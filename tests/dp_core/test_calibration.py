@@ -10,12 +10,12 @@ import pytest
 
 from dp_core.bundle.weights import misses, weights_statement
 from dp_core.calibration import Calibrator, deviation, rake
-from dp_core.canonical import canonical_json
-from dp_core.codec import decode
-from dp_core.dataset import Dataset
+from dp_core.confidential.encoding import decode
+from dp_core.documents.canonical import canonical_json
 from dp_core.errors import BadInput
-from dp_core.schema_document import schema_hash
-from dp_core.schema_file import load_schema, parse_schema
+from dp_core.schema.reading.schema_document import schema_hash
+from dp_core.schema.reading.schema_file import load_schema, parse_schema
+from dp_core.tables.dataset import Dataset
 
 COLUMNS = """\
   sex:    {type: category, levels: {1: male, 2: female}}

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dp_core.canonical import canonical_json
-from dp_core.codec import decode, encode
-from dp_core.dataset import Dataset
+from dp_core.confidential.encoding import decode, encode
+from dp_core.documents.canonical import canonical_json
 from dp_core.errors import BadInput
-from dp_core.schema import Level, groups_of
-from dp_core.schema_document import schema_hash
-from dp_core.schema_file import load_schema, parse_schema
+from dp_core.schema.definition import Level, groups_of
+from dp_core.schema.reading.schema_document import schema_hash
+from dp_core.schema.reading.schema_file import load_schema, parse_schema
+from dp_core.tables.dataset import Dataset
 
 TRADES = """\
 code,label,parent,note

@@ -6,10 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_core.code_store import MANIFEST, CodeStore, RecodedStore, StoreWriter, code_type
-from dp_core.domain import Domain
+from dp_core.confidential.code_store import (
+    MANIFEST,
+    CodeStore,
+    RecodedStore,
+    StoreWriter,
+    code_type,
+)
 from dp_core.errors import StageFailed
-from dp_core.grid import Recoding
+from dp_core.schema.grid import Recoding
+from dp_core.tables.domain import Domain
 
 DOMAIN = Domain(("a", "b", "c"), (2, 256, 257))
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_core.codec import Problem, decode, encode, refused, settle_zeros
-from dp_core.dataset import Dataset
-from dp_core.schema import Column, Level, Schema
-from dp_core.structural_zeros import Rule, StructuralZeros
+from dp_core.confidential.encoding import Problem, decode, encode, refused, settle_zeros
+from dp_core.schema.definition import Column, Level, Schema
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
 
 
 def fractions(*values):

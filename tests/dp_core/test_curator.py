@@ -8,23 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_core.accounting.currency import Currency, largest_limit
-from dp_core.curator import Curator, choice_event
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
 from dp_core.errors import BudgetRefused
-from dp_core.ledger.session import MemorySession
-from dp_core.marginals import Marginal
-from dp_core.noise import gaussian, laplace, noisy_max
-from dp_core.scores import InDif
-from dp_core.sums import SUMS
-from dp_core.sums.binned_counts import BinnedCounts
-from dp_core.sums.codes import check_codes
-from dp_core.sums.features import Features, Levels, Number
-from dp_core.sums.gradients import ClassGradient, NumberGradient
-from dp_core.sums.interactions import Interaction
-from dp_core.sums.minimisers import ClassMinimiser
-from dp_core.sums.moments import CellCounts, CellSums, Products
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.tables.marginal import Marginal
+from dp_core.wall.accounting.currency import Currency, largest_limit
+from dp_core.wall.curator import Curator, choice_event
+from dp_core.wall.ledger.session import MemorySession
+from dp_core.wall.noise import gaussian, laplace, noisy_max
+from dp_core.wall.statistics import InDif
+from dp_core.wall.statistics.regressions.features import Features, Levels, Number
+from dp_core.wall.statistics.regressions.gradients import ClassGradient, NumberGradient
+from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
+from dp_core.wall.statistics.sums import SUMS
+from dp_core.wall.statistics.sums.binned_counts import BinnedCounts
+from dp_core.wall.statistics.sums.codes import check_codes
+from dp_core.wall.statistics.sums.interactions import Interaction
+from dp_core.wall.statistics.sums.moments import CellCounts, CellSums, Products
 from tests.conftest import DatasetCounter
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))

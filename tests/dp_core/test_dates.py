@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dp_core.codec import decode, encode
-from dp_core.dataset import Dataset
+from dp_core.confidential.encoding import decode, encode
 from dp_core.errors import BadInput
-from dp_core.schema_file import parse_schema
+from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.tables.dataset import Dataset
 
 DAY = datetime.date(2004, 2, 29)
 FORMS = {"%d.%m.%Y": "29.02.2004", "%m/%d/%Y": "02/29/2004", "%Y%m%d": "20040229"}

@@ -4,9 +4,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dp_core.draft import draft_schema
 from dp_core.errors import BadInput
-from dp_core.schema_file import load_schema
+from dp_core.schema.draft import draft_schema
+from dp_core.schema.reading.schema_file import load_schema
 
 
 def load_draft(path, *replacements):

@@ -4,9 +4,9 @@ from fractions import Fraction
 
 import pytest
 
-from dp_core.accounting.composition import Amount
-from dp_core.accounting.events import event_from_json
-from dp_core.exact import exact_fraction
+from dp_core.documents.exact import exact_fraction
+from dp_core.wall.accounting.composition import Amount
+from dp_core.wall.accounting.events import event_from_json
 
 
 @pytest.mark.parametrize("value", [Fraction(0), Fraction(-3, 7), Fraction(10**400, 3)])

@@ -11,19 +11,19 @@ import pyarrow as pa
 import pytest
 
 from dp_core.bundle.pictures import picture
-from dp_core.canonical import canonical_json
-from dp_core.codec import decode
-from dp_core.dataset import Dataset
-from dp_core.dependency_check import DependencyCheck
+from dp_core.confidential.dependency_check import DependencyCheck
+from dp_core.confidential.encoding import decode
+from dp_core.confidential.original_values import own_values
+from dp_core.confidential.source import open_source
+from dp_core.documents.canonical import canonical_json
 from dp_core.errors import BadInput, SchemaViolation
-from dp_core.following import followed_in_words, origin
-from dp_core.grid import on_grid
-from dp_core.marginals import Measurement
 from dp_core.metrics.marginal_error import Tally
-from dp_core.own_values import own_values
-from dp_core.schema_document import schema_hash
-from dp_core.schema_file import load_schema, parse_schema
-from dp_core.source import open_source
+from dp_core.schema.dependencies import followed_in_words, origin
+from dp_core.schema.grid import on_grid
+from dp_core.schema.reading.schema_document import schema_hash
+from dp_core.schema.reading.schema_file import load_schema, parse_schema
+from dp_core.tables.dataset import Dataset
+from dp_core.wall.released import Measurement
 from tasks.coding import write_codes
 from tasks.expectations import validate
 

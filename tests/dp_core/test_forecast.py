@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_core.accounting.composition import NOTHING, Amount, Terms, of_kind
 from dp_core.forecast import forecast
-from dp_core.periods import Calendar
-from dp_core.standing import Standing
+from dp_core.wall.accounting.composition import NOTHING, Amount, Terms, of_kind
+from dp_core.wall.ledger.account_balance import Standing
+from dp_core.wall.ledger.budget_periods import Calendar
 
 TODAY = date(2026, 11, 20)
 NANO = Fraction(1, 10**9)

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_core.codec import decode, encode
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
+from dp_core.confidential.encoding import decode, encode
+from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.grid import CoarseCounter, Coarsening, on_grid, variables
-from dp_core.memory_counter import MemoryCounter
-from dp_core.schema import Column, Schema
-from dp_core.structural_zeros import Rule, StructuralZeros
+from dp_core.schema.definition import Column, Schema
+from dp_core.schema.grid import CoarseCounter, Coarsening, on_grid, variables
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
 
 
 def column(kind, edges, *, name="x", missing="reject", **rest):

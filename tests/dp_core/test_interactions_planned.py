@@ -9,13 +9,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dp_core.accounting.currency import NoiseScale
-from dp_core.curator import Curator
-from dp_core.dataset import Dataset
+from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.ledger.session import MemorySession
-from dp_core.marginals import Totals, interactions_of
-from dp_core.memory_counter import MemoryCounter
 from dp_core.noise_aware import redraw
 from dp_core.plan import PlannedTable, _check_rows, make_plan
 from dp_core.procedure import carry_out
@@ -23,8 +18,13 @@ from dp_core.reconstruction.independent import Independent
 from dp_core.selection.base import Selection
 from dp_core.selection.fixed import Fixed
 from dp_core.spec_methods import check_mode, check_pair
-from dp_core.sums.interactions import Interaction
-from dp_core.sums.moments import CellCounts
+from dp_core.tables.dataset import Dataset
+from dp_core.wall.accounting.currency import NoiseScale
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
+from dp_core.wall.released import Totals, interactions_of
+from dp_core.wall.statistics.sums.interactions import Interaction
+from dp_core.wall.statistics.sums.moments import CellCounts
 from flows.plan_answers import _what, plan_facts
 from tasks.measure_marginals import read_selections, write_selections
 from tests.specs import SCHEMA, write_spec

@@ -9,8 +9,6 @@ import pytest
 from numpy.typing import NDArray
 
 from dp_core import record_moments
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
 from dp_core.kept_moments import (
     Points,
     has_numbers,
@@ -19,11 +17,13 @@ from dp_core.kept_moments import (
     nearest,
     points_of,
 )
-from dp_core.marginals import Measurement, Table, tables_of
 from dp_core.reconstruction.consistency import norm_sub
 from dp_core.record_moments import _drawn, _equations, with_moments
-from dp_core.schema_file import parse_schema
-from dp_core.structural_zeros import Rule, StructuralZeros
+from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.wall.released import Measurement, Table, tables_of
 
 DOMAIN = Domain(("sex", "height", "age"), (2, 21, 8))
 HEIGHT = np.array([*(1.2 + 0.05 * np.arange(20)), np.nan])

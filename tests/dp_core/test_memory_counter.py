@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
-from dp_core.memory_counter import MemoryCounter
+from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
 
 DOMAIN = Domain(("a", "b"), (2, 3))
 DATA = Dataset(DOMAIN, np.array([[0, 1, 1], [2, 0, 0]], dtype=np.uint16))
@@ -19,7 +19,7 @@ def test_counts_have_the_axes_of_the_clique_and_are_the_same_again():
 
 
 def test_what_is_kept_is_bounded(monkeypatch):
-    monkeypatch.setattr("dp_core.memory_counter.CACHED_BYTES", 8 * 6)
+    monkeypatch.setattr("dp_core.confidential.memory_counter.CACHED_BYTES", 8 * 6)
     counter = MemoryCounter(DATA)
     counter.count([("a", "b"), ("b", "a")])
     assert len(counter._cached) == 1

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dp_core.documents.node import Node, from_plain
+from dp_core.documents.strict_yaml import parse
 from dp_core.errors import BadInput
-from dp_core.node import Node, from_plain
-from dp_core.yaml_text import parse
 
 
 @given(

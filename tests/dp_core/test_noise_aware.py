@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from dp_core import registry
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
 from dp_core.errors import BadInput
-from dp_core.marginals import Answers, Measurement, Records
 from dp_core.noise_aware import redraw, unshrunk
-from dp_core.queries import Cells
 from dp_core.reconstruction.gum import Gum
 from dp_core.reconstruction.multiplicative_weights import MultiplicativeWeights
 from dp_core.reconstruction.pgm import Pgm
 from dp_core.spec_methods import check_mode
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Answers, Measurement, Records
+from dp_core.wall.statistics.counting_queries import Cells
 from tests.specs import FIXED, write_spec
 
 DOMAIN = Domain(("a", "b", "c"), (2, 2, 3))

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_core.accounting.composition import NOTHING, Amount, Terms
-from dp_core.accounting.curves import zcdp_limit
-from dp_core.periods import Calendar, allowance
+from dp_core.wall.accounting.composition import NOTHING, Amount, Terms
+from dp_core.wall.accounting.curves import zcdp_limit
+from dp_core.wall.ledger.budget_periods import Calendar, allowance
 
 PERIODS = ("month", "quarter", "year")
 days = st.dates(min_value=date(1990, 1, 1), max_value=date(2150, 12, 31))

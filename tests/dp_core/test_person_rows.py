@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dp_core.confidential.person_rows import RowLimit, hashes, kept_rows, orders, without
 from dp_core.errors import BadInput
-from dp_core.person_rows import RowLimit, hashes, kept_rows, orders, without
 
 ROWS = st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 3), st.integers(0, 200)))
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dp_core.codec import Encoder
-from dp_core.placing import EdgeGrid
-from dp_core.schema import Column
-from dp_core.values import State, Values
+from dp_core.confidential.edge_search import EdgeGrid
+from dp_core.confidential.encoding import Encoder
+from dp_core.confidential.raw_values import State, Values
+from dp_core.schema.definition import Column
 
 KINDS = (np.int64, np.float32, np.float64)
 

@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_core.accounting.currency import Currency, largest_limit
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
+from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.marginals import Records, SparseTable
-from dp_core.memory_counter import MemoryCounter
 from dp_core.plan import expected_error, make_plan
-from dp_core.privacy import Relation
 from dp_core.procedure import carry_out
-from dp_core.scores import InDif
+from dp_core.schema.privacy import Relation
 from dp_core.selection.thresholds import planned_threshold
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
 from dp_core.trial import trial_plan
+from dp_core.wall.accounting.currency import Currency, largest_limit
+from dp_core.wall.released import Records, SparseTable
+from dp_core.wall.statistics import InDif
 from tests.specs import FIXED, SCHEMA, plan_of, write_spec
 
 GAUSS = "{epsilon: 1, delta: 1e-9}"

@@ -4,9 +4,9 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_core.codec import encode
-from dp_core.profiles import Profile, Profiler
-from dp_core.schema import Column, Level
+from dp_core.confidential.column_profiles import Profile, Profiler
+from dp_core.confidential.encoding import encode
+from dp_core.schema.definition import Column, Level
 
 EDGES = tuple(Fraction(edge) for edge in ("0", "0.5", "3"))
 WHOLE = tuple(Fraction(edge) for edge in (0, 1, 4))

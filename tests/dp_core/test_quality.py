@@ -11,13 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_core.accounting.events import LaplaceEvent
-from dp_core.bundle.checks import Utility
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
+from dp_core.confidential.utility import Utility
+from dp_core.documents.strict_yaml import parse
 from dp_core.errors import BadInput
-from dp_core.figures import Charged, Public, charged_json
-from dp_core.ledger.session import Grant, Step
 from dp_core.metrics.marginal_error import MarginalError, Tally
 from dp_core.quality import (
     Threshold,
@@ -27,9 +23,13 @@ from dp_core.quality import (
     public_figures,
     reference_counts,
 )
-from dp_core.schema_file import parse_schema
+from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.spec_checks import read_tables
-from dp_core.yaml_text import parse
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.wall.accounting.events import LaplaceEvent
+from dp_core.wall.ledger.session import Grant, Step
+from dp_core.wall.quality_figures import Charged, Public, charged_json
 
 ASKS = {"name": "table-checks", "tables": [["a", "b"]], "references": "0" * 64}
 STEP = Step("checks", "distances", Fraction(1), LaplaceEvent(Fraction(5), 1), (1,), ASKS)

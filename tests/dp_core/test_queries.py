@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_core import queries as module
-from dp_core.queries import Cells, Parities, queries_from_json
+from dp_core.wall.statistics import counting_queries as module
+from dp_core.wall.statistics.counting_queries import Cells, Parities, queries_from_json
 
 SIZES = {"a": 2, "b": 3, "c": 2}
 COLUMNS = tuple(SIZES)

@@ -6,7 +6,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from dp_core.row_digest import RowDigest
+from dp_core.confidential.row_digest import RowDigest
 
 KEY = b"0123456789abcdef"
 DAY = datetime.date(1970, 1, 2)
@@ -89,7 +89,7 @@ def test_the_sum_of_two_tables_is_not_to_be_seen_in_their_hashes():
 def test_batches_may_be_cut_anywhere(monkeypatch):
     rows = [f"t{n % 11}" for n in range(100)]
     whole = digest(*rows)
-    monkeypatch.setattr("dp_core.row_digest.BLOCK_ROWS", 7)
+    monkeypatch.setattr("dp_core.confidential.row_digest.BLOCK_ROWS", 7)
     assert digest(*rows) == whole
     found = RowDigest(KEY, ["a"])
     for part in (rows[60:], rows[:13], rows[13:60]):

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_core.errors import BadInput
-from dp_core.schema import Level
-from dp_core.schema_file import parse_schema
+from dp_core.schema.definition import Level
+from dp_core.schema.reading.schema_file import parse_schema
 from tests.schema_texts import column, read, refusal
 
 

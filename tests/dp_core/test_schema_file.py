@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_core.errors import BadInput
-from dp_core.grid import on_grid
-from dp_core.schema import Level, Unit
-from dp_core.schema_file import load_schema, parse_schema
+from dp_core.schema.definition import Level, Unit
+from dp_core.schema.grid import on_grid
+from dp_core.schema.reading.schema_file import load_schema, parse_schema
 from tests.schema_texts import RAND, read, refusal
 
 

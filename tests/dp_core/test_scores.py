@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_core.domain import Domain
-from dp_core.marginals import Marginal
-from dp_core.scores import InDif
+from dp_core.tables.domain import Domain
+from dp_core.tables.marginal import Marginal
+from dp_core.wall.statistics import InDif
 
 PAIR = InDif((("a", "b"),))
 

@@ -5,9 +5,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dp_core import source as source_module
+from dp_core.confidential import source as source_module
+from dp_core.confidential.source import keyed_digest, open_source
 from dp_core.errors import BadInput
-from dp_core.source import keyed_digest, open_source
 
 CANARY = "zq7canary"
 KEY = b"0123456789abcdef"

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from dp_core.sparse_counting import count_keys, observed_cells, pack, unpack
+from dp_core.tables.sparse_cells import count_keys, observed_cells, pack, unpack
 
 
 @pytest.mark.parametrize("sizes", [(3, 4, 5), (2**16, 2**16, 2**16, 2**16)])  # one word, and two

@@ -6,16 +6,16 @@ from typing import ClassVar, Literal
 import pytest
 
 from dp_core import registry
-from dp_core.canonical import digest
+from dp_core.documents.canonical import digest
+from dp_core.documents.strict_yaml import parse
 from dp_core.errors import BadInput
 from dp_core.method_options import convert
 from dp_core.presets import PRESETS
 from dp_core.reconstruction.base import TABLES
-from dp_core.schema_document import schema_hash
-from dp_core.schema_file import load_schema
+from dp_core.schema.reading.schema_document import schema_hash
+from dp_core.schema.reading.schema_file import load_schema
 from dp_core.selection.base import AdaptiveSelector, PlannedSelector, Selection
 from dp_core.spec_file import load_spec
-from dp_core.yaml_text import parse
 
 SCHEMA = """\
 version: 1

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dp_core.errors import BadInput
 from dp_core.presets import PRESETS
-from dp_core.privacy import PAYING_STAGES, Stage
+from dp_core.schema.privacy import PAYING_STAGES, Stage
 from dp_core.spec_file import load_spec
 from dp_core.spec_shares import resolve_shares
 

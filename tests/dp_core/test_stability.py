@@ -7,16 +7,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.accounting.currency import Currency, threshold_currency
-from dp_core.accounting.events import LaplaceEvent, StabilityEvent
-from dp_core.curator import Curator
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
+from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BudgetRefused
-from dp_core.ledger.session import Grant, MemorySession, Step
-from dp_core.memory_counter import MemoryCounter
-from dp_core.noise import stability
-from dp_core.sparse_counting import read_sparse_result
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.tables.sparse_cells import read_sparse_result
+from dp_core.wall.accounting.currency import Currency, threshold_currency
+from dp_core.wall.accounting.events import LaplaceEvent, StabilityEvent
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import Grant, MemorySession, Step
+from dp_core.wall.noise import stability
 
 SIZES = (300, 400, 500, 600, 700, 800, 900, 1000)
 WIDE = Domain(tuple("abcdefgh"), SIZES)

@@ -7,9 +7,16 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_core.accounting.composition import NOTHING, Amount, Terms
-from dp_core.periods import Calendar
-from dp_core.standing import Standing, promise, room, stops, total_left, total_stops
+from dp_core.wall.accounting.composition import NOTHING, Amount, Terms
+from dp_core.wall.ledger.account_balance import (
+    Standing,
+    promise,
+    room,
+    stops,
+    total_left,
+    total_stops,
+)
+from dp_core.wall.ledger.budget_periods import Calendar
 
 TERMS = Terms("basic", Fraction(3), Fraction(3, 10**9))
 MONTHLY = Calendar("month", Fraction(1), Fraction(1, 10**9), False, date(2026, 11, 20))

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
 from dp_core.errors import BadInput
-from dp_core.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
 
 DOMAIN = Domain(("a", "b", "c", "d"), (4, 5, 3, 1))
 

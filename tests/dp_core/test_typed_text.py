@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_core.typed_text import parse_date, parse_fraction
+from dp_core.documents.typed_text import parse_date, parse_fraction
 
 
 @pytest.mark.parametrize(

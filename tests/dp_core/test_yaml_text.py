@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dp_core.documents.strict_yaml import MAX_BYTES, load, parse
 from dp_core.errors import BadInput
-from dp_core.yaml_text import MAX_BYTES, load, parse
 
 
 def refusal(text: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from dp_core.accounting.composition import Terms
+from dp_core.wall.accounting.composition import Terms
 
 SCHEMA = """\
 version: 1

@@ -21,18 +21,18 @@ from typing import Any
 
 PLACES = {
     # Within which stage, and under which name, what the stage calls fails.
-    "identify": "dp_core.source.keyed_digest",
-    "validate": "dp_core.profiles.Profiler.add",  # in a thread
+    "identify": "dp_core.confidential.source.keyed_digest",
+    "validate": "dp_core.confidential.column_profiles.Profiler.add",  # in a thread
     "expectations": "pandas.Series.isin",  # within Great Expectations, which catches it
     "coding": "tasks.coding.Coding.add",
     "discretize": "tasks.coding.left_by_validation",
     "count": "tasks.dask_counter._count_chunk",  # in a task of Dask
-    "basics": "dp_core.curator._add_noise",  # charged, not drawn
-    "select": "dp_core.scores.InDif.compute",
+    "basics": "dp_core.wall.curator._add_noise",  # charged, not drawn
+    "select": "dp_core.wall.statistics.InDif.compute",
     "measure": "dp_core.bundle.marginals_file.write_marginals",
     "reconstruct": "tasks.reconstruct._write_tables",
-    "synthesize": "dp_core.codec.decode",  # in a thread
-    "check": "dp_core.bundle.checks.utility",
+    "synthesize": "dp_core.confidential.encoding.decode",  # in a thread
+    "check": "dp_core.confidential.utility.utility",
     "publish": "dp_core.bundle.writer.write_bundle",
     "outside": "flows.release.forget_lost",  # in the flow, but in no stage
     "interrupted": "tasks.reconstruct._write_tables",

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from dp_core.accounting.composition import Amount
 from dp_core.bundle.fit import TableFit
+from dp_core.wall.accounting.composition import Amount
 from flows import terminal
 from flows.answers import stages_of
 from flows.artifact_pages import _STATES, account_page, accuracy_rows, bar, outcome_page, stage_rows

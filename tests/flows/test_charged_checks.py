@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_core.bundle.verification import verify
-from dp_core.canonical import digest
+from dp_core.documents.canonical import digest
 from dp_core.errors import Held, Unpublished
-from dp_core.ledger.receipts import result_hash
+from dp_core.wall.ledger.receipts import result_hash
 from flows import deciding
 from tests.flows.conftest import plainly
 
@@ -31,7 +31,7 @@ def failed(project):
 
 def exact_distances(project, run):
     """Count file and sets by hand, from the confidential codes and the published files."""
-    from dp_core.code_store import CodeStore
+    from dp_core.confidential.code_store import CodeStore
 
     schema = run.spec.schema
     codes = CodeStore(run.codes, schema.domain)
@@ -80,7 +80,7 @@ def exact_distances(project, run):
 def test_without_noise_they_are_the_distances_and_the_bundle_verifies(
     project, monkeypatch, method, more
 ):
-    from dp_core import curator
+    from dp_core.wall import curator
 
     real = curator._add_noise
 

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dp_core.accounting.composition import NOTHING
-from dp_core.accounting.thresholds import threshold_for
 from dp_core.bundle.verification import verify
-from dp_core.canonical import digest
+from dp_core.documents.canonical import digest
+from dp_core.wall.accounting.composition import NOTHING
+from dp_core.wall.accounting.stability_thresholds import threshold_for
 from tasks.places import home_id
 from tests.dp_core.bundle.forgery import relink, reseal, statement_of
 from tests.flows.conftest import SCHEMA, as_csv, make_project, survey

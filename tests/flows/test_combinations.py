@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from dp_core.accounting.composition import Terms
 from dp_core.bundle.verification import verify
 from dp_core.errors import Held
+from dp_core.wall.accounting.composition import Terms
 from flows import deciding
 from tests.databases import VARIABLE, sqlite_database
 from tests.flows.conftest import Project

@@ -8,9 +8,9 @@ import subprocess
 import pytest
 import sqlalchemy as sa
 
-from dp_core.accounting.composition import NOTHING
 from dp_core.bundle.verification import verify
 from dp_core.errors import StageFailed
+from dp_core.wall.accounting.composition import NOTHING
 from flows.settings import require_room
 from tests.flows.conftest import make_project
 
@@ -97,11 +97,11 @@ def full(*_, **__):
 
 WRITES = (
     "tasks.stores.artifacts.os.fsync",
-    "dp_core.code_store.write_atomically",
+    "dp_core.confidential.code_store.write_atomically",
     "tasks.stores.session.os.posix_fallocate",  # charged, and drawn again
     "tasks.reconstruct.np.savez",
     "dp_core.bundle.synthetic_file.write_synthetic",
-    "dp_core.bundle.checks.write_utility",
+    "dp_core.confidential.utility.write_utility",
     "dp_core.bundle.writer.shutil.copyfile",
 )
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_core.bundle.statement import render
-from dp_core.canonical import digest
+from dp_core.documents.canonical import digest
 from dp_core.inference.combine import combine
 from dp_core.inference.rules import OFF
 from tests.dp_core.bundle.conftest import NASTY, make_published, write
@@ -428,8 +428,8 @@ def measured_as(*items):
     from types import SimpleNamespace
 
     from dp_core.bundle.reading import Bundle
-    from dp_core.domain import Domain
-    from dp_core.structural_zeros import StructuralZeros
+    from dp_core.tables.domain import Domain
+    from dp_core.tables.structural_zeros import StructuralZeros
     from dp_core.trial import codes_schema
 
     schema = codes_schema(Domain(("pay", "age", "sex"), (9, 9, 2)), StructuralZeros())
@@ -438,7 +438,7 @@ def measured_as(*items):
 
 
 def sum_of(kind, **about):
-    from dp_core.marginals import Totals
+    from dp_core.wall.released import Totals
 
     of = kind(**about)
     values = np.zeros(of.length, dtype=np.int64)
@@ -447,8 +447,8 @@ def sum_of(kind, **about):
 
 def test_relations_that_only_sums_hold_are_told_as_such():
     from dp_core.regression.formula import read_formula
-    from dp_core.sums.binned_counts import BinnedCounts
-    from dp_core.sums.moments import Products
+    from dp_core.wall.statistics.sums.binned_counts import BinnedCounts
+    from dp_core.wall.statistics.sums.moments import Products
     from flows.inference import warnings_of
 
     honest = combine([1, 2], [1, 1], "split")

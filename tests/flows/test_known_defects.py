@@ -9,11 +9,11 @@ from fractions import Fraction
 import pytest
 import sqlalchemy as sa
 
-from dp_core.accounting.composition import Terms
-from dp_core.accounting.events import event_from_json
-from dp_core.curator import Curator
 from dp_core.errors import BadInput, BudgetRefused, StageFailed
-from dp_core.privacy import Relation
+from dp_core.schema.privacy import Relation
+from dp_core.wall.accounting.composition import Terms
+from dp_core.wall.accounting.events import event_from_json
+from dp_core.wall.curator import Curator
 from tasks.stores.session import LedgerSession
 from tests.flows.conftest import plainly
 
@@ -64,7 +64,7 @@ def test_a_request_over_the_budget_touches_no_data_and_harms_no_later_one(begun)
 def begun_counter(run):
     import numpy as np
 
-    from dp_core.marginals import Marginal
+    from dp_core.tables.marginal import Marginal
 
     class Counter:
         def count(self, cliques):

@@ -7,11 +7,11 @@ from fractions import Fraction
 import pytest
 import sqlalchemy as sa
 
-from dp_core.accounting.composition import Terms
 from dp_core.bundle.marginals_file import read_marginals
 from dp_core.bundle.verification import verify
 from dp_core.errors import BadInput, LedgerCorrupt, StageFailed
-from dp_core.marginals import tables_of
+from dp_core.wall.accounting.composition import Terms
+from dp_core.wall.released import tables_of
 from flows.abandonment import abandon
 from tasks.coding import write_codes
 from tests.flows.conftest import as_csv, plainly, survey

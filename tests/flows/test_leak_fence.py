@@ -29,9 +29,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dp_core.accounting.composition import Terms
 from dp_core.bundle.verification import verify
 from dp_core.errors import StageFailed
+from dp_core.wall.accounting.composition import Terms
 from tasks import dask_counter
 from tasks.worker_check import program
 from tests.flows import sabotage
@@ -380,8 +380,8 @@ from pathlib import Path
 import numpy as np
 from distributed import Client, LocalCluster
 
-from dp_core.code_store import CodeStore, StoreWriter
-from dp_core.domain import Domain
+from dp_core.confidential.code_store import CodeStore, StoreWriter
+from dp_core.tables.domain import Domain
 from tasks import dask_counter
 
 place, mode, canary = Path(sys.argv[1]), sys.argv[2], sys.argv[3]

@@ -9,11 +9,11 @@ from fractions import Fraction
 
 import pytest
 
-from dp_core.accounting.composition import Terms
-from dp_core.ledger.session import Step
-from dp_core.ledger.signing import make_key
 from dp_core.plan import make_plan
 from dp_core.spec_file import load_spec
+from dp_core.wall.accounting.composition import Terms
+from dp_core.wall.ledger.session import Step
+from dp_core.wall.ledger.signatures import make_key
 from tasks.places import home_id, home_key
 
 WHO = ("--by", "Ada", "--reason", "a test")

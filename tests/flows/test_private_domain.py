@@ -10,7 +10,7 @@ import pytest
 
 from dp_core.bundle.statement import render
 from dp_core.bundle.verification import verify
-from dp_core.canonical import digest
+from dp_core.documents.canonical import digest
 from dp_core.errors import StageFailed
 from tests.flows.conftest import SCHEMA, make_project
 from tests.flows.test_resume import failing, noisy

@@ -16,7 +16,7 @@ import pytest
 
 from dp_core.bundle.statement import render
 from dp_core.bundle.verification import verify
-from dp_core.canonical import digest
+from dp_core.documents.canonical import digest
 from dp_core.errors import BadInput, SchemaViolation
 from dp_core.spec_file import load_spec
 from tests.flows.conftest import Project
@@ -113,7 +113,7 @@ def released(tmp_path_factory):
 def _large():
     from fractions import Fraction
 
-    from dp_core.accounting.composition import Terms
+    from dp_core.wall.accounting.composition import Terms
 
     return {"terms": Terms("basic", Fraction(9), Fraction("1e-5"))}
 

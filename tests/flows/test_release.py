@@ -12,9 +12,9 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from dp_core.accounting.composition import NOTHING, Amount, Terms
 from dp_core.bundle.verification import verify
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
+from dp_core.wall.accounting.composition import NOTHING, Amount, Terms
 from flows.abandonment import abandon
 from tasks.places import home_id
 from tasks.stores.hold import Hold
@@ -155,7 +155,7 @@ def test_a_rule_holds_in_every_row_even_where_the_noise_is_enormous(project):
 
 
 def test_equal_seed_and_noise_give_equal_sets_and_another_seed_gives_others(project, monkeypatch):
-    from dp_core import curator
+    from dp_core.wall import curator
 
     monkeypatch.setattr(curator, "_add_noise", lambda exact, _grant: exact + 3)
     for name, seed in (("one", 7), ("two", 7), ("three", 8)):
@@ -180,8 +180,8 @@ def test_equal_seed_and_noise_give_equal_sets_and_another_seed_gives_others(proj
 def test_sets_drawn_in_pieces_do_not_depend_on_how_many_are_drawn_at_a_time(
     project, monkeypatch, method
 ):
-    from dp_core import curator
     from dp_core.reconstruction import base
+    from dp_core.wall import curator
     from tasks import synthesize
 
     monkeypatch.setattr(curator, "_add_noise", lambda exact, _grant: exact + 3)

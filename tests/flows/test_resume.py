@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from dp_core.accounting.composition import NOTHING, Amount
 from dp_core.bundle.verification import verify
+from dp_core.confidential.source import Source
 from dp_core.errors import BadInput, StageFailed
-from dp_core.source import Source
+from dp_core.wall.accounting.composition import NOTHING, Amount
 from tasks import stage as stage_module
 from tests.flows.conftest import SCHEMA, as_csv, plainly, survey
 
@@ -169,7 +169,7 @@ TRAPS = {
     "stored, not committed": ("measure", f"type(run.hold).commit = lambda *_: {KILL}", 0),
     "while the sets are drawn": (
         "synthesize",
-        f"import dp_core.codec; dp_core.codec.decode = lambda *_, **__: {KILL}",
+        f"import dp_core.confidential.encoding; dp_core.confidential.encoding.decode = lambda *_, **__: {KILL}",
         0,
     ),
     "before the bundle is renamed": ("publish", f"os.rename = lambda *_: {KILL}", 0),

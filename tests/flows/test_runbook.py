@@ -156,7 +156,9 @@ def test_an_interruption(project, command, monkeypatch, says):
 
 @row("stage-failed")
 def test_a_stage_that_fails(project, command, monkeypatch, says):
-    monkeypatch.setattr("dp_core.code_store.write_atomically", raising(ValueError("a value")))
+    monkeypatch.setattr(
+        "dp_core.confidential.code_store.write_atomically", raising(ValueError("a value"))
+    )
     message = run(project, command)
     says(message)
     assert "a value" not in message
@@ -459,7 +461,7 @@ def test_data_that_changed(project, command, says):
 
 @row("data-being-written")
 def test_data_that_are_being_written(project, command, monkeypatch, says):
-    from dp_core.source import Source
+    from dp_core.confidential.source import Source
 
     batches = Source._csv_batches
 
@@ -512,7 +514,7 @@ def test_a_delivery_that_broke_off(project, command, says, content):
     ],
 )
 def test_data_that_cannot_be_read(project, command, monkeypatch, says, error):
-    monkeypatch.setattr("dp_core.source_files.csv.reader", raising(error))
+    monkeypatch.setattr("dp_core.confidential.source_files.csv.reader", raising(error))
     message = run(project, command)
     says(message)
     assert "zqxcanary" not in message

@@ -9,11 +9,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core import curator
-from dp_core.accounting.composition import Terms
 from dp_core.errors import Held, ReleaseError
-from dp_core.ledger import entries
-from dp_core.sparse_counting import sparse_result
+from dp_core.tables.sparse_cells import sparse_result
+from dp_core.wall import curator
+from dp_core.wall.accounting.composition import Terms
+from dp_core.wall.ledger import entries
 from flows import deciding
 from tasks import stage as stage_module
 from tasks.stores import rows as rows_module

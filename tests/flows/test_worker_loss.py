@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dp_core.bundle.verification import verify
-from dp_core.code_store import CodeStore, StoreWriter
-from dp_core.noise import gaussian, laplace
+from dp_core.confidential.code_store import CodeStore, StoreWriter
+from dp_core.wall.noise import gaussian, laplace
 from tasks import cluster as cluster_module
 from tests.workers import a_task_for_each_chunk, can_draw, meanwhile, trapped_cluster
 
@@ -98,9 +98,9 @@ def test_a_release_outlives_lost_workers_and_draws_every_result_once(
 
 def undisturbed(project, steps):
     """Return the counts of the same file by threads of this process."""
-    from dp_core.names import interaction_step, table_step
+    from dp_core.documents.names import interaction_step, table_step
     from dp_core.spec_file import load_spec
-    from dp_core.sums.interactions import Interaction
+    from dp_core.wall.statistics.sums.interactions import Interaction
     from tasks.dask_counter import DaskCounter
 
     domain = load_spec(project.spec).schema.domain

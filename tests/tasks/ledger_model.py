@@ -1,4 +1,4 @@
-"""What a ledger should be, in plain dicts and fractions: written apart from `dp_core.ledger`.
+"""What a ledger should be, in plain dicts and fractions: written apart from `dp_core.wall.ledger`.
 
 Every sum is made again from the whole history each time it is asked for.
 """
@@ -13,9 +13,9 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from dp_core.accounting import curves
-from dp_core.accounting.composition import RHO_UNITS
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
+from dp_core.wall.accounting import curves
+from dp_core.wall.accounting.composition import RHO_UNITS
 
 Pair = tuple[Fraction, Fraction]
 ZERO = Fraction(0)

@@ -5,11 +5,11 @@ from fractions import Fraction
 
 import pytest
 
-from dp_core.accounting.composition import NOTHING, Amount, Terms
-from dp_core.accounting.curves import zcdp_epsilon
 from dp_core.errors import BadInput, BudgetRefused
-from dp_core.ledger.books import used_in_period
-from dp_core.periods import Calendar
+from dp_core.wall.accounting.composition import NOTHING, Amount, Terms
+from dp_core.wall.accounting.curves import zcdp_epsilon
+from dp_core.wall.ledger.budget_periods import Calendar
+from dp_core.wall.ledger.running_totals import used_in_period
 from tasks.stores.ledger import Ledger
 from tests.ledgers import (
     CURVE,

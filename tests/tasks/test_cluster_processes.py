@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import dp_core
-from dp_core.code_store import CodeStore, StoreWriter
-from dp_core.domain import Domain
+from dp_core.confidential.code_store import CodeStore, StoreWriter
 from dp_core.errors import StageFailed
+from dp_core.tables.domain import Domain
 from tasks import cluster as cluster_module
 from tasks.dask_counter import DaskCounter
 from tests.processes import processes

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_core.code_store import CodeStore
+from dp_core.confidential.code_store import CodeStore
+from dp_core.confidential.source import open_source
 from dp_core.errors import SchemaViolation, StageFailed
-from dp_core.schema import Column, Level, Schema
-from dp_core.source import open_source
-from dp_core.structural_zeros import Rule, StructuralZeros
+from dp_core.schema.definition import Column, Level, Schema
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from tasks.coding import left_by_validation, write_codes
 from tasks.expectations import validate
 

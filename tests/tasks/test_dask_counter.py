@@ -8,10 +8,10 @@ from distributed.versions import get_package_info
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_core.code_store import CodeStore, RecodedStore, StoreWriter
-from dp_core.domain import Domain
+from dp_core.confidential.code_store import CodeStore, RecodedStore, StoreWriter
 from dp_core.errors import BadInput, StageFailed
-from dp_core.grid import Recoding
+from dp_core.schema.grid import Recoding
+from dp_core.tables.domain import Domain
 from tasks import dask_counter
 from tasks.cluster import dask_client, workers
 from tasks.dask_counter import DaskCounter

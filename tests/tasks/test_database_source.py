@@ -11,10 +11,10 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
+from dp_core.confidential.source import keyed_digest
 from dp_core.data_place import parse_table
 from dp_core.errors import BadInput, StageFailed
-from dp_core.schema_file import parse_schema
-from dp_core.source import keyed_digest
+from dp_core.schema.reading.schema_file import parse_schema
 from flows.drafting import draft
 from tasks import database_source
 from tasks.coding import write_codes
@@ -499,7 +499,7 @@ def test_the_same_rows_are_the_same_input_in_any_order_and_any_database(
 
 
 def test_another_row_is_another_input(tmp_path, monkeypatch):
-    monkeypatch.setattr("dp_core.row_digest.BLOCK_ROWS", 7)
+    monkeypatch.setattr("dp_core.confidential.row_digest.BLOCK_ROWS", 7)
     database = sqlite_database(tmp_path)
     monkeypatch.setenv(VARIABLE, database.url)
     row = list(ROWS[3])

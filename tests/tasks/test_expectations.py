@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_core.codec import Problem
+from dp_core.confidential.column_profiles import Profile, Profiler
+from dp_core.confidential.encoding import Problem
+from dp_core.confidential.source import open_source
 from dp_core.errors import SchemaViolation
-from dp_core.profiles import Profile, Profiler
-from dp_core.schema import Column, Level, Schema
-from dp_core.source import open_source
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.schema.definition import Column, Level, Schema
+from dp_core.tables.structural_zeros import StructuralZeros
 from tasks import expectations
 from tasks.expectations import Report, Suite, load_great_expectations, message, validate
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dp_core.accounting.composition import NOTHING
 from dp_core.errors import BadInput, LedgerCorrupt, StageFailed
-from dp_core.ledger import gates, rules
+from dp_core.wall.accounting.composition import NOTHING
+from dp_core.wall.ledger import approval, rules
 from tasks.stores.ledger import Ledger
 from tests.ledgers import HOME, LAPLACE, begin, measure, on, open_town, steps_of
 from tests.specs import plan_of
@@ -99,7 +99,7 @@ def test_a_look_comes_after_all_is_made_and_a_decision_once(ledger, plan):
             hold.decide(held, "publish", **WHO)
         hold.hold_back(held, "after-approval", SETS)
         assert hold.decide(held, "withdraw", **WHO).outcome == "withdrawn"
-        for decision in gates.DECISIONS:
+        for decision in approval.DECISIONS:
             with pytest.raises(StageFailed, match="no longer holds its reservation"):
                 hold.decide(held, decision, **WHO)
         # What is over is looked at freely, and that is on record too.
@@ -138,7 +138,7 @@ def test_the_audit_refuses_what_the_writer_would_never_add(
             elif kind == "charge":
                 charge = rows.latest(kinds=("charge",), reservation=held.position)
                 more = {**charge.body, "batch": "more", "step": "more"}
-                from dp_core.ledger.entries import charge_key
+                from dp_core.wall.ledger.entries import charge_key
 
                 step = (plan.spec.release, more["stage"], "more")
                 key = charge_key(*step, "input of first", plan.hash)
@@ -152,16 +152,24 @@ def test_the_audit_refuses_what_the_writer_would_never_add(
 @pytest.mark.parametrize(
     ("gate", "outcome", "words"),
     [
-        (gates.Gate(), "withdrawn", "withdraws a release that was not held"),
-        (gates.Gate("d", "thresholds"), "finished", "without a decision"),
-        (gates.Gate("d", "thresholds"), "abandoned", "without a decision"),
-        (gates.Gate("d", "thresholds", (), "withdraw"), "finished", "otherwise than was decided"),
-        (gates.Gate("d", "thresholds", (), "publish"), "withdrawn", "otherwise than was decided"),
+        (approval.Gate(), "withdrawn", "withdraws a release that was not held"),
+        (approval.Gate("d", "thresholds"), "finished", "without a decision"),
+        (approval.Gate("d", "thresholds"), "abandoned", "without a decision"),
+        (
+            approval.Gate("d", "thresholds", (), "withdraw"),
+            "finished",
+            "otherwise than was decided",
+        ),
+        (
+            approval.Gate("d", "thresholds", (), "publish"),
+            "withdrawn",
+            "otherwise than was decided",
+        ),
     ],
 )
 def test_a_release_ends_as_was_decided(gate, outcome, words):
-    body = {"outcome": outcome, **gates.settled_with(gate)}
-    assert words in str(gates._broken_by_end(body, gate, after_approval=True))
+    body = {"outcome": outcome, **approval.settled_with(gate)}
+    assert words in str(approval._broken_by_end(body, gate, after_approval=True))
     assert outcome in rules.OUTCOMES
 
 

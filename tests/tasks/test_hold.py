@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_core.accounting.composition import NOTHING, RHO_UNITS, Amount
-from dp_core.accounting.events import GaussianEvent
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
-from dp_core.ledger.entries import charge_key
-from dp_core.ledger.receipts import PUBLISHED, first_bad_link
-from dp_core.ledger.session import Step
+from dp_core.wall.accounting.composition import NOTHING, RHO_UNITS, Amount
+from dp_core.wall.accounting.events import GaussianEvent
+from dp_core.wall.ledger.entries import charge_key
+from dp_core.wall.ledger.receipts import PUBLISHED, first_bad_link
+from dp_core.wall.ledger.session import Step
 from tasks.stores import hold as hold_module
 from tasks.stores.hold import MOST_ATTEMPTS
 from tasks.stores.ledger import Ledger

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from dp_core.accounting.composition import Terms
 from dp_core.errors import StageFailed
+from dp_core.wall.accounting.composition import Terms
 from tasks.stores import leases
 from tasks.stores.ledger import Ledger
 from tests.specs import plan_of

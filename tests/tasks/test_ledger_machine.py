@@ -23,16 +23,16 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from dp_core.accounting.composition import Amount, Terms
-from dp_core.accounting.currency import Currency, Kind
-from dp_core.accounting.curves import gaussian_limit, zcdp_limit
 from dp_core.errors import BadInput, BudgetRefused, ReleaseError
-from dp_core.ledger import rules
-from dp_core.ledger.gates import CAUSES, DECISIONS
-from dp_core.ledger.receipts import first_bad_link
-from dp_core.ledger.session import Step
-from dp_core.periods import Calendar
 from dp_core.plan import Plan
+from dp_core.wall.accounting.composition import Amount, Terms
+from dp_core.wall.accounting.currency import Currency, Kind
+from dp_core.wall.accounting.curves import gaussian_limit, zcdp_limit
+from dp_core.wall.ledger import rules
+from dp_core.wall.ledger.approval import CAUSES, DECISIONS
+from dp_core.wall.ledger.budget_periods import Calendar
+from dp_core.wall.ledger.receipts import first_bad_link
+from dp_core.wall.ledger.session import Step
 from tasks.stores import hold as hold_module
 from tasks.stores import leases, refusals, rows
 from tasks.stores.hold import Hold

@@ -26,8 +26,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from dp_core.accounting.composition import RHO_UNITS, Amount, Terms
-from dp_core.ledger.entries import Entry
+from dp_core.wall.accounting.composition import RHO_UNITS, Amount, Terms
+from dp_core.wall.ledger.entries import Entry
 from tasks.stores.ledger import Ledger
 from tasks.stores.tables import LEASES
 from tests.ledger_worker import EPSILONS, LIFETIME_MS, batches_of, make_templates

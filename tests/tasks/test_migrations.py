@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from dp_core.errors import BadInput, BudgetRefused, ReleaseError
-from dp_core.ledger import entries
+from dp_core.wall.ledger import entries
 from tasks.stores import database, migrations
 from tasks.stores.ledger import Ledger
 from tests.ledgers import open_town, reserve, spend

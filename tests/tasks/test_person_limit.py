@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dp_core.code_store import CodeStore
-from dp_core.codec import Encoder
+from dp_core.confidential.code_store import CodeStore
+from dp_core.confidential.encoding import Encoder
+from dp_core.confidential.original_values import own_values
+from dp_core.confidential.source import open_source
 from dp_core.errors import SchemaViolation, StageFailed
-from dp_core.own_values import own_values
-from dp_core.schema_file import parse_schema
-from dp_core.source import open_source
+from dp_core.schema.reading.schema_file import parse_schema
 from tasks.coding import Coding, left_by_validation, write_codes
 from tasks.expectations import validate
 

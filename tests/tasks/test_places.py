@@ -5,8 +5,8 @@ from fractions import Fraction
 
 import pytest
 
-from dp_core.accounting.composition import Terms
 from dp_core.errors import LedgerCorrupt
+from dp_core.wall.accounting.composition import Terms
 from tasks.heads import note_head
 from tasks.places import (
     assert_not_lost,

@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dp_core.accounting.composition import Terms
-from dp_core.curator import Curator
-from dp_core.dataset import Dataset
+from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import LedgerCorrupt, StageFailed
-from dp_core.ledger.receipts import PUBLISHED
-from dp_core.ledger.session import Step
-from dp_core.memory_counter import MemoryCounter
-from dp_core.privacy import Relation
+from dp_core.schema.privacy import Relation
+from dp_core.tables.dataset import Dataset
+from dp_core.wall.accounting.composition import Terms
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.receipts import PUBLISHED
+from dp_core.wall.ledger.session import Step
 from tasks.stores import session as session_module
 from tasks.stores.hold import MOST_ATTEMPTS, Hold
 from tasks.stores.ledger import Ledger

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from dp_core.canonical import canonical_json
+from dp_core.documents.canonical import canonical_json
 from dp_core.errors import BadInput, LedgerCorrupt
-from dp_core.ledger.audit import audit
-from dp_core.ledger.entries import entry_link, signed_message
-from dp_core.ledger.export import read_export, write_export
-from dp_core.ledger.receipts import receipt_hash
-from dp_core.ledger.signing import is_signed, key_proof, make_key
+from dp_core.wall.ledger.audit import audit
+from dp_core.wall.ledger.entries import entry_link, signed_message
+from dp_core.wall.ledger.export import read_export, write_export
+from dp_core.wall.ledger.receipts import receipt_hash
+from dp_core.wall.ledger.signatures import is_signed, key_proof, make_key
 from tasks.stores.ledger import Ledger
 from tests.ledgers import KEY, open_town, reserve, spend
 from tests.specs import plan_of

@@ -8,8 +8,8 @@ from fractions import Fraction
 
 import pytest
 
-from dp_core.accounting.composition import NO_CHARGES, NOTHING
 from dp_core.errors import BadInput
+from dp_core.wall.accounting.composition import NO_CHARGES, NOTHING
 from tasks.stores.ledger import Ledger
 from tests.ledgers import (
     CURVE,

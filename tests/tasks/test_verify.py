@@ -11,14 +11,14 @@ from functools import cache
 import pytest
 import sqlalchemy as sa
 
-from dp_core.accounting.events import GaussianEvent
-from dp_core.canonical import canonical_json
+from dp_core.documents.canonical import canonical_json
 from dp_core.errors import BadInput, LedgerCorrupt
-from dp_core.ledger import audit as audit_module
-from dp_core.ledger.audit import audit
-from dp_core.ledger.entries import entry_link
-from dp_core.ledger.receipts import KINDS, PUBLISHED, first_bad_link, receipt_hash
-from dp_core.ledger.signing import make_key
+from dp_core.wall.accounting.events import GaussianEvent
+from dp_core.wall.ledger import audit as audit_module
+from dp_core.wall.ledger.audit import audit
+from dp_core.wall.ledger.entries import entry_link
+from dp_core.wall.ledger.receipts import KINDS, PUBLISHED, first_bad_link, receipt_hash
+from dp_core.wall.ledger.signatures import make_key
 from tasks.stores import ledger as ledger_module
 from tasks.stores.ledger import Ledger
 from tasks.stores.rows import Rows

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from distributed.versions import get_package_info
 
-from dp_core.code_store import CodeStore, StoreWriter
-from dp_core.domain import Domain
+from dp_core.confidential.code_store import CodeStore, StoreWriter
 from dp_core.errors import StageFailed
+from dp_core.tables.domain import Domain
 from tasks import worker_check
 from tasks.dask_counter import _add_remotely, _count_remotely
 from tasks.worker_check import PACKAGES, SOURCES, program, require_same, require_workers, versions

@@ -11,13 +11,13 @@ from functools import partial
 import numpy as np
 import pytest
 
-from dp_core.accounting.currency import Currency
-from dp_core.code_store import CodeStore, StoreWriter
-from dp_core.curator import Curator
-from dp_core.domain import Domain
+from dp_core.confidential.code_store import CodeStore, StoreWriter
 from dp_core.errors import StageFailed
-from dp_core.ledger.session import MemorySession
-from dp_core.noise import gaussian, laplace
+from dp_core.tables.domain import Domain
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
+from dp_core.wall.noise import gaussian, laplace
 from tasks import cluster as cluster_module
 from tasks.cluster import dask_client
 from tasks.dask_counter import DaskCounter

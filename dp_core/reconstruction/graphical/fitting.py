@@ -24,11 +24,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.domain import Clique, Domain
 from dp_core.errors import BadInput
-from dp_core.marginals import Table
 from dp_core.reconstruction.graphical.junction_tree import JunctionTree
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Table
 
 Potentials = Mapping[Clique, NDArray[np.float64]]
 """Log factors of a fit, by the target they belong to."""

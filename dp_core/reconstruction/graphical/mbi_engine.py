@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dp_core.marginals import Measurement, Table
 from dp_core.reconstruction.graphical.junction_tree import JunctionTree
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Measurement, Table
 
 _NOTHING = 1e-9  # records; where the rules leave less, what they leave is even
 

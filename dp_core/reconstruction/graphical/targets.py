@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dp_core.domain import Domain
-from dp_core.marginals import Measurement, Table, Totals
 from dp_core.reconstruction.consistency import column_tables, estimates, overlapping, reconcile
 from dp_core.reconstruction.graphical.fitting import Target
 from dp_core.reconstruction.shrinkage import shrunk
-from dp_core.structural_zeros import StructuralZeros
-from dp_core.sums.interactions import Interaction
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Measurement, Table, Totals
+from dp_core.wall.statistics.sums.interactions import Interaction
 
 _LEAST_PENALTY = 1e-3  # records: keeps the log factor of a cell that is to be empty finite
 _SETTLING = 3e-4  # penalty of a shrunk table, part of its variance: enough to settle what is left

@@ -17,9 +17,9 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.dataset import Dataset
-from dp_core.marginals import Table
 from dp_core.metrics.marginal_error import Tally
+from dp_core.tables.dataset import Dataset
+from dp_core.wall.released import Table
 
 _LEAST_GAIN = 1e-6  # rounding does not count as one
 

@@ -9,8 +9,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.domain import Domain
-from dp_core.marginals import Table
+from dp_core.tables.domain import Domain
+from dp_core.wall.released import Table
 
 _PATIENCE = 3  # rounds without gain that end the work; one alone may be the order of the tables
 

@@ -6,11 +6,11 @@ from fractions import Fraction
 
 import pytest
 
-from dp_core.accounting.account_curve import gaussian_statement
-from dp_core.accounting.composition import NO_CHARGES, Terms
-from dp_core.accounting.currency import Currency
-from dp_core.accounting.curves import gaussian_delta
-from dp_core.accounting.events import GaussianEvent, LaplaceEvent, NoisyMaxEvent
+from dp_core.wall.accounting.account_curve import gaussian_statement
+from dp_core.wall.accounting.composition import NO_CHARGES, Terms
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.accounting.curves import gaussian_delta
+from dp_core.wall.accounting.events import GaussianEvent, LaplaceEvent, NoisyMaxEvent
 
 ZCDP = Terms("zcdp", Fraction(2), Fraction("1e-6"))
 GAUSSIAN = Currency("gaussian", ZCDP.limit.main)

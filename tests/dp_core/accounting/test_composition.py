@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_core.accounting.composition import (
+from dp_core.wall.accounting.composition import (
     NOTHING,
     Amount,
     Terms,
@@ -16,9 +16,9 @@ from dp_core.accounting.composition import (
     of_kind,
     tally_of,
 )
-from dp_core.accounting.currency import Currency, largest_limit
-from dp_core.accounting.curves import zcdp_epsilon, zcdp_limit
-from dp_core.accounting.events import GaussianEvent, LaplaceEvent, NoisyMaxEvent
+from dp_core.wall.accounting.currency import Currency, largest_limit
+from dp_core.wall.accounting.curves import zcdp_epsilon, zcdp_limit
+from dp_core.wall.accounting.events import GaussianEvent, LaplaceEvent, NoisyMaxEvent
 
 NANO = Fraction(1, 10**9)
 BASIC = Terms("basic", Fraction(10), Fraction(1, 10**6))

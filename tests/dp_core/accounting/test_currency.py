@@ -7,22 +7,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_core.accounting.currency import (
+from dp_core.schema.privacy import Relation
+from dp_core.wall.accounting.currency import (
     LEAST_DRAW,
     VIRTUAL_PARTS,
     Currency,
     choose_currency,
     largest_limit,
 )
-from dp_core.accounting.events import (
+from dp_core.wall.accounting.events import (
     GaussianEvent,
     LaplaceEvent,
     NoisyMaxEvent,
     PerturbedDrawsEvent,
     event_from_json,
 )
-from dp_core.accounting.sensitivity import count_l1, count_l2_squared
-from dp_core.privacy import Relation
+from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
 
 costs = st.fractions(min_value=Fraction(1, 10**6), max_value=10, max_denominator=10**9)
 scales = st.floats(0.01, 1e9).map(Fraction)

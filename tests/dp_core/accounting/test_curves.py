@@ -9,7 +9,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_core.accounting.curves import (
+from dp_core.wall.accounting.curves import (
     SMOOTHING,
     gaussian_delta,
     gaussian_epsilon,

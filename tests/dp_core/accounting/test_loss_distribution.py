@@ -9,18 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dp_core.accounting.currency import Currency, largest_limit
-from dp_core.accounting.curves import gaussian_delta, zcdp_epsilon
-from dp_core.accounting.events import Event, GaussianEvent, LaplaceEvent, NoisyMaxEvent
-from dp_core.accounting.loss_distribution import (
+from dp_core.wall.accounting.currency import Currency, largest_limit
+from dp_core.wall.accounting.curves import gaussian_delta, zcdp_epsilon
+from dp_core.wall.accounting.events import Event, GaussianEvent, LaplaceEvent, NoisyMaxEvent
+from dp_core.wall.accounting.loss_distribution import (
     MOST_DIFFERENT,
     UNIT,
     _power,
     _transform_error,
     tightest_epsilon,
 )
-from dp_core.accounting.losses import CONTINUOUS_FROM, Gaussian, Response, loss_of
-from dp_core.scores import InDif
+from dp_core.wall.accounting.losses import CONTINUOUS_FROM, Gaussian, Response, loss_of
+from dp_core.wall.statistics import InDif
 
 BILLIONTH = Fraction(1, 10**9)
 MILLIONTH = Fraction(1, 10**6)

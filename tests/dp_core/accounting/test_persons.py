@@ -7,24 +7,24 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.accounting.currency import Currency
-from dp_core.accounting.events import (
+from dp_core.errors import BadInput
+from dp_core.schema.privacy import MOST_ROWS, Privacy, Relation
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.accounting.events import (
     PerturbedDrawsEvent,
     PolyaUrnEvent,
     StabilityEvent,
     event_from_json,
 )
-from dp_core.accounting.sensitivity import count_bounds, of_unit
-from dp_core.accounting.statement import second, shown, tightest
-from dp_core.accounting.thresholds import kept_by_chance, survival, threshold_for
-from dp_core.errors import BadInput
-from dp_core.ledger.session import differing_draws, drawn_asks
-from dp_core.privacy import MOST_ROWS, Privacy, Relation
-from dp_core.queries import Cells
-from dp_core.scores import MutualInformation, QueryCounts, bounds, sensitivities
-from dp_core.scores.indif import InDif
-from dp_core.sums import sum_bounds
-from dp_core.sums.moments import CellSums
+from dp_core.wall.accounting.guarantee import second, shown, tightest
+from dp_core.wall.accounting.sensitivity import count_bounds, of_unit
+from dp_core.wall.accounting.stability_thresholds import kept_by_chance, survival, threshold_for
+from dp_core.wall.ledger.session import differing_draws, drawn_asks
+from dp_core.wall.statistics import MutualInformation, QueryCounts, bounds, sensitivities
+from dp_core.wall.statistics.counting_queries import Cells
+from dp_core.wall.statistics.dependence.indif import InDif
+from dp_core.wall.statistics.sums import sum_bounds
+from dp_core.wall.statistics.sums.moments import CellSums
 
 KS = (1, 2, 5)
 

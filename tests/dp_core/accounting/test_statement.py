@@ -4,10 +4,10 @@ from fractions import Fraction
 
 import pytest
 
-from dp_core.accounting.currency import THEOREMS, Currency, largest_limit
-from dp_core.accounting.events import Event, LaplaceEvent
-from dp_core.accounting.loss_distribution import tightest_epsilon
-from dp_core.accounting.statement import (
+from dp_core.schema.privacy import Privacy, Relation
+from dp_core.wall.accounting.currency import THEOREMS, Currency, largest_limit
+from dp_core.wall.accounting.events import Event, LaplaceEvent
+from dp_core.wall.accounting.guarantee import (
     PLD,
     SECOND_DELTA,
     Guarantee,
@@ -16,7 +16,7 @@ from dp_core.accounting.statement import (
     shown,
     tightest,
 )
-from dp_core.privacy import Privacy, Relation
+from dp_core.wall.accounting.loss_distribution import tightest_epsilon
 
 BILLIONTH = Fraction(1, 10**9)
 ONE = Fraction(1)

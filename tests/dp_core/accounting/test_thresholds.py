@@ -5,11 +5,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.accounting.currency import Currency, largest_limit
-from dp_core.accounting.events import StabilityEvent, event_from_json
-from dp_core.accounting.statement import implied, tightest
-from dp_core.accounting.thresholds import survival, threshold_for
-from dp_core.privacy import Privacy
+from dp_core.schema.privacy import Privacy
+from dp_core.wall.accounting.currency import Currency, largest_limit
+from dp_core.wall.accounting.events import StabilityEvent, event_from_json
+from dp_core.wall.accounting.guarantee import implied, tightest
+from dp_core.wall.accounting.stability_thresholds import survival, threshold_for
 
 MICRO = Fraction(1, 10**6)
 

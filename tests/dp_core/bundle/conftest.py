@@ -14,26 +14,26 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from dp_core.accounting.currency import Currency, Kind, largest_limit
-from dp_core.accounting.events import GaussianEvent, LaplaceEvent
 from dp_core.bundle.fit import tally_sets
 from dp_core.bundle.published import Published
 from dp_core.bundle.synthetic_file import write_synthetic
 from dp_core.bundle.writer import write_bundle
-from dp_core.canonical import digest
-from dp_core.codec import decode
-from dp_core.dataset import Dataset
-from dp_core.domain import Clique
-from dp_core.ledger.places import Place, Total
-from dp_core.ledger.receipts import START, Receipt, make_receipt, result_hash
-from dp_core.ledger.session import TABLE
-from dp_core.marginals import Measurement, Totals
-from dp_core.names import interaction_step, table_step
-from dp_core.privacy import Noise, Privacy
-from dp_core.schema import Schema
-from dp_core.schema_file import parse_schema
-from dp_core.sums import sum_bounds
-from dp_core.sums.interactions import Interaction
+from dp_core.confidential.encoding import decode
+from dp_core.documents.canonical import digest
+from dp_core.documents.names import interaction_step, table_step
+from dp_core.schema.definition import Schema
+from dp_core.schema.privacy import Noise, Privacy
+from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique
+from dp_core.wall.accounting.currency import Currency, Kind, largest_limit
+from dp_core.wall.accounting.events import GaussianEvent, LaplaceEvent
+from dp_core.wall.ledger.ledger_position import Place, Total
+from dp_core.wall.ledger.receipts import START, Receipt, make_receipt, result_hash
+from dp_core.wall.ledger.session import TABLE
+from dp_core.wall.released import Measurement, Totals
+from dp_core.wall.statistics.sums import sum_bounds
+from dp_core.wall.statistics.sums.interactions import Interaction
 
 NASTY = "<script>alert('x')</script> & \"quoted\""
 ACCOUNT, RELEASE = "survey", "survey-2026"

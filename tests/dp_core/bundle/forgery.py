@@ -12,9 +12,9 @@ from dp_core.bundle.claims import GARBAGE, currency
 from dp_core.bundle.registry import REGISTRY, registry_text
 from dp_core.bundle.statement import file_record, render
 from dp_core.bundle.verification import Verification
-from dp_core.canonical import digest
-from dp_core.ledger.receipts import START, Receipt, make_receipt
-from dp_core.privacy import Relation
+from dp_core.documents.canonical import digest
+from dp_core.schema.privacy import Relation
+from dp_core.wall.ledger.receipts import START, Receipt, make_receipt
 
 
 def failed(verification: Verification) -> dict[str, str]:

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from dp_core.bundle.checks import utility, write_utility
-from dp_core.dataset import Dataset
-from dp_core.domain import Clique, Domain
+from dp_core.confidential.utility import utility, write_utility
 from dp_core.errors import StageFailed
-from dp_core.marginals import Marginal
 from dp_core.metrics.marginal_error import Tally, average_tvd
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.marginal import Marginal
 
 DOMAIN = Domain(("a", "b", "c"), (10, 8, 3))
 

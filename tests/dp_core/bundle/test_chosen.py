@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dp_core.bundle.chosen import chosen
-from dp_core.schema import Choice
+from dp_core.schema.definition import Choice
 
 
 @pytest.mark.parametrize(

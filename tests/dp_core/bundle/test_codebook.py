@@ -9,7 +9,7 @@ import pytest
 
 from dp_core.bundle.codebook import field, package_name
 from dp_core.bundle.statement import file_record
-from dp_core.schema import Column
+from dp_core.schema.definition import Column
 
 
 @pytest.fixture

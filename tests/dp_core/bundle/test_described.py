@@ -18,7 +18,7 @@ from dp_core.bundle.registry import NOT_STATED, REGISTRY, registry_entry, regist
 from dp_core.bundle.statement import file_record, statement
 from dp_core.bundle.verification import verify
 from dp_core.errors import BadInput
-from dp_core.schema_file import parse_schema
+from dp_core.schema.reading.schema_file import parse_schema
 from tests.dp_core.bundle.conftest import make_published, make_schema
 from tests.dp_core.bundle.forgery import failed
 from tests.dp_core.bundle.test_lies import reseal

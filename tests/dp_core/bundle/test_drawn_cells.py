@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import pytest
 
-from dp_core.accounting.events import LaplaceEvent, PerturbedDrawsEvent, PolyaUrnEvent
-from dp_core.ledger.session import TABLE, drawn_asks, drawn_cells_asks
+from dp_core.wall.accounting.events import LaplaceEvent, PerturbedDrawsEvent, PolyaUrnEvent
+from dp_core.wall.ledger.session import TABLE, drawn_asks, drawn_cells_asks
 from tests.dp_core.bundle.test_thresholds import with_threshold
 
 ASKS = drawn_cells_asks(["sex", "age"], [None, (0, 3, 5)], 1000)

@@ -13,10 +13,10 @@ import pytest
 from dp_core.bundle.example_code import _total, example_code, size_factor
 from dp_core.bundle.fit import tally_sets
 from dp_core.bundle.report import report
-from dp_core.domain import Domain
 from dp_core.inference.combine import combine
-from dp_core.marginals import Measurement
-from dp_core.schema_file import parse_schema
+from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.tables.domain import Domain
+from dp_core.wall.released import Measurement
 
 SCHEMA = parse_schema(
     {

@@ -14,12 +14,12 @@ from dp_core.bundle.fit import (
     needed_counts,
     tally_sets,
 )
-from dp_core.dataset import Dataset
-from dp_core.domain import Clique, Domain
-from dp_core.marginals import Measurement, Totals
 from dp_core.metrics.marginal_error import Tally
 from dp_core.quality import Threshold, judged, public_figures
-from dp_core.sums.interactions import Interaction
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique, Domain
+from dp_core.wall.released import Measurement, Totals
+from dp_core.wall.statistics.sums.interactions import Interaction
 
 DOMAIN = Domain(("a", "b", "c"), (10, 8, 3))
 

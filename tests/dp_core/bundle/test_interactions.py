@@ -20,10 +20,10 @@ from dp_core.bundle.report import report
 from dp_core.bundle.table_lines import beyond_lines, table_lines
 from dp_core.bundle.verification import verify
 from dp_core.bundle.within import within
-from dp_core.marginals import Totals, interactions_of, tables_of
 from dp_core.quality import public_figures
 from dp_core.reconstruction.pooled_parts import pool
-from dp_core.sums.interactions import Interaction
+from dp_core.wall.released import Totals, interactions_of, tables_of
+from dp_core.wall.statistics.sums.interactions import Interaction
 from tests.dp_core.bundle.conftest import make_published, write
 from tests.dp_core.bundle.forgery import failed, relink, reseal, statement_of
 

@@ -18,11 +18,11 @@ import pytest
 from dp_core.bundle.published import Published
 from dp_core.bundle.statement import file_record, render, statement_message
 from dp_core.bundle.verification import verify
-from dp_core.canonical import digest
-from dp_core.ledger.entries import signed_message
-from dp_core.ledger.places import Place, Total
-from dp_core.ledger.receipts import make_receipt
-from dp_core.ledger.signing import Signer, make_key
+from dp_core.documents.canonical import digest
+from dp_core.wall.ledger.entries import signed_message
+from dp_core.wall.ledger.ledger_position import Place, Total
+from dp_core.wall.ledger.receipts import make_receipt
+from dp_core.wall.ledger.signatures import Signer, make_key
 from tests.dp_core.bundle.conftest import write
 from tests.dp_core.bundle.forgery import reseal as remade
 

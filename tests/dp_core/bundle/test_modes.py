@@ -14,18 +14,18 @@ from dp_core.bundle.paid import otherwise_made
 from dp_core.bundle.plain_values import plain
 from dp_core.bundle.statement import origin_of, statement
 from dp_core.bundle.verification import verify
-from dp_core.canonical import digest
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
+from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.documents.canonical import digest
+from dp_core.documents.names import set_of, step_name, table_step
 from dp_core.inference.rules import OFF, inference_statement
-from dp_core.ledger.entries import signed_message
-from dp_core.ledger.places import Place
-from dp_core.ledger.signing import make_key
-from dp_core.memory_counter import MemoryCounter
-from dp_core.names import set_of, step_name, table_step
 from dp_core.presets import PRESETS
 from dp_core.procedure import carry_out
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
 from dp_core.trial import trial_plan
+from dp_core.wall.ledger.entries import signed_message
+from dp_core.wall.ledger.ledger_position import Place
+from dp_core.wall.ledger.signatures import make_key
 from tests.dp_core.bundle.conftest import make_published, write
 from tests.dp_core.bundle.forgery import failed, relink, reseal, statement_of
 from tests.specs import write_spec

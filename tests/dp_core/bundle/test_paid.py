@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_core.bundle.verification import verify
-from dp_core.canonical import digest
-from dp_core.privacy import Relation
-from dp_core.scores import InDif, required
-from dp_core.sums.moments import CellSums
+from dp_core.documents.canonical import digest
+from dp_core.schema.privacy import Relation
+from dp_core.wall.statistics import InDif, required
+from dp_core.wall.statistics.sums.moments import CellSums
 from tests.dp_core.bundle.forgery import failed, relink, reseal, statement_of
 
 

@@ -15,11 +15,11 @@ from dp_core.bundle import parquet_file
 from dp_core.bundle.marginals_file import read_marginals, write_marginals
 from dp_core.bundle.recount import tallies_of_files
 from dp_core.bundle.synthetic_file import write_synthetic
-from dp_core.domain import Domain
 from dp_core.errors import BadInput, StageFailed
-from dp_core.marginals import Measurement
-from dp_core.schema import Column, Level, Schema
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.schema.definition import Column, Level, Schema
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Measurement
 
 
 def schema(sizes: dict[str, int]) -> Schema:

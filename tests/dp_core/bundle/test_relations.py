@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from dp_core.bundle.relations import faint_levels, measured_cliques, relations, thin_groups
-from dp_core.domain import Domain
-from dp_core.marginals import Measurement, Totals
-from dp_core.schema_file import parse_schema
-from dp_core.structural_zeros import Rule, StructuralZeros
-from dp_core.sums.binned_counts import BinnedCounts
-from dp_core.sums.interactions import Interaction
-from dp_core.sums.moments import CellCounts
+from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.trial import codes_schema
+from dp_core.wall.released import Measurement, Totals
+from dp_core.wall.statistics.sums.binned_counts import BinnedCounts
+from dp_core.wall.statistics.sums.interactions import Interaction
+from dp_core.wall.statistics.sums.moments import CellCounts
 
 DOMAIN = Domain(("a", "b", "c"), (2, 2, 3))
 SCHEMA = codes_schema(DOMAIN, StructuralZeros())

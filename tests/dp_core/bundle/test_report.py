@@ -18,9 +18,9 @@ from dp_core.bundle.fit import TableFit, tally_sets
 from dp_core.bundle.pictures import estimate_column, picture
 from dp_core.bundle.report import bets, report
 from dp_core.bundle.table_lines import table_lines, within_words
-from dp_core.domain import Domain
-from dp_core.marginals import Measurement
-from dp_core.schema import Choice, Margin
+from dp_core.schema.definition import Choice, Margin
+from dp_core.tables.domain import Domain
+from dp_core.wall.released import Measurement
 
 VOID = {"meta", "col", "line", "rect", "br", "hr"}
 

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from dp_core.accounting.currency import Currency
-from dp_core.accounting.statement import Guarantee, implied
 from dp_core.bundle import accounting
 from dp_core.bundle.plain_values import exact
 from dp_core.bundle.statement import NOT_COVERED, file_record, in_words, over_all, render, statement
-from dp_core.canonical import digest
-from dp_core.ledger.places import Total
-from dp_core.ledger.session import DRAWN_CELLS, DRAWN_RECORDS, SPARSE_TABLE
-from dp_core.privacy import Privacy
-from dp_core.scores import vetted
-from dp_core.sums import SUMS
+from dp_core.documents.canonical import digest
+from dp_core.schema.privacy import Privacy
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.accounting.guarantee import Guarantee, implied
+from dp_core.wall.ledger.ledger_position import Total
+from dp_core.wall.ledger.session import DRAWN_CELLS, DRAWN_RECORDS, SPARSE_TABLE
+from dp_core.wall.statistics import vetted
+from dp_core.wall.statistics.sums import SUMS
 
 
 @pytest.fixture

@@ -6,15 +6,15 @@ from fractions import Fraction
 
 import pytest
 
-from dp_core.accounting.events import (
+from dp_core.bundle.verification import verify
+from dp_core.tables.domain import Domain
+from dp_core.wall.accounting.events import (
     LaplaceEvent,
     NoisyMaxEvent,
     PerturbedDrawsEvent,
     StabilityEvent,
 )
-from dp_core.bundle.verification import verify
-from dp_core.domain import Domain
-from dp_core.ledger.session import TABLE, drawn_asks, sparse_asks
+from dp_core.wall.ledger.session import TABLE, drawn_asks, sparse_asks
 from tests.dp_core.bundle.forgery import failed, relink, reseal, statement_of
 
 EVENT = StabilityEvent(Fraction(1000), 1, 20_000)

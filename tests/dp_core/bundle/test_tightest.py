@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from dp_core.accounting.statement import PLD, Guarantee, implied, second, tightest
 from dp_core.bundle.claims import read_charge
 from dp_core.bundle.published import Published
 from dp_core.bundle.verification import Check, verify
 from dp_core.plan import fixed_beforehand
-from dp_core.privacy import Relation
+from dp_core.schema.privacy import Relation
+from dp_core.wall.accounting.guarantee import PLD, Guarantee, implied, second, tightest
 
 BILLIONTH = Fraction(1, 10**9)
 
@@ -107,7 +107,7 @@ def test_a_method_that_may_look_verifies_by_its_total(checked):
 
 
 def test_a_last_digit_that_another_machine_computes_does_not_matter(make, replace, monkeypatch):
-    from dp_core.accounting import statement as module
+    from dp_core.wall.accounting import guarantee as module
 
     published = stated(make[0]()[0], replace)
     events = [read_charge(row).event for row in published.receipts if row.kind == "charge"]

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from dp_core.bundle.statement import render
 from dp_core.bundle.verification import verify
-from dp_core.canonical import digest
+from dp_core.documents.canonical import digest
 from dp_core.errors import BadInput
-from dp_core.ledger.receipts import make_receipt
+from dp_core.wall.ledger.receipts import make_receipt
 from tests.dp_core.bundle.forgery import failed, relink, reseal, statement_of
 
 

@@ -14,7 +14,7 @@ from dp_core.comparison.formulas import (
 )
 from dp_core.errors import BadInput
 from dp_core.metrics.inference_agreement import Coefficient
-from dp_core.schema_file import load_schema
+from dp_core.schema.reading.schema_file import load_schema
 
 SCHEMA = """\
 version: 1

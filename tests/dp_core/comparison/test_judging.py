@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from dp_core.comparison.judging import Task, judge, noisy_numbers, resample, split, untested
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
-from dp_core.marginals import Measurement, Records, SparseTable
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.wall.released import Measurement, Records, SparseTable
 
 PAIR = Domain(("a", "b"), (2, 2))
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dp_core.domain import Domain
 from dp_core.inference.faint import faint
-from dp_core.marginals import Measurement
-from dp_core.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.wall.released import Measurement
 
 DOMAIN = Domain(("a", "b"), (2, 3))
 NONE = StructuralZeros()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dp_core.errors import BadInput
-from dp_core.ledger.signing import fingerprint, is_signed, make_key, read_key, read_public
+from dp_core.wall.ledger.signatures import fingerprint, is_signed, make_key, read_key, read_public
 
 
 @pytest.fixture

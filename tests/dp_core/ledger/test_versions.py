@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from dp_core.errors import BadInput, LedgerCorrupt
-from dp_core.ledger import entries
-from dp_core.ledger.audit import audit
-from dp_core.ledger.entries import (
+from dp_core.wall.ledger import entries
+from dp_core.wall.ledger.audit import audit
+from dp_core.wall.ledger.entries import (
     Entry,
     entry_link,
     make_entry,
@@ -20,8 +20,8 @@ from dp_core.ledger.entries import (
     unique_key,
     version_of,
 )
-from dp_core.ledger.export import read_export, write_export
-from dp_core.ledger.receipts import START, make_receipt
+from dp_core.wall.ledger.export import read_export, write_export
+from dp_core.wall.ledger.receipts import START, make_receipt
 
 LINKS = (
     "cb177810a8337e44006a7e6f69f6865b7d2e7372bdb2cca4e9bd3d18d0aba609",

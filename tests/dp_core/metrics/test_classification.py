@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
 from dp_core.metrics.classification import misclassification, svm_accuracy
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
 
 DOMAIN = Domain(("x", "kind", "class"), (4, 3, 2))
 

@@ -8,8 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
 from dp_core.metrics import marginal_error
 from dp_core.metrics.marginal_error import (
     Tally,
@@ -19,6 +17,8 @@ from dp_core.metrics.marginal_error import (
     tvd,
     within_limit,
 )
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
 
 
 def dataset(rows: int, sizes: tuple[int, ...], seed: int) -> Dataset:

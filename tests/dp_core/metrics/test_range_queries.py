@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
 from dp_core.metrics.range_queries import (
     RangeQueries,
     mean_range_error,
     random_range_queries,
 )
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
 
 DOMAIN = Domain(("a", "b"), (4, 3))
 DATA = Dataset(DOMAIN, np.array([[0, 1, 2, 3, 3], [0, 1, 2, 2, 0]], dtype=np.uint16))

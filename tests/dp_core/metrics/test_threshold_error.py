@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from dp_core.accounting.thresholds import continuous_threshold
 from dp_core.metrics.threshold_error import expected_l1, kept_probability
+from dp_core.wall.accounting.stability_thresholds import continuous_threshold
 
 FORMS = ("algorithm", "text", "sharp")
 

@@ -5,8 +5,8 @@ import threading
 import numpy as np
 import pytest
 
-from dp_core.noise import side_by_side
-from dp_core.noise.side_by_side import FEW_CELLS, PIECE_CELLS, perturbed
+from dp_core.wall.noise import side_by_side
+from dp_core.wall.noise.side_by_side import FEW_CELLS, PIECE_CELLS, perturbed
 
 SHAPES = [(), (3, 5), (PIECE_CELLS,), (PIECE_CELLS + 1,), (7, 2000), (0,)]
 

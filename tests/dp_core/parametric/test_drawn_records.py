@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dp_core.accounting.currency import Currency
-from dp_core.accounting.events import PerturbedDrawsEvent, PolyaUrnEvent
-from dp_core.curator import Curator
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
+from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.ledger.session import MemorySession
-from dp_core.marginals import Measurement, Records
-from dp_core.memory_counter import MemoryCounter
 from dp_core.parametric.beta_binomial import BetaBinomial
 from dp_core.parametric.drawn_records import edges_of, number_of_cells
 from dp_core.parametric.multinomial_dirichlet import MultinomialDirichlet
 from dp_core.parametric.smoothed_histogram import SmoothedHistogram
-from dp_core.parametric.variables import Variable, Variables
-from dp_core.structural_zeros import Rule, StructuralZeros
+from dp_core.schema.variables import Variable, Variables
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.accounting.events import PerturbedDrawsEvent, PolyaUrnEvent
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
+from dp_core.wall.released import Measurement, Records
 from tests.statistical import FALSE_ALARM
 
 MIXED = Variables(

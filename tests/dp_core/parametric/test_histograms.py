@@ -10,23 +10,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_core.accounting.currency import Currency
-from dp_core.accounting.events import LaplaceEvent, NoisyMaxEvent
-from dp_core.curator import Curator, choice_event
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
+from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.documents.names import step_name
 from dp_core.errors import BadInput
-from dp_core.ledger.session import MemorySession
-from dp_core.marginals import Measurement, Totals
-from dp_core.memory_counter import MemoryCounter
-from dp_core.names import step_name
 from dp_core.parametric.bought_edges import buy_edges, number_bought
 from dp_core.parametric.laplace_sanitizer import LaplaceSanitizer
 from dp_core.parametric.stages import measuring
-from dp_core.parametric.variables import Variable, Variables
-from dp_core.privacy import Relation
-from dp_core.scores import Quantile, required
-from dp_core.structural_zeros import Rule, StructuralZeros
+from dp_core.schema.privacy import Relation
+from dp_core.schema.variables import Variable, Variables
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.accounting.events import LaplaceEvent, NoisyMaxEvent
+from dp_core.wall.curator import Curator, choice_event
+from dp_core.wall.ledger.session import MemorySession
+from dp_core.wall.released import Measurement, Totals
+from dp_core.wall.statistics import Quantile, required
 
 NONE = StructuralZeros()
 SEX = Variable(name="sex", size=2)

@@ -6,15 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dp_core.accounting.currency import Currency
-from dp_core.accounting.curves import SMOOTHING
-from dp_core.curator import Curator
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
+from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.ledger.session import MemorySession
-from dp_core.marginals import Measurement, Totals
-from dp_core.memory_counter import MemoryCounter
 from dp_core.parametric.general_location import (
     Layout,
     covariance_of,
@@ -22,9 +15,16 @@ from dp_core.parametric.general_location import (
     freedom_of,
 )
 from dp_core.parametric.modips import MOST_CELLS, MOST_NUMBERS, Modips
-from dp_core.parametric.variables import Variable, Variables
-from dp_core.structural_zeros import Rule, StructuralZeros
-from dp_core.sums.moments import Products
+from dp_core.schema.variables import Variable, Variables
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.accounting.curves import SMOOTHING
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
+from dp_core.wall.released import Measurement, Totals
+from dp_core.wall.statistics.sums.moments import Products
 
 NONE = StructuralZeros()
 G = Variable(name="g", size=3)

@@ -5,16 +5,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.accounting.currency import Currency
-from dp_core.curator import Curator
-from dp_core.dataset import Dataset
+from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.ledger.session import MemorySession
-from dp_core.marginals import Measurement
-from dp_core.memory_counter import MemoryCounter
 from dp_core.parametric.sequential_regression import SequentialRegression
-from dp_core.parametric.variables import Variable, Variables
-from dp_core.structural_zeros import Rule, StructuralZeros
+from dp_core.schema.variables import Variable, Variables
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
+from dp_core.wall.released import Measurement
 
 NONE = StructuralZeros()
 EXACT = Fraction(10**10)

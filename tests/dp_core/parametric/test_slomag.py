@@ -3,11 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dp_core.dataset import Dataset
 from dp_core.errors import BadInput
 from dp_core.parametric.slomag import Slomag
-from dp_core.parametric.variables import Variable, Variables
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.schema.variables import Variable, Variables
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.structural_zeros import StructuralZeros
 from tests.dp_core.parametric.test_sequential_regression import B, G, X, Y, model_of, release
 
 Z = Variable(name="z", size=1024, positions=1024, low=-4, high=4)

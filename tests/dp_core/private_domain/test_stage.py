@@ -9,16 +9,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core import curator as curator_module
-from dp_core.accounting.currency import Currency
-from dp_core.curator import Curator
-from dp_core.dataset import Dataset
+from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.documents.strict_yaml import parse
 from dp_core.errors import BadInput
-from dp_core.ledger.session import Grant, MemorySession
-from dp_core.marginals import Totals
-from dp_core.memory_counter import MemoryCounter
 from dp_core.plan import make_plan
-from dp_core.privacy import Relation
 from dp_core.private_domain.questions import ask, planned_choices, questions
 from dp_core.private_domain.resolving import (
     Chosen,
@@ -30,9 +24,15 @@ from dp_core.private_domain.resolving import (
     statement,
 )
 from dp_core.procedure import carry_out, sample
-from dp_core.schema_file import parse_schema
-from dp_core.scores import required
-from dp_core.yaml_text import parse
+from dp_core.schema.privacy import Relation
+from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.tables.dataset import Dataset
+from dp_core.wall import curator as curator_module
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import Grant, MemorySession
+from dp_core.wall.released import Totals
+from dp_core.wall.statistics import required
 from tests.specs import SCHEMA, plan_of, write_spec
 from tests.statistical import FALSE_ALARM, discrete_gaussian, epsilon_at_least, fits
 
@@ -313,7 +313,7 @@ def test_equal_counts_keep_the_first_levels_of_the_schema():
 
 
 def test_a_set_cannot_be_decoded_before_bins_and_levels_are_chosen():
-    from dp_core.codec import decode
+    from dp_core.confidential.encoding import decode
 
     schema = parse_schema(_document())
     data = Dataset(schema.domain, np.zeros((4, 3), np.uint16))

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from dp_core import registry
-from dp_core.domain import Domain
-from dp_core.marginals import Measurement, Totals
 from dp_core.reconstruction import auto
 from dp_core.reconstruction.auto import AutoReconstruction
 from dp_core.reconstruction.gum import GumModel
 from dp_core.reconstruction.pgm import GraphicalModel
-from dp_core.structural_zeros import Rule, StructuralZeros
-from dp_core.sums.interactions import Interaction
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.wall.released import Measurement, Totals
+from dp_core.wall.statistics.sums.interactions import Interaction
 
 NONE = StructuralZeros()
 SMALL = Domain(tuple("abcde"), (2, 3, 2, 4, 2))

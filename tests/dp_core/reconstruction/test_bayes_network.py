@@ -5,8 +5,6 @@ import itertools
 import numpy as np
 import pytest
 
-from dp_core.domain import Domain
-from dp_core.marginals import Measurement, Table
 from dp_core.reconstruction.bayes_network import (
     BayesNetwork,
     BayesNetworkModel,
@@ -15,7 +13,9 @@ from dp_core.reconstruction.bayes_network import (
     conditional,
     network,
 )
-from dp_core.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.wall.released import Measurement, Table
 
 NONE = StructuralZeros()
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 3, 2, 4))

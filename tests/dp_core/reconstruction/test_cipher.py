@@ -5,12 +5,12 @@ import itertools
 import numpy as np
 import pytest
 
-from dp_core.domain import Domain
 from dp_core.errors import BadInput
-from dp_core.marginals import Measurement
 from dp_core.reconstruction.cipher import Cipher
 from dp_core.reconstruction.dense import Dense
-from dp_core.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.wall.released import Measurement
 
 NONE = StructuralZeros()
 FINE = 10**9

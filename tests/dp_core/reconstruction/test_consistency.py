@@ -8,8 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dp_core.domain import Domain
-from dp_core.marginals import Measurement
 from dp_core.reconstruction.consistency import (
     agree,
     column_tables,
@@ -21,7 +19,9 @@ from dp_core.reconstruction.consistency import (
     reconcile,
     shared,
 )
-from dp_core.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.wall.released import Measurement
 
 DOMAIN = Domain(("a", "b", "c"), (2, 2, 3))
 NONE = StructuralZeros()

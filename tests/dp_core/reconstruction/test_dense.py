@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dp_core.domain import Domain
 from dp_core.errors import BadInput
-from dp_core.marginals import Measurement
 from dp_core.reconstruction.dense import Dense
-from dp_core.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.wall.released import Measurement
 from tests.statistical import FALSE_ALARM
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))

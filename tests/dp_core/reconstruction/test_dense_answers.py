@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_core.domain import Domain
-from dp_core.queries import Cells, Parities
 from dp_core.reconstruction.dense_answers import questions
 from dp_core.reconstruction.walsh import even_mass, parity_mask, scale_even, walsh
 from dp_core.selection.query_sets import cells, parities
+from dp_core.tables.domain import Domain
+from dp_core.wall.statistics.counting_queries import Cells, Parities
 
 BINARY = Domain(("a", "b", "one", "c"), (2, 2, 1, 2))
 MIXED = Domain(("a", "b", "c"), (3, 1, 4))

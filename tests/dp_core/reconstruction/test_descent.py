@@ -7,10 +7,10 @@ import itertools
 import numpy as np
 import pytest
 
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
-from dp_core.marginals import Table
 from dp_core.reconstruction.kernels.descent import Gaps, descend
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.wall.released import Table
 
 DOMAIN = Domain(("a", "b", "c", "d"), (3, 4, 1, 2))
 CLIQUES = (("a", "b"), ("b", "a"), ("a", "c", "d"), ("d",))

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from dp_core import registry
-from dp_core.domain import Domain
-from dp_core.marginals import Measurement, Table
 from dp_core.reconstruction.drawing import records
-from dp_core.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.wall.released import Measurement, Table
 
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 3, 4, 3))
 METHODS = [

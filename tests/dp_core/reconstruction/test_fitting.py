@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_core.domain import Domain
 from dp_core.errors import BadInput
 from dp_core.reconstruction.graphical.answers import Answers
 from dp_core.reconstruction.graphical.fitting import Target, fit_tree
@@ -17,7 +16,8 @@ from dp_core.reconstruction.graphical.junction_tree import JunctionTree
 from dp_core.reconstruction.kernels.belief import solve
 from dp_core.reconstruction.pgm import within_rules
 from dp_core.reconstruction.raking import margin
-from dp_core.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
 
 PERSONS = Domain(("age", "marital", "income"), (3, 4, 5))
 CHILDREN = StructuralZeros((Rule(("age", "marital"), ((0,), (1, 2)), "no married children"),))

@@ -7,12 +7,12 @@ import dataclasses
 import numpy as np
 import pytest
 
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
 from dp_core.errors import BadInput, StageFailed
 from dp_core.reconstruction.gibbs import Gibbs
 from dp_core.reconstruction.kernels.kept_conditional import DENSE_KEYS, KeptConditional
 from dp_core.reconstruction.start_states import Cells, start_states
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
 from tests.dp_core.reconstruction.thresholded import (
     DOMAIN,
     NONE,

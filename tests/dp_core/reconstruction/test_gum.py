@@ -5,13 +5,13 @@ import itertools
 import numpy as np
 import pytest
 
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
-from dp_core.marginals import Measurement, Table
 from dp_core.reconstruction import gum
 from dp_core.reconstruction.gum import Gum, rule_cliques, rule_tables
 from dp_core.reconstruction.kernels.gum import Targets, start, update, whole
-from dp_core.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.wall.released import Measurement, Table
 
 DOMAIN = Domain(("a", "b", "c", "d"), (3, 4, 5, 2))
 NONE = StructuralZeros()

@@ -5,14 +5,14 @@ import itertools
 import numpy as np
 import pytest
 
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
-from dp_core.marginals import Table
 from dp_core.reconstruction import implied
 from dp_core.reconstruction.gum import Gum, GumModel
 from dp_core.reconstruction.implied import counted, implied_tables, unmeasured
 from dp_core.reconstruction.pgm import GraphicalModel
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Table
 
 DOMAIN = Domain(tuple("abcdef"), (5, 5, 6, 4, 5, 3))
 ROWS = 4_000

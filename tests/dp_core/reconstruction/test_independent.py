@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dp_core.domain import Domain
-from dp_core.marginals import Measurement, Table
 from dp_core.reconstruction import independent
 from dp_core.reconstruction.independent import Independent
 from dp_core.reconstruction.kernels.alias import AliasTable
-from dp_core.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.wall.released import Measurement, Table
 from tests.statistical import FALSE_ALARM
 
 DOMAIN = Domain(("a", "b", "c"), (2, 5, 70))

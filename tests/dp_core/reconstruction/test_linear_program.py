@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from benchmarks.papers.contingency_tables import contingency_table
-from dp_core.domain import Domain
 from dp_core.errors import BadInput
-from dp_core.marginals import Answers, Measurement
 from dp_core.metrics.relative_entropy import relative_entropy
-from dp_core.queries import Cells, Parities
 from dp_core.reconstruction.linear_program import LinearProgram
 from dp_core.selection.query_sets import parities
-from dp_core.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.wall.released import Answers, Measurement
+from dp_core.wall.statistics.counting_queries import Cells, Parities
 
 NONE = StructuralZeros()
 PAIR = Domain(("a", "b"), (2, 3))

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from benchmarks.papers.contingency_tables import contingency_table
-from dp_core.domain import Domain
 from dp_core.errors import BadInput
-from dp_core.marginals import Answers, Measurement
 from dp_core.metrics.relative_entropy import relative_entropy
-from dp_core.queries import Cells, Parities
 from dp_core.reconstruction.multiplicative_weights import MultiplicativeWeights
 from dp_core.selection.query_sets import cells, parities
-from dp_core.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.wall.released import Answers, Measurement
+from dp_core.wall.statistics.counting_queries import Cells, Parities
 
 NONE = StructuralZeros()
 TABLE_C = np.array([10, 20, 30, 5, 8, 12, 6, 9]).reshape(2, 2, 2)

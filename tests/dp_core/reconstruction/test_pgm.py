@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_core.domain import Domain
 from dp_core.errors import BadInput
-from dp_core.marginals import Measurement, Table
 from dp_core.reconstruction.graphical.answers import Answers
 from dp_core.reconstruction.graphical.fitting import fit_tree
 from dp_core.reconstruction.graphical.junction_tree import (
@@ -21,7 +19,9 @@ from dp_core.reconstruction.graphical.junction_tree import (
 )
 from dp_core.reconstruction.graphical.targets import targets
 from dp_core.reconstruction.pgm import Pgm
-from dp_core.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.wall.released import Measurement, Table
 
 DOMAIN = Domain(tuple("abcdefg"), (2, 3, 2, 4, 3, 1, 3))
 NONE = StructuralZeros()

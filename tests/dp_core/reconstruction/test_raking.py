@@ -5,8 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_core.domain import Domain
-from dp_core.marginals import Table
 from dp_core.reconstruction.raking import (
     gap,
     margin,
@@ -14,7 +12,9 @@ from dp_core.reconstruction.raking import (
     rake,
     rake_among_zeros,
 )
-from dp_core.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.wall.released import Table
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
 

@@ -5,9 +5,6 @@ import itertools
 import numpy as np
 import pytest
 
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
-from dp_core.marginals import Measurement, Table
 from dp_core.reconstruction import gum
 from dp_core.reconstruction.average import Average
 from dp_core.reconstruction.base import in_series, piece_rows
@@ -17,7 +14,10 @@ from dp_core.reconstruction.independent import Independent
 from dp_core.reconstruction.pgm import Pgm
 from dp_core.reconstruction.series import Owed
 from dp_core.record_moments import ModelWithMoments
-from dp_core.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.wall.released import Measurement, Table
 
 DOMAIN = Domain(("a", "b", "c", "d", "e"), (3, 4, 5, 2, 6))
 PAIRS = list(itertools.combinations(DOMAIN.columns, 2))

@@ -5,13 +5,13 @@ import itertools
 import numpy as np
 import pytest
 
-from dp_core.domain import Domain
-from dp_core.marginals import Measurement, Totals
 from dp_core.reconstruction import shrinkage
 from dp_core.reconstruction.consistency import discrepancy
 from dp_core.reconstruction.shrinkage import shrunk
-from dp_core.structural_zeros import Rule, StructuralZeros
-from dp_core.sums.interactions import Interaction
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.wall.released import Measurement, Totals
+from dp_core.wall.statistics.sums.interactions import Interaction
 
 DOMAIN = Domain(("a", "b", "c", "d"), (6, 8, 5, 3))
 NONE = StructuralZeros()

@@ -5,15 +5,15 @@ import itertools
 import numpy as np
 import pytest
 
-from dp_core.domain import Domain
-from dp_core.marginals import Totals
 from dp_core.reconstruction.table_parts import (
     beyond,
     free_part,
     interaction_part,
     interactions_by_clique,
 )
-from dp_core.sums.interactions import Interaction
+from dp_core.tables.domain import Domain
+from dp_core.wall.released import Totals
+from dp_core.wall.statistics.sums.interactions import Interaction
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
 TABLE = np.random.default_rng(2).integers(0, 900, (2, 3))

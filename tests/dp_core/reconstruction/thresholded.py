@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
-from dp_core.marginals import Measurement, SparseTable
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Measurement, SparseTable
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
 NONE = StructuralZeros()

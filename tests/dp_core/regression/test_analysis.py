@@ -12,7 +12,7 @@ from dp_core.regression.analysis import analyse, analyse_tables
 from dp_core.regression.fitting import check_enough, fit_stacked
 from dp_core.regression.formula import read_formula
 from dp_core.regression.frames import frame_of, levels_of
-from dp_core.schema_file import parse_schema
+from dp_core.schema.reading.schema_file import parse_schema
 
 SCHEMA = parse_schema(
     {

@@ -7,10 +7,10 @@ import json
 
 import numpy as np
 
-from dp_core.domain import Domain
-from dp_core.marginals import Marginal
-from dp_core.privacy import Relation
-from dp_core.scores import required, sensitivities
+from dp_core.schema.privacy import Relation
+from dp_core.tables.domain import Domain
+from dp_core.tables.marginal import Marginal
+from dp_core.wall.statistics import required, sensitivities
 
 RELATIONS = ("add-remove", "replace-one")
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dp_core.errors import BadInput
-from dp_core.privacy import Relation
-from dp_core.scores import MutualInformation, required
-from dp_core.scores import mutual_information as module
+from dp_core.schema.privacy import Relation
+from dp_core.wall.statistics import MutualInformation, required
+from dp_core.wall.statistics.dependence import mutual_information as module
 from tests.dp_core.scores.neighbours import (
     all_tables,
     furthest,

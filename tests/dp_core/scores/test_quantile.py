@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_core.privacy import Relation
-from dp_core.scores import required
-from dp_core.scores.base import MOST
-from dp_core.scores.quantile import Quantile
+from dp_core.schema.privacy import Relation
+from dp_core.wall.statistics import required
+from dp_core.wall.statistics.base import MOST
+from dp_core.wall.statistics.quantile import Quantile
 from tests.dp_core.scores.neighbours import (
     RELATIONS,
     all_tables,

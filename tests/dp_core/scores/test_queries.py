@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_core.privacy import Relation
-from dp_core.queries import Cells, Parities
-from dp_core.scores import QueryCounts, QueryDistance, SignedQueries, required
+from dp_core.schema.privacy import Relation
+from dp_core.wall.statistics import QueryCounts, QueryDistance, SignedQueries, required
+from dp_core.wall.statistics.counting_queries import Cells, Parities
 from tests.dp_core.scores.neighbours import (
     RELATIONS,
     all_tables,

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_core.privacy import Relation
-from dp_core.scores import InDif, RScore, required
+from dp_core.schema.privacy import Relation
+from dp_core.wall.statistics import InDif, RScore, required
 from tests.dp_core.scores.neighbours import (
     RELATIONS,
     all_tables,

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_core.privacy import Relation
-from dp_core.scores import TableChecks, required, sensitivities
+from dp_core.schema.privacy import Relation
+from dp_core.wall.statistics import TableChecks, required, sensitivities
 from tests.dp_core.scores.neighbours import (
     RELATIONS,
     all_tables,

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_core.privacy import Relation
-from dp_core.scores import TableDistance, required
+from dp_core.schema.privacy import Relation
+from dp_core.wall.statistics import TableDistance, required
 from tests.dp_core.scores.neighbours import (
     RELATIONS,
     all_tables,

@@ -5,8 +5,8 @@ from fractions import Fraction
 
 import pytest
 
-from dp_core.accounting.currency import largest_limit
 from dp_core.selection.advanced_composition import round_epsilon
+from dp_core.wall.accounting.currency import largest_limit
 
 
 @pytest.mark.parametrize(

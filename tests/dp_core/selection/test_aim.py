@@ -6,12 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.accounting.currency import Currency
-from dp_core.curator import Curator
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
-from dp_core.ledger.session import MemorySession
-from dp_core.memory_counter import MemoryCounter
+from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.reconstruction.graphical.junction_tree import JunctionTree
 from dp_core.reconstruction.pgm import Pgm
 from dp_core.selection.aim import Aim
@@ -23,7 +18,12 @@ from dp_core.selection.candidates import (
     overlap_weights,
     tables_up_to,
 )
-from dp_core.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
 
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 3, 4, 2))
 NONE = StructuralZeros()

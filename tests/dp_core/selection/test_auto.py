@@ -6,18 +6,18 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.accounting.currency import Currency, largest_limit
-from dp_core.curator import Curator
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
+from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.ledger.session import MemorySession
-from dp_core.memory_counter import MemoryCounter
-from dp_core.privacy import Relation
+from dp_core.schema.privacy import Relation
 from dp_core.selection.auto import Auto, Costs, _alone, _steadied
 from dp_core.selection.dependence import usual
 from dp_core.selection.one_way import OneWay
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.accounting.currency import Currency, largest_limit
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
 
 BINARY = Domain(tuple("abcdefgh"), (2,) * 8)
 MIXED = Domain(tuple("abcd"), (2, 6, 40, 3))

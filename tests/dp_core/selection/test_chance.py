@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from dp_core.domain import Domain
 from dp_core.selection.chance import HALF_NORMAL, Chance, deviation
+from dp_core.tables.domain import Domain
 
 
 def poisson(mean):

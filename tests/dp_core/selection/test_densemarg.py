@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dp_core.accounting.currency import Currency, largest_limit
-from dp_core.curator import Curator
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
-from dp_core.ledger.session import MemorySession
 from dp_core.selection.densemarg import DenseMarg, combine, greedy
 from dp_core.selection.one_way import OneWay
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.accounting.currency import Currency, largest_limit
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
 from tests.conftest import DatasetCounter
 
 DOMAIN = Domain(("a", "b", "c", "d"), (4, 4, 3, 30))

@@ -6,15 +6,15 @@ from math import comb
 import numpy as np
 import pytest
 
-from dp_core.accounting.currency import Currency, largest_limit
-from dp_core.curator import Curator
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
+from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.ledger.session import MemorySession
-from dp_core.memory_counter import MemoryCounter
 from dp_core.selection.fourier import Fourier
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.accounting.currency import Currency, largest_limit
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
 
 
 def measure(columns, order, *, kind="pure", neighbours="replace-one", rows=50):

@@ -7,18 +7,18 @@ import networkx
 import numpy as np
 import pytest
 
-from dp_core.accounting.currency import Currency
-from dp_core.accounting.events import NoisyMaxEvent
-from dp_core.curator import Curator
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
+from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.ledger.session import MemorySession
-from dp_core.memory_counter import MemoryCounter
 from dp_core.reconstruction.gum import Gum
 from dp_core.selection.allocation import shares
 from dp_core.selection.mst import Mst
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.accounting.events import NoisyMaxEvent
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
 
 DOMAIN = Domain(("a", "b", "c", "d", "e"), (2, 3, 4, 2, 5))
 NONE = StructuralZeros()

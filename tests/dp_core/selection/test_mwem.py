@@ -10,22 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from dp_core.accounting.currency import Currency, largest_limit
-from dp_core.curator import Curator
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
+from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.ledger.session import MemorySession
-from dp_core.marginals import Answers, Measurement
-from dp_core.memory_counter import MemoryCounter
 from dp_core.metrics.marginal_error import small_cliques, tvd
 from dp_core.metrics.relative_entropy import relative_entropy
-from dp_core.noise import gaussian, laplace, noisy_max
 from dp_core.reconstruction.multiplicative_weights import MultiplicativeWeights
-from dp_core.scores import QueryDistance
 from dp_core.selection.mwem import Mwem, _Schedule
 from dp_core.selection.query_sets import cells, parities
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.accounting.currency import Currency, largest_limit
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
+from dp_core.wall.noise import gaussian, laplace, noisy_max
+from dp_core.wall.released import Answers, Measurement
+from dp_core.wall.statistics import QueryDistance
 from tests.statistical import FALSE_ALARM
 
 NONE = StructuralZeros()

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_core.domain import Domain
-from dp_core.marginals import Measurement
 from dp_core.selection.pairs import dependences, one_way_tables, pairs_up_to
+from dp_core.tables.domain import Domain
+from dp_core.wall.released import Measurement
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 5))
 

@@ -5,17 +5,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.accounting.currency import Currency, largest_limit
-from dp_core.accounting.events import NoisyMaxEvent
-from dp_core.curator import Curator
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
+from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.ledger.session import MemorySession
-from dp_core.memory_counter import MemoryCounter
-from dp_core.noise import noisy_max
 from dp_core.selection.privbayes import PrivBayes, tables
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.accounting.currency import Currency, largest_limit
+from dp_core.wall.accounting.events import NoisyMaxEvent
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
+from dp_core.wall.noise import noisy_max
 
 BINARY = Domain(tuple("abcdef"), (2,) * 6)
 MIXED = Domain(tuple("abcde"), (2, 3, 4, 2, 30))

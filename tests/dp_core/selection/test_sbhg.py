@@ -7,20 +7,20 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.accounting.currency import threshold_currency
-from dp_core.accounting.events import NoisyMaxEvent, StabilityEvent
-from dp_core.accounting.thresholds import threshold_for
-from dp_core.curator import Curator
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
+from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.ledger.session import MemorySession
-from dp_core.memory_counter import MemoryCounter
 from dp_core.reconstruction.gibbs import Gibbs
 from dp_core.selection.sba import Sba
 from dp_core.selection.sbhg import Sbhg
 from dp_core.selection.thresholds import expected_cells
-from dp_core.structural_zeros import StructuralZeros
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.accounting.currency import threshold_currency
+from dp_core.wall.accounting.events import NoisyMaxEvent, StabilityEvent
+from dp_core.wall.accounting.stability_thresholds import threshold_for
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
 
 EPSILON, DELTA = Fraction(1, 2), Fraction("1e-4")
 DOMAIN = Domain(("a", "b", "c", "d"), (3, 3, 4, 2))

@@ -6,14 +6,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.accounting.currency import Currency
-from dp_core.curator import Curator
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
-from dp_core.ledger.session import MemorySession
-from dp_core.memory_counter import MemoryCounter
-from dp_core.sums import sum_from_json
-from dp_core.sums.binned_counts import MOST_CELLS, BinnedCounts
+from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
+from dp_core.wall.statistics.sums import sum_from_json
+from dp_core.wall.statistics.sums.binned_counts import MOST_CELLS, BinnedCounts
 from tests.statistical import FALSE_ALARM, discrete_gaussian, discrete_laplace, fits
 
 DOMAIN = Domain(("g", "x", "y"), (3, 11, 8))  # the last code of x means missing

@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dp_core.accounting.currency import Currency
-from dp_core.curator import Curator
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
-from dp_core.ledger.session import MemorySession
-from dp_core.memory_counter import MemoryCounter
-from dp_core.sums import sum_from_json
-from dp_core.sums.features import ONE, Features, Levels, Number
-from dp_core.sums.gradients import (
+from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
+from dp_core.wall.statistics.regressions.features import ONE, Features, Levels, Number
+from dp_core.wall.statistics.regressions.gradients import (
     COEFFICIENT,
     LARGEST_COEFFICIENT,
     PROBABILITY,
@@ -26,6 +25,7 @@ from dp_core.sums.gradients import (
     NumberGradient,
     probabilities,
 )
+from dp_core.wall.statistics.sums import sum_from_json
 from tests.statistical import FALSE_ALARM
 
 P, Q = 9, 6  # positions of x and y; both may be missing

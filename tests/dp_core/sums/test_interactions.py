@@ -9,20 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_core.accounting.currency import Currency
-from dp_core.accounting.events import GaussianEvent, LaplaceEvent
-from dp_core.accounting.losses import loss_of
-from dp_core.accounting.sensitivity import of_unit
-from dp_core.curator import Curator
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
-from dp_core.ledger.session import MemorySession
-from dp_core.marginals import Measurement, Totals, interactions_of, kind_of
-from dp_core.memory_counter import MemoryCounter
-from dp_core.names import interaction_step, table_step
-from dp_core.privacy import Relation
-from dp_core.sums.interactions import LARGEST, MOST_ENTRIES, Interaction
-from dp_core.sums.moments import CellCounts
+from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.documents.names import interaction_step, table_step
+from dp_core.schema.privacy import Relation
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.accounting.events import GaussianEvent, LaplaceEvent
+from dp_core.wall.accounting.losses import loss_of
+from dp_core.wall.accounting.sensitivity import of_unit
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
+from dp_core.wall.released import Measurement, Totals, interactions_of, kind_of
+from dp_core.wall.statistics.sums.interactions import LARGEST, MOST_ENTRIES, Interaction
+from dp_core.wall.statistics.sums.moments import CellCounts
 from tests.statistical import FALSE_ALARM, discrete_gaussian, discrete_laplace, fits
 
 RELATIONS = ["add-remove", "replace-one"]
@@ -211,7 +211,7 @@ def curator_of(kind="zcdp", neighbours="add-remove", *, max_rows=1, limit=Fracti
 @pytest.mark.parametrize("kind", ["pure", "zcdp", "gaussian"])
 def test_without_noise_they_are_exact_and_of_one_count(kind, monkeypatch):
     for mechanism in ("laplace", "gaussian"):
-        monkeypatch.setattr(f"dp_core.noise.{mechanism}.perturb", lambda values, _: values)
+        monkeypatch.setattr(f"dp_core.wall.noise.{mechanism}.perturb", lambda values, _: values)
     curator, counter, session = curator_of(kind)
     cliques = [("a", "b"), ("c", "a"), ("c",), ("a", "b", "c")]
     found = curator.interactions("measure", cliques, [Fraction(1, 4)] * 4, replicate=2, round=3)
@@ -339,10 +339,10 @@ def rounded(mass, scale, per_scale, reach, off):
 
 
 def test_a_record_moves_no_more_entries_than_the_accounting_has_room_for(monkeypatch):
-    from dp_core import curator as curator_module
-    from dp_core.accounting.account_curve import CELLS_OF_A_CHARGE
-    from dp_core.accounting.curves import MOST_CELLS
     from dp_core.spec_file import MAX_SETS
+    from dp_core.wall import curator as curator_module
+    from dp_core.wall.accounting.account_curve import CELLS_OF_A_CHARGE
+    from dp_core.wall.accounting.curves import MOST_CELLS
 
     assert MOST_ENTRIES <= CELLS_OF_A_CHARGE
     assert 2 * MOST_ENTRIES * MAX_SETS <= MOST_CELLS

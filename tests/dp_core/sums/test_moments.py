@@ -9,14 +9,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.accounting.currency import Currency
-from dp_core.curator import Curator
-from dp_core.dataset import Dataset
-from dp_core.domain import Domain
-from dp_core.ledger.session import MemorySession
-from dp_core.memory_counter import MemoryCounter
-from dp_core.sums import sum_from_json
-from dp_core.sums.moments import CellCounts, CellSums, Products
+from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
+from dp_core.wall.statistics.sums import sum_from_json
+from dp_core.wall.statistics.sums.moments import CellCounts, CellSums, Products
 from tests.statistical import FALSE_ALARM, discrete_gaussian, discrete_laplace, fits
 
 P, Q = 5, 4  # positions of x and y; both may be missing

@@ -1,0 +1,308 @@
+"""The store of codes: the confidential file as memory-mapped columns of small integers.
+
+Arrow IPC files without compression, one per chunk of about half a million rows, one record batch
+each: reading is mapping. A column is `uint8` where its size allows and `uint16` otherwise. Chunks
+are written under a temporary name, synced and renamed; the manifest comes last, so that a store
+without one is known to be incomplete. Folder 0700, files 0600.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dp_core.errors import StageFailed
+from dp_core.tables.domain import Domain
+
+if TYPE_CHECKING:
+    from dp_core.schema.grid import Recoding
+
+FORMAT = 1
+CHUNK_ROWS = 1 << 19
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One file of the store: its name, its rows, its length in bytes."""
+
+    file: str
+    rows: int
+    bytes: int
+
+
+def code_type(size: int) -> type[np.uint8] | type[np.uint16]:
+    """Return the type that holds codes below `size`."""
+    if size > 2**16:
+        raise ValueError(f"A column has at most 65,536 codes, not {size}.")
+    return np.uint8 if size <= 2**8 else np.uint16
+
+
+class CodeStore:
+    """A complete store, open for reading. Confidential.
+
+    Attributes:
+        folder: Where it is.
+        domain: Columns and sizes, in the order of `read`.
+        files: In the order of the rows.
+        chunks: Number of files.
+        rows: Number of records.
+        identity: Drawn when it was written; another store, were it of the same rows, has another.
+    """
+
+    def __init__(self, folder: Path, domain: Domain) -> None:
+        """Open a store.
+
+        Raises:
+            StageFailed: if it is incomplete, cut off, or was made for another schema.
+        """
+        self.folder = Path(folder)
+        self.domain = domain
+        try:
+            manifest = json.loads((self.folder / MANIFEST).read_text("utf-8"))
+            self.files = tuple(Chunk(**chunk) for chunk in manifest["chunks"])
+            made_for = (manifest["format"], manifest["columns"], manifest["sizes"])
+            self.identity = _identity(manifest)
+            whole = all((self.folder / c.file).stat().st_size == c.bytes for c in self.files)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise _unusable("is incomplete", error) from None
+        if not whole:
+            raise _unusable("has a file of the wrong length")
+        if made_for != (FORMAT, list(domain.columns), list(domain.sizes)):
+            raise _unusable("was made for another schema")
+        self.chunks = len(self.files)
+        self.rows = sum(chunk.rows for chunk in self.files)
+
+    def __repr__(self) -> str:
+        return f"CodeStore({len(self.domain)} columns, confidential)"
+
+    def part(self, first: int, end: int) -> Self:
+        """Return the store of the chunks from `first` to before `end`, numbered from 0."""
+        some = copy.copy(self)
+        some.files = self.files[first:end]
+        some.chunks = len(some.files)
+        some.rows = sum(chunk.rows for chunk in some.files)
+        return some
+
+    def is_here(self) -> bool:
+        """Whether this very store is in its folder, as another machine sees that.
+
+        One of the same name may be on a machine's own disk, left there by an earlier attempt.
+        """
+        try:
+            return _identity(json.loads((self.folder / MANIFEST).read_text("utf-8"))) == (
+                self.identity
+            )
+        except (OSError, ValueError, AttributeError):
+            return False
+
+    def read(self, chunk: int) -> tuple[NDArray[Any], ...]:
+        """Return the columns of one chunk, read-only views of the mapped file.
+
+        Args:
+            chunk: Its number, below `chunks`.
+
+        Raises:
+            StageFailed: if the file is not what the manifest says.
+        """
+        name = self.folder / self.files[chunk].file
+        try:
+            # The arrays keep the mapping alive, and it is closed when the last one goes.
+            batch = pa.ipc.open_file(pa.memory_map(str(name))).get_batch(0)
+            columns = tuple(batch.column(i).to_numpy() for i in range(batch.num_columns))
+        except (OSError, pa.ArrowException) as error:
+            raise _unusable("is damaged", error) from None
+        expected = [code_type(size) for size in self.domain.sizes]
+        if batch.num_rows != self.files[chunk].rows or [c.dtype for c in columns] != expected:
+            raise _unusable("is damaged")
+        return columns
+
+    def codes(self, chunk: int) -> NDArray[np.uint16]:
+        """Return a copy of one chunk as a `Dataset` holds it: shape (columns, rows), `uint16`."""
+        codes = np.empty((len(self.domain), self.files[chunk].rows), np.uint16)
+        for row, column in zip(codes, self.read(chunk), strict=True):
+            row[:] = column
+        return codes
+
+
+class StoreWriter:
+    """Writes a store; as a context manager it is complete only if the block ends well.
+
+    Args:
+        folder: Created if need be; an earlier or incomplete store in it is replaced.
+        domain: Columns and sizes.
+        chunk_rows: Rows per file.
+    """
+
+    def __init__(self, folder: Path, domain: Domain, *, chunk_rows: int = CHUNK_ROWS) -> None:
+        self.folder = Path(folder)
+        self.domain = domain
+        self.chunk_rows = chunk_rows
+        self._chunks: list[Chunk] = []
+        self._held = 0
+        self._finished = False
+        self._columns = [np.empty(chunk_rows, code_type(size)) for size in domain.sizes]
+
+    def __enter__(self) -> StoreWriter:
+        self.begin()
+        return self
+
+    def begin(self) -> None:
+        """Remove what is there; for a writer that only `finish` completes, without a block."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.folder.chmod(0o700)
+        # The manifest goes first: from here on there is no complete store.
+        for old in [
+            self.folder / MANIFEST,
+            *self.folder.glob("chunk-*"),
+            *self.folder.glob("*.tmp"),
+        ]:
+            old.unlink(missing_ok=True)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.finish()
+
+    def append(self, columns: Sequence[NDArray[Any]]) -> None:
+        """Add rows.
+
+        Args:
+            columns: Codes of every column of the domain, shape (rows,), any unsigned type.
+        """
+        rows = len(columns[0])
+        start = 0
+        while start < rows:
+            taken = min(rows - start, self.chunk_rows - self._held)
+            for held, column in zip(self._columns, columns, strict=True):
+                held[self._held : self._held + taken] = column[start : start + taken]
+            self._held += taken
+            start += taken
+            if self._held == self.chunk_rows:
+                self._flush()
+
+    def _flush(self) -> None:
+        batch = pa.record_batch(
+            [pa.array(column[: self._held]) for column in self._columns],
+            names=list(self.domain.columns),
+        )
+        name = f"chunk-{len(self._chunks):06d}.arrow"
+
+        def write(file: int) -> None:
+            with (
+                os.fdopen(os.dup(file), "wb") as sink,
+                pa.ipc.new_file(sink, batch.schema) as writer,
+            ):
+                writer.write_batch(batch)
+
+        size = write_atomically(self.folder / name, write)
+        self._chunks.append(Chunk(name, self._held, size))
+        self._held = 0
+
+    def finish(self) -> None:
+        """Complete the store; done once, by the end of the block if not before."""
+        if self._finished:
+            return
+        self._finished = True
+        if self._held:
+            self._flush()
+        manifest = {
+            "confidential": "Row numbers and codes of the confidential file; not for publication.",
+            "format": FORMAT,
+            "identity": secrets.token_hex(16),
+            "columns": self.domain.columns,
+            "sizes": self.domain.sizes,
+            "chunks": [{"file": c.file, "rows": c.rows, "bytes": c.bytes} for c in self._chunks],
+        }
+        text = json.dumps(manifest).encode()
+        write_atomically(self.folder / MANIFEST, lambda file: _write_all(file, text))
+
+
+def write_atomically(path: Path, write: Callable[[int], object]) -> int:
+    """Write a file of mode 0600 that is there completely or not at all; return its bytes.
+
+    Args:
+        path: Its final name.
+        write: Writes to the open file descriptor it is given.
+    """
+    temporary = path.with_name(path.name + ".tmp")
+    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        write(file)
+        os.fsync(file)
+        size = os.fstat(file).st_size
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(file)
+    temporary.rename(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)  # so that the new name survives a power failure
+    finally:
+        os.close(folder)
+    return size
+
+
+class RecodedStore(CodeStore):
+    """A store read in coarser codes; nothing is written. Confidential."""
+
+    def __init__(self, store: CodeStore, recoding: Recoding) -> None:
+        """Read a store of finer codes.
+
+        Args:
+            store: Complete.
+            recoding: From its codes to those of the recoding's domain.
+        """
+        self._store = store
+        self._recoding = recoding
+        self.folder, self.domain = store.folder, recoding.domain
+        self.files, self.chunks, self.rows = store.files, store.chunks, store.rows
+        self.identity = store.identity
+
+    def part(self, first: int, end: int) -> Self:
+        """Return the store of the chunks from `first` to before `end`, numbered from 0."""
+        some = super().part(first, end)
+        some._store = self._store.part(first, end)
+        return some
+
+    def read(self, chunk: int) -> tuple[NDArray[Any], ...]:
+        """Return the columns of one chunk."""
+        columns = zip(self.domain.columns, self.domain.sizes, self._store.read(chunk), strict=True)
+        return tuple(
+            self._recoding.codes(name, codes).astype(code_type(size), copy=False)
+            for name, size, codes in columns
+        )
+
+
+def _identity(manifest: Mapping[str, object]) -> str:
+    # A release may be under way whose store was written before stores had one.
+    return str(manifest.get("identity", ""))
+
+
+def _write_all(file: int, content: bytes) -> None:
+    with os.fdopen(os.dup(file), "wb") as sink:
+        sink.write(content)
+
+
+def _unusable(what: str, error: Exception | None = None) -> StageFailed:
+    return StageFailed(
+        f"The store of codes {what}; resume the release to make it again.",
+        internal=None if error is None else str(error),
+    )

@@ -1,0 +1,104 @@
+"""What a partition holds, column by column, in a few numbers. Confidential side.
+
+A profile is all that validation needs to look at: the distinct texts of a category, the bounds of
+a number, and how many rows have each problem. It is small however large the partition is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from dp_core.confidential.encoding import Encoder, Problem, count_problems
+from dp_core.confidential.raw_values import State, Values
+from dp_core.schema.definition import Column
+
+STRANGERS = 20
+"""How many texts that are not levels a profile keeps; it counts them all."""
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Profile:
+    """One column of one partition. Confidential.
+
+    Attributes:
+        rows: Rows of the partition.
+        low, high: Smallest and largest value of an integer, number or date (day ordinal) column;
+            None: there is no readable value.
+        texts: Distinct texts of a category or ordinal: all its levels that occur, and at most
+            `STRANGERS` others. Missing values are not among them.
+        problems: Rows with each problem that occurs.
+    """
+
+    rows: int = 0
+    low: int | float | None = None
+    high: int | float | None = None
+    texts: set[str] = field(default_factory=set)
+    problems: Counter[Problem] = field(default_factory=Counter)
+
+
+class Profiler:
+    """Adds batches of one column up to profiles.
+
+    Attributes:
+        column: Of the schema.
+        encoder: Of the column.
+    """
+
+    def __init__(self, column: Column) -> None:
+        self.column = column
+        self.encoder = Encoder(column)
+        self._levels = {level.text for level in column.levels}
+
+    def add(self, profile: Profile, values: pa.Array) -> Values:
+        """Add a batch of raw values to the profile of their partition; return them typed."""
+        typed = self.encoder.reader.read(values)
+        profile.rows += len(values)
+        counted = self.encoder.counted_in_range(typed)
+        if counted is None:
+            problem = self.encoder.problem(typed)
+            counted = {} if problem is None else count_problems(problem, typed)
+        profile.problems.update(counted)
+        if self.column.levels:
+            self._add_texts(profile, typed)
+        else:
+            self._add_bounds(profile, typed)
+        return typed
+
+    def _add_texts(self, profile: Profile, typed: Values) -> None:
+        assert typed.index is not None
+        assert typed.state is not None
+        assert typed.texts is not None
+        # A dictionary may list texts that no row has.
+        occurs = np.bincount(typed.index, minlength=typed.data.size)[:-1] > 0
+        known = occurs & (typed.state[:-1] == State.VALUE)
+        levels = self.column.levels
+        profile.texts.update(levels[code].text for code in np.unique(typed.data[:-1][known]))
+        unknown = np.flatnonzero(occurs & (typed.state[:-1] == State.UNKNOWN))
+        room = STRANGERS - len(profile.texts - self._levels)
+        profile.texts.update(typed.texts[int(place)].as_py() for place in unknown[:room])
+
+    def _add_bounds(self, profile: Profile, typed: Values) -> None:
+        data = typed.data
+        if typed.index is not None:
+            occurs = np.bincount(typed.index, minlength=data.size) > 0
+            assert typed.state is not None
+            data = data[occurs & (typed.state == State.VALUE)]
+        elif typed.state is not None:
+            data = data[typed.state == State.VALUE]
+        if data.size:
+            low, high = self._exact(data.min()), self._exact(data.max())
+            profile.low = low if profile.low is None else min(profile.low, low)
+            profile.high = high if profile.high is None else max(profile.high, high)
+
+    def _exact(self, value: np.generic) -> int | float:
+        """Return a value; one that equals a bound in the file's own precision is that bound."""
+        if value.dtype == np.float32:
+            for bound in (self.encoder.low, self.encoder.high):
+                if value == np.float32(bound):
+                    return bound
+        number: int | float = value.item()
+        return number

@@ -1,0 +1,56 @@
+"""Does every row of the file obey the schema's functional dependencies? Confidential side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from dp_core.confidential.encoding import Encoder
+from dp_core.confidential.raw_values import Array, Reader
+from dp_core.schema.definition import Schema
+from dp_core.schema.dependencies import derive, followed_by_value
+
+
+class DependencyCheck:
+    """Compares the values of following columns with what follows from the others."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._readers = {name: Reader(schema.column(name)) for name in followed_by_value(schema)}
+        self._encoders = {
+            follower.column.name: Encoder(follower.column)
+            for follower in schema.followers
+            if follower.column.out_of_range == "reject"
+        }
+
+    def refused(self, records: pa.RecordBatch, codes: Sequence[Array]) -> Mapping[str, int]:
+        """Return for each following column in how many rows it is not what follows.
+
+        Only of columns that stop a release: the values of the others are replaced anyway, as those
+        of all are when synthetic rows are made.
+
+        Args:
+            records: A batch of the file.
+            codes: Of the columns of the domain, in its order; of rows that fit the schema.
+
+        Privacy:
+            Exact counts, for the internal folder.
+        """
+        if not self._encoders:
+            return {}
+        values = {}
+        for name, reader in self._readers.items():
+            typed = reader.read(records.column(name))
+            values[name] = typed.data if typed.index is None else typed.data[typed.index]
+        by_name = dict(zip(self._schema.domain.columns, codes, strict=True))
+        derived = derive(self._schema, by_name, values)
+        found = {}
+        for name, encoder in self._encoders.items():
+            own = encoder.encode(records.column(name))
+            wrong = own.codes != derived[name]
+            if own.bad is not None:
+                wrong |= own.bad
+            found[name] = int(np.count_nonzero(wrong))
+        return found

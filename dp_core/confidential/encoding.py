@@ -1,0 +1,456 @@
+"""From the file's values to codes and back.
+
+Encoding is on the confidential side: raw values become codes or problems. Decoding is
+post-processing: synthetic codes become the schema's labels, whole numbers, numbers and dates.
+
+What happens to a value that is not in the schema, by the column's `out_of_range`:
+
+============  ==================  ===================  =====================  ================
+problem       `reject`            `clip`               `missing`              missing refused
+============  ==================  ===================  =====================  ================
+out of range  refused             nearest legal value  the missing level      refused
+not a level   refused             refused: no order    the missing level      refused
+unreadable    refused             refused              the missing level      refused
+missing       refused, unless missing is a level of the column
+============  ==================  ===================  =====================  ================
+
+A row that breaks an `impossible` rule: the last column of the rule that has `out_of_range: missing`
+and a missing level is set to missing; where there is none, or the row is then still impossible, it
+is refused. (A combination has no nearest legal value, so `clip` cannot apply.)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dp_core.confidential.edge_search import EdgeGrid
+from dp_core.confidential.raw_values import (
+    EPOCH,
+    INT64_MAX,
+    INT64_MIN,
+    Array,
+    Reader,
+    State,
+    Values,
+)
+from dp_core.schema.bin_pieces import spread
+from dp_core.schema.definition import Choice, Column, Schema
+from dp_core.schema.dependencies import derive, followed_by_value
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.structural_zeros import Rule
+
+LOOKUP = 1 << 16
+"""Widest range of whole numbers that is placed by table lookup instead of search."""
+
+
+class Problem(StrEnum):
+    """How a value can fail to be in the schema."""
+
+    MISSING = "missing"
+    LEVEL = "level"
+    RANGE = "range"
+    TYPE = "type"
+
+
+def refused(column: Column) -> frozenset[Problem]:
+    """Return the problems that stop a release; the column's policy settles the others."""
+    if column.missing == "reject":
+        settled = {Problem.RANGE} if column.out_of_range == "clip" else set()
+    else:
+        settled = {Problem.MISSING}
+        if column.out_of_range == "missing":
+            settled |= {Problem.LEVEL, Problem.RANGE, Problem.TYPE}
+        elif column.out_of_range == "clip":
+            settled |= {Problem.RANGE}
+    return frozenset(Problem) - settled
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Encoded:
+    """Codes of one column of one batch. Confidential.
+
+    Attributes:
+        codes: Shape (rows,), `uint16`; 0 where `bad`.
+        bad: Which rows are refused, shape (rows,); None: none is.
+        problems: Rows with each problem, whether refused or settled; only those that occur.
+    """
+
+    codes: NDArray[np.uint16]
+    bad: NDArray[np.bool_] | None
+    problems: Mapping[Problem, int]
+
+
+class Encoder:
+    """Encodes batches of one column; holds what is worth preparing once."""
+
+    def __init__(self, column: Column) -> None:
+        self.column = column
+        self.refused = refused(column)
+        self.reader = Reader(column)
+        if not column.levels:
+            low = column.edges[0] if column.minimum is None else column.minimum
+            high = _top(column) if column.maximum is None else column.maximum
+            if column.kind == "number":
+                self.low: float = float(low)
+                self.high: float = float(high)
+                self._edges = np.array([float(edge) for edge in column.edges[1:-1]])
+            else:
+                self.low, self.high = _fit(math.ceil(low)), _fit(math.floor(high))
+                whole = [_fit(math.ceil(edge)) for edge in column.edges[1:-1]]
+                self._edges = np.array(whole, dtype=np.int64)
+        self._table: NDArray[np.uint16] | None = None
+        self._grids: dict[np.dtype[Any], EdgeGrid] = {}
+        if column.kind in ("integer", "date") and 0 <= self.high - self.low < LOOKUP:
+            legal = np.arange(int(self.low), int(self.high) + 1, dtype=np.int64)
+            # `right`: a value equal to an edge belongs to the bin above it.
+            table = np.searchsorted(self._edges, legal, side="right")
+            self._table = table.astype(np.uint16)
+
+    def encode(self, values: pa.Array) -> Encoded:
+        """Return the codes of a batch of raw values; see `encode`."""
+        return self.place(self.reader.read(values))
+
+    def place(self, values: Values) -> Encoded:
+        """Return the codes of typed values."""
+        counted = self.counted_in_range(values)
+        if counted is not None and self.refused.isdisjoint(counted):
+            return Encoded(self._legal_codes(values), None, counted)
+        codes, problem = self._codes(values)
+        if problem is None:
+            return Encoded(_rows(codes, values), None, {})
+        counted = count_problems(problem, values)
+        stop = np.zeros(len(PROBLEMS), dtype=bool)
+        for kind in self.refused:
+            stop[PROBLEMS.index(kind)] = True
+        stopped = stop[problem]
+        bad = _rows(stopped, values) if any(kind in self.refused for kind in counted) else None
+        return Encoded(_rows(codes, values), bad, counted)
+
+    def outside(self, values: Values) -> NDArray[np.bool_]:
+        """Return which entries of an integer, number or date column are out of range."""
+        low, high = self._bounds(values.data)
+        outside: NDArray[np.bool_] = (values.data < low) | (values.data > high)
+        return outside
+
+    def counted_in_range(self, values: Values) -> dict[Problem, int] | None:
+        """Return in how many rows each problem occurs where none is out of range; otherwise None.
+
+        Args:
+            values: Of an integer, number or date column, one entry for each row; None for others.
+        """
+        data, state = values.data, values.state
+        if self.column.levels or values.index is not None:
+            return None
+        low, high = self._bounds(data)
+        outside = data.size > 0 and not (low <= data.min() and data.max() <= high)
+        # Where there is no value stands anything, whatever the range.
+        if outside and (state is None or self.outside(values)[state == State.VALUE].any()):
+            return None
+        if state is None:
+            return {}
+        kinds = {Problem.MISSING: State.MISSING, Problem.TYPE: State.UNKNOWN}
+        found = {name: int(np.count_nonzero(state == kind)) for name, kind in kinds.items()}
+        return {name: rows for name, rows in found.items() if rows}
+
+    def _legal_codes(self, values: Values) -> NDArray[np.uint16]:
+        """Return the codes where no problem is refused and no value is out of range."""
+        if values.state is None:
+            return self._place(values.data)
+        data = values.data
+        low, high = self._bounds(data)
+        # Where there is no value stands anything, such as the number that says it is missing.
+        codes = self._place(np.clip(data, low, high))
+        if self.column.missing_code is not None:
+            np.copyto(codes, self.column.missing_code, where=values.state != State.VALUE)
+        return codes
+
+    def problem(self, values: Values) -> NDArray[np.uint8] | None:
+        """Return for each entry the place of its problem in `PROBLEMS` (0: none); None if none."""
+        problem: NDArray[np.uint8] | None = None
+        if values.state is not None:
+            unknown = Problem.LEVEL if self.column.levels else Problem.TYPE
+            names = {State.VALUE: None, State.MISSING: Problem.MISSING, State.UNKNOWN: unknown}
+            problem = np.array([PROBLEMS.index(names[s]) for s in State], np.uint8)[values.state]
+        if not self.column.levels:
+            outside = self.outside(values)
+            if outside.any():
+                problem = np.zeros(outside.size, np.uint8) if problem is None else problem
+                problem[outside & (problem == 0)] = PROBLEMS.index(Problem.RANGE)
+        return problem
+
+    def _codes(self, values: Values) -> tuple[NDArray[np.uint16], NDArray[np.uint8] | None]:
+        problem = self.problem(values)
+        if self.column.levels:
+            codes = values.data.astype(np.uint16)
+        elif problem is None:
+            codes = self._place(values.data)
+        else:
+            codes = self._place(np.clip(values.data, *self._bounds(values.data)))
+        if problem is not None:
+            new = np.zeros(len(PROBLEMS), np.uint16)
+            override = np.array([name is not None for name in PROBLEMS])
+            if self.column.missing_code is not None:
+                for name in set(PROBLEMS) - {None} - self.refused:
+                    new[PROBLEMS.index(name)] = self.column.missing_code
+            if self.column.out_of_range == "clip":
+                override[PROBLEMS.index(Problem.RANGE)] = False
+            codes = np.where(override[problem], new[problem], codes)
+        return codes, problem
+
+    def _bounds(self, data: Array) -> tuple[Any, Any]:
+        """Return the least and greatest legal value in the precision of the file."""
+        return data.dtype.type(self.low), data.dtype.type(self.high)
+
+    def _place(self, data: Array) -> NDArray[np.uint16]:
+        """Return the bins of values within the bounds."""
+        if self._table is not None:
+            looked_up: NDArray[np.uint16] = self._table.take(data - int(self.low), mode="clip")
+            return looked_up
+        return self._grid(data.dtype).place(data)
+
+    def _grid(self, kind: np.dtype[Any]) -> EdgeGrid:
+        if kind not in self._grids:
+            low, high = kind.type(self.low), kind.type(self.high)
+            self._grids[kind] = EdgeGrid(self._edges.astype(kind, copy=False), low, high)
+        return self._grids[kind]
+
+
+PROBLEMS: tuple[Problem | None, ...] = (None, *Problem)
+
+
+def count_problems(problem: NDArray[np.uint8], values: Values) -> dict[Problem, int]:
+    """Return in how many rows each problem occurs.
+
+    Args:
+        problem: Of each entry of `values`, as `Encoder.problem` returns it.
+        values: The typed values.
+    """
+    if values.index is None:
+        counts = np.bincount(problem, minlength=len(PROBLEMS))
+    elif not problem[:-1].any() and values.index.max(initial=0) < problem.size - 1:
+        return {}  # the last entry is for rows without any value
+    else:
+        rows = np.bincount(values.index, minlength=problem.size)
+        counts = np.bincount(problem, weights=rows, minlength=len(PROBLEMS))
+    found = zip(PROBLEMS, counts, strict=True)
+    return {name: int(count) for name, count in found if name is not None and count}
+
+
+def encode(column: Column, values: pa.Array) -> Encoded:
+    """Return the codes of raw values, with the rows that do not fit the schema.
+
+    Args:
+        column: The schema's column.
+        values: As the file stores them: text, whole number, float, decimal, boolean, date or
+            time, also dictionary-encoded; see `dp_core.confidential.raw_values` for what counts as what.
+    """
+    return Encoder(column).encode(values)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class BrokenRule:
+    """How often a structural zero was broken. Confidential.
+
+    Attributes:
+        rule: Which.
+        refused: Rows that stop the release.
+        settled: Rows where a column was set to missing.
+    """
+
+    rule: Rule
+    refused: int
+    settled: int
+
+
+def settle_zeros(schema: Schema, codes: Sequence[Array]) -> list[BrokenRule]:
+    """Set a column to missing in rows that break a structural zero, where the schema says so.
+
+    Args:
+        schema: With the rules.
+        codes: Per column of the schema, shape (rows,); changed in place.
+
+    Returns:
+        The rules that were broken.
+    """
+    axes = [schema.domain.axes(rule.columns) for rule in schema.zeros.rules]
+    settled = [0] * len(axes)
+    left = [0] * len(axes)
+    # Setting one to missing can break another rule that speaks of missing: hence several passes.
+    for _ in range(len(axes) + 1):
+        changed = False
+        for number, rule in enumerate(schema.zeros.rules):
+            broken = np.flatnonzero(_breaks(rule, codes, axes[number]))
+            left[number] = broken.size
+            axis = _settling_axis(rule, schema)
+            if broken.size and axis is not None:
+                missing = schema.columns[axis].missing_code
+                moving = broken[codes[axis][broken] != missing]
+                codes[axis][moving] = missing
+                settled[number] += moving.size
+                changed |= moving.size > 0
+        if not changed:
+            break
+    return [
+        BrokenRule(rule, left[number], settled[number])
+        for number, rule in enumerate(schema.zeros.rules)
+        if left[number] or settled[number]
+    ]
+
+
+def _breaks(rule: Rule, codes: Sequence[Array], axes: Sequence[int]) -> NDArray[np.bool_]:
+    broken: NDArray[np.bool_] | None = None
+    for axis, impossible in zip(axes, rule.codes, strict=True):
+        among = np.zeros(np.iinfo(codes[axis].dtype).max + 1, dtype=bool)
+        among[list(impossible)] = True
+        these = among[codes[axis]]
+        broken = these if broken is None else broken & these
+    assert broken is not None
+    return broken
+
+
+def _settling_axis(rule: Rule, schema: Schema) -> int | None:
+    for axis in reversed(schema.domain.axes(rule.columns)):
+        column = schema.columns[axis]
+        if column.out_of_range == "missing" and column.missing_code is not None:
+            return axis
+    return None
+
+
+def decode(schema: Schema, data: Dataset, *, rng: np.random.Generator) -> pa.Table:
+    """Return synthetic codes as values in the schema's own labels and units.
+
+    Categories and ordinals are dictionaries of labels (an ordinal's is ordered), which pandas
+    opens as categoricals and R as factors; integers are `int64` and uniform over the whole numbers
+    of their bin, numbers are uniform in their bin, on the grid of `decimals` where there is one in
+    the bin, dates are `date32`. Bins that were chosen privately are no finer than the noisy counts
+    that chose them: their values are uniform within pieces, each drawn by its part of the counts.
+    Missing is null. Every value encodes to the code it came from.
+
+    Args:
+        schema: Its columns are those of `data`, in any order.
+        data: Synthetic codes.
+        rng: Generator of post-processing.
+
+    Returns:
+        One column per released column of the schema, in its order; what follows from another
+        column is derived from the value that this row has there.
+    """
+    codes = {column.name: data.column(column.name) for column in schema.columns}
+    arrays = {column.name: _decoded(column, codes[column.name], rng) for column in schema.columns}
+    if schema.followers:
+        values = {name: _values(arrays[name]) for name in followed_by_value(schema)}
+        derived = derive(schema, codes, values)
+        for follower in schema.followers:
+            column = follower.column
+            arrays[column.name] = labels(column, derived[column.name])
+    return pa.table([arrays[name] for name in schema.names], names=list(schema.names))
+
+
+def _values(array: pa.Array) -> Array:
+    """Return decoded numbers, whole numbers or dates (day ordinals); 0 where missing."""
+    if pa.types.is_date(array.type):
+        return _values(array.cast(pa.int32())).astype(np.int64) + EPOCH
+    filled: Array = array.fill_null(0).to_numpy(zero_copy_only=False)
+    return filled
+
+
+def _decoded(column: Column, codes: NDArray[np.uint16], rng: np.random.Generator) -> pa.Array:
+    if column.unknown:
+        raise ValueError(f"The bins or levels of {column.name!r} are not chosen yet.")
+    missing = None if column.missing_code is None else codes == column.missing_code
+    if column.levels:
+        return labels(column, codes)
+    bins = codes if missing is None else np.where(missing, 0, codes)
+    if column.choice is not None:
+        column, bins = _by_piece(column, column.choice, bins, rng)
+    if column.kind == "number":
+        return pa.array(_uniform_numbers(column, bins, rng), pa.float64(), mask=missing)
+    low, high = _whole_bounds(column)
+    whole = rng.integers(low[bins], high[bins], endpoint=True)
+    if column.kind == "integer":
+        return pa.array(whole, pa.int64(), mask=missing)
+    return pa.array((whole - EPOCH).astype(np.int32), pa.int32(), mask=missing).cast(pa.date32())
+
+
+def _by_piece(
+    column: Column, choice: Choice, bins: NDArray[np.uint16], rng: np.random.Generator
+) -> tuple[Column, NDArray[np.uint16]]:
+    """Return a column with the pieces of bins that were chosen for bins, and a piece of each."""
+    assert choice.codes is not None
+    edges = (0, *choice.codes, choice.among.bins)
+    codes, finer = spread(bins, edges, choice.pieces, rng=rng)
+    pieces = dataclasses.replace(column, edges=tuple(choice.among.edges[place] for place in finer))
+    return pieces, codes.astype(np.uint16)
+
+
+def labels(column: Column, codes: NDArray[np.uint16]) -> pa.Array:
+    """Return the labels of a category's or ordinal's codes, as `decode` does; missing is null."""
+    missing = None if column.missing_code is None else codes == column.missing_code
+    names = list(dict.fromkeys(level.label for level in column.levels))
+    places = {label: index for index, label in enumerate(names)}
+    place = [places[level.label] for level in column.levels]
+    if missing is not None:
+        place.append(0)
+    kind = np.int8 if len(names) < 128 else np.int32
+    return pa.DictionaryArray.from_arrays(
+        pa.array(np.array(place, dtype=kind)[codes], mask=missing),
+        pa.array(names, pa.string()),
+        ordered=column.kind == "ordinal",
+    )
+
+
+def _whole_bounds(column: Column) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the smallest and largest whole number of each bin."""
+    least = column.edges[0] if column.minimum is None else column.minimum
+    most = _top(column) if column.maximum is None else column.maximum
+    low = [max(math.ceil(edge), math.ceil(least)) for edge in column.edges[:-1]]
+    high = [min(math.ceil(edge) - 1, math.floor(most)) for edge in column.edges[1:]]
+    return np.array(low, dtype=np.int64), np.array(high, dtype=np.int64)
+
+
+def _uniform_numbers(
+    column: Column, bins: NDArray[np.uint16], rng: np.random.Generator
+) -> NDArray[np.float64]:
+    low = np.array([float(edge) for edge in column.edges[:-1]])
+    high = np.array([float(edge) for edge in column.edges[1:]])
+    # The last bin holds its upper end; of the others, the largest value is the one below the edge.
+    last = np.nextafter(high, -np.inf)
+    last[-1] = high[-1]
+    values = low[bins] + rng.random(bins.size) * (high[bins] - low[bins])
+    if column.decimals is not None:
+        steps = 10**column.decimals
+        first = [math.ceil(edge * steps) for edge in column.edges[:-1]]
+        final = [math.ceil(edge * steps) - 1 for edge in column.edges[1:]]
+        final[-1] = math.floor(column.edges[-1] * steps)
+        if all(abs(point) < 2**53 for point in (*first, *final)):
+            start, stop = np.array(first, dtype=np.int64), np.array(final, dtype=np.int64)
+            holds = (start <= stop)[bins]  # a bin narrower than the grid keeps full precision
+            drawn = rng.integers(start[bins], np.maximum(start, stop)[bins], endpoint=True)
+            # One rounding: the quotient of two exact numbers is the decimal's own nearest float.
+            values = np.where(holds, drawn / float(steps), values)
+    inside: NDArray[np.float64] = np.clip(values, low[bins], last[bins])
+    return inside
+
+
+def _top(column: Column) -> Fraction:
+    """Return the largest legal value by the edges: the last edge, or the whole number below it."""
+    last = column.edges[-1]
+    return last if column.kind == "number" else Fraction(math.ceil(last) - 1)
+
+
+def _fit(whole: int) -> int:
+    return min(max(whole, INT64_MIN), INT64_MAX)
+
+
+def _rows(entries: Array, values: Values) -> Array:
+    return entries if values.index is None else entries.take(values.index)

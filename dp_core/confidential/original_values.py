@@ -1,0 +1,108 @@
+"""The confidential file's own values, in the labels and units of the synthetic sets.
+
+For analyses that are to be done alike on both: a synthetic set holds what `dp_core.confidential.encoding.decode`
+makes of codes, and this is the same table from the values that the codes were made of. Numbers are
+the file's own, not drawn from a bin. Confidential side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dp_core.confidential.encoding import Encoder, decode, labels, settle_zeros
+from dp_core.confidential.person_rows import Persons, hashes, kept_rows, orders
+from dp_core.confidential.raw_values import EPOCH, Array, Values
+from dp_core.confidential.source import Source
+from dp_core.schema.definition import Schema
+from dp_core.schema.dependencies import derive, followed_by_value
+from dp_core.tables.dataset import Dataset
+
+
+def own_values(source: Source, schema: Schema, columns: Sequence[str]) -> pa.Table:
+    """Return columns of a validated file, with the types that `decode` gives. CONFIDENTIAL.
+
+    Values out of range, missing values and impossible rows are settled as the schema says, what
+    follows from another column is derived, and of each person the rows that a release uses are
+    there. The columns asked for are held in memory.
+
+    Args:
+        source: The confidential files; its columns are the schema's.
+        schema: Of the release.
+        columns: Names, in the order of the table.
+
+    Raises:
+        ValueError: if the file holds what the schema refuses; validation says what.
+
+    Privacy:
+        Spends nothing and protects nothing: for the internal folder, never for the bundle.
+    """
+    encoders = [Encoder(column) for column in schema.columns]
+    # Which rows of a person are used follows from the codes that are stored, of which bins and
+    # levels were chosen only later.
+    finer = [
+        None if kept is column else Encoder(kept)
+        for column, kept in zip(schema.columns, schema.stored.columns, strict=True)
+    ]
+    read, pieces = schema.domain.columns, []
+    unit, persons, order = schema.unit, list[Persons](), list[NDArray[np.uint64]]()
+    for batch in source.batches():
+        values = [
+            encoder.reader.read(found)
+            for encoder, found in zip(encoders, map(batch.records.column, read), strict=True)
+        ]
+        encoded = [encoder.place(typed) for encoder, typed in zip(encoders, values, strict=True)]
+        if any(found.bad is not None for found in encoded):
+            raise ValueError("The file does not fit its schema.")
+        codes = [np.array(found.codes) for found in encoded]
+        settle_zeros(schema, codes)
+        by_name = dict(zip(schema.domain.columns, codes, strict=True))
+        rows = {name: values[schema.domain.axes((name,))[0]] for name in followed_by_value(schema)}
+        derived = derive(schema, by_name, {name: _by_row(typed) for name, typed in rows.items()})
+        arrays = []
+        for name in columns:
+            column = schema.column(name)
+            if column.levels:
+                arrays.append(labels(column, derived[name] if name in derived else by_name[name]))
+                continue
+            axis = schema.domain.axes((name,))[0]
+            missing = codes[axis] == column.missing_code if column.missing == "level" else None
+            arrays.append(_numbers(encoders[axis], _by_row(values[axis]), missing))
+        pieces.append(pa.table(arrays, names=list(columns)))
+        if unit.column is not None:
+            found = batch.records.column(unit.column)
+            persons.append(hashes(unit.column, found, unit.missing_values)[0])
+            stored = [
+                own if fine is None else fine.encode(batch.records.column(name)).codes
+                for name, own, fine in zip(read, codes, finer, strict=True)
+            ]
+            order.append(orders(persons[-1], stored))
+    if not pieces:
+        empty = Dataset(schema.domain, np.zeros((len(schema.columns), 0), np.uint16))
+        return decode(schema, empty, rng=np.random.default_rng(0)).select(list(columns))
+    table = pa.concat_tables(pieces)
+    if unit.column is None:
+        return table
+    return table.filter(
+        pa.array(kept_rows(np.concatenate(persons), np.concatenate(order), unit.max_rows))
+    )
+
+
+def _by_row(typed: Values) -> Array:
+    """Return the value of each row."""
+    data: Array = typed.data if typed.index is None else typed.data[typed.index]
+    return data
+
+
+def _numbers(encoder: Encoder, data: Array, missing: Array | None) -> pa.Array:
+    """Return numbers, whole numbers or dates, clipped to the bounds where `clip` lets them pass."""
+    clipped = np.clip(data, data.dtype.type(encoder.low), data.dtype.type(encoder.high))
+    if encoder.column.kind == "number":
+        return pa.array(clipped.astype(np.float64), pa.float64(), mask=missing)
+    if encoder.column.kind == "integer":
+        return pa.array(clipped, pa.int64(), mask=missing)
+    days = np.where(missing, EPOCH, clipped) if missing is not None else clipped
+    return pa.array((days - EPOCH).astype(np.int32), pa.int32(), mask=missing).cast(pa.date32())

@@ -1,0 +1,194 @@
+"""The keyed hash of a set of rows, whatever their order: how a table is known. Confidential side.
+
+Each row gets a 256-bit message authentication code under a secret key (keyed BLAKE2b); the codes
+are added up modulo 2^256; sum, number of rows and column names are then authenticated together
+(HMAC-SHA256). This is MSet-Add-Hash of Clarke, Devadas, van Dijk, Gassend and Suh, "Incremental
+multiset hash functions" (ASIACRYPT 2003, Section 4), whose theorem is what is needed here: while
+the codes cannot be told from random ones, two different multisets of rows have the same sum with
+probability about 2^-256, since the difference of the sums is a combination, not all of whose
+coefficients vanish, of independent uniform numbers. (Coefficients are row counts, below 2^32: of a
+count that 2^k divides, k bits are lost.) A plain sum of digests without a key would not do: finding
+rows that cancel is then a generalised birthday problem. The last step takes the place of their
+nonce: without it the hash of two tables put together would be the sum of their hashes, and whoever
+sees hashes without the key would see which inputs overlap.
+
+A row is written as its values, columns sorted by name, each of a tag and 16 bytes, so that equal
+rows are equal bytes, from whatever database, in whatever type that holds the same value:
+
+- A number is its value: 5, 5.0 and 5.00 are one. Whole numbers of 64 bits are written so; other
+  floats as binary64; decimals of up to 15 digits as the nearest binary64, which no other decimal of
+  up to 15 digits has; longer ones by their digits.
+- Null, and a NaN, which every reader takes for missing.
+- Truth values, days, and days with a time to the microsecond; with a zone these are instants.
+- Text by its keyed code. Texts are never compared with numbers.
+"""
+
+from __future__ import annotations
+
+import decimal
+import hashlib
+import hmac
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dp_core.documents.canonical import canonical_json
+
+Bytes: TypeAlias = NDArray[np.uint8]
+
+CELL_BYTES = 17
+EXACT_DIGITS = 15
+"""Decimals of so many digits are told apart by their nearest binary64 (IEEE 754, 5.12.2)."""
+BLOCK_ROWS = 1 << 16
+"""Rows that are written out at a time; of 20 columns they take some 20 MB."""
+
+
+class RowDigest:
+    """Adds up rows; `hexdigest` is the hash of all that were added."""
+
+    def __init__(
+        self, key: bytes, columns: Sequence[str], decimals: frozenset[str] = frozenset()
+    ) -> None:
+        """Begin with no rows.
+
+        Args:
+            key: Secret of the confidential side.
+            columns: Names, in the order of the batches.
+            decimals: Columns whose texts are decimal numbers.
+        """
+        self._final = _derived(key, "rows of a table, 1")
+        # privacy: other keys for rows and texts, so that no code of one is a code of the other.
+        self._row_key = _derived(key, "one row")
+        self._text_key = _derived(key, "one text")
+        self._columns = tuple(columns)
+        self._order = sorted(range(len(columns)), key=lambda place: columns[place])
+        self._decimals = decimals
+        self._sum = 0
+        self._rows = 0
+
+    def add(self, records: pa.RecordBatch) -> None:
+        """Add the rows of a batch."""
+        for start in range(0, records.num_rows, BLOCK_ROWS):
+            self._add(records.slice(start, BLOCK_ROWS))
+
+    def hexdigest(self) -> str:
+        """Return the keyed hash of the rows, 64 hex digits."""
+        told = {"columns": sorted(self._columns), "rows": self._rows, "sum": f"{self._sum:064x}"}
+        return hmac.new(self._final, canonical_json(told), "sha256").hexdigest()
+
+    def _add(self, records: pa.RecordBatch) -> None:
+        cells = [
+            self._cells(records.column(place), self._columns[place] in self._decimals)
+            for place in self._order
+        ]
+        width = CELL_BYTES * len(cells)
+        written = np.concatenate(cells, axis=1).tobytes()
+        key = self._row_key
+        codes = b"".join(
+            hashlib.blake2b(written[start : start + width], digest_size=32, key=key).digest()
+            for start in range(0, len(written), width)
+        )
+        # 32-bit limbs of a block's codes do not overflow 64 bits.
+        limbs = np.frombuffer(codes, "<u4").reshape(-1, 8).sum(axis=0, dtype=np.uint64)
+        total = sum(int(limb) << (32 * place) for place, limb in enumerate(limbs))
+        self._sum = (self._sum + total) % (1 << 256)
+        self._rows += records.num_rows
+
+    def _cells(self, values: pa.Array, decimals: bool) -> Bytes:
+        """Return every value as a tag and 16 bytes."""
+        kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+        if pa.types.is_null(kind):
+            return np.zeros((len(values), CELL_BYTES), np.uint8)
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            return self._distinct(values, self._decimal if decimals else self._text)
+        if pa.types.is_decimal(kind):
+            if kind.precision > EXACT_DIGITS:
+                texts = pc.cast(values, pa.string())
+                return self._distinct(texts, self._decimal)
+            # By way of text, since Arrow's own conversion need not give the nearest number.
+            values = pc.cast(pc.cast(values, pa.string()), pa.float64())
+        missing = np.asarray(values.is_null().to_numpy(zero_copy_only=False), dtype=bool)
+        if pa.types.is_floating(values.type):
+            cells = _floats(pc.cast(values, pa.float64()).fill_null(np.nan).to_numpy())
+        elif pa.types.is_boolean(kind):
+            cells = _packed(b"b", pc.cast(values, pa.int64()))
+        elif pa.types.is_integer(kind):
+            cells = _packed(b"n", pc.cast(values, pa.int64()))
+        elif pa.types.is_date32(kind):
+            cells = _packed(b"d", pc.cast(pc.cast(values, pa.int32()), pa.int64()))
+        elif pa.types.is_timestamp(kind):
+            microseconds = pc.cast(values, pa.timestamp("us", kind.tz))
+            tag = b"t" if kind.tz is None else b"z"
+            cells = _packed(tag, pc.cast(microseconds, pa.int64()))
+        else:
+            raise TypeError(f"Rows with values of type {kind} have no digest.")
+        cells[missing] = 0
+        return cells
+
+    def _distinct(self, values: pa.Array, write: Any) -> Bytes:
+        encoded = values
+        if not pa.types.is_dictionary(values.type):
+            encoded = pc.dictionary_encode(values)
+        texts = encoded.dictionary.to_pylist()
+        # One more, for null.
+        codes = b"".join(map(write, texts)) + bytes(CELL_BYTES)
+        index = encoded.indices.cast(pa.int64()).fill_null(len(texts))
+        table = np.frombuffer(codes, np.uint8).reshape(-1, CELL_BYTES)
+        cells: Bytes = table[index.to_numpy(zero_copy_only=False)]
+        return cells
+
+    def _text(self, text: str | None) -> bytes:
+        if text is None:
+            return bytes(CELL_BYTES)
+        return b"s" + self._code(text)
+
+    def _decimal(self, text: str | None) -> bytes:
+        """Return the cell of a decimal number that is written out."""
+        if text is None:
+            return bytes(CELL_BYTES)
+        value = decimal.Decimal(text)
+        if value.is_nan():
+            return bytes(CELL_BYTES)
+        digits = "".join(map(str, value.as_tuple().digits)).strip("0")
+        if len(digits) <= EXACT_DIGITS or not value.is_finite():
+            return _floats(np.array([float(value)])).tobytes()
+        if value == value.to_integral_value() and -(2**63) <= value < 2**63:
+            return b"n" + int(value).to_bytes(8, "little", signed=True) + bytes(8)
+        sign, _, exponent = value.as_tuple()
+        ending = len("".join(map(str, value.as_tuple().digits)).rstrip("0"))
+        places = int(exponent) + len(value.as_tuple().digits) - ending
+        return b"e" + self._code(f"{sign} {digits} {places}")
+
+    def _code(self, text: str) -> bytes:
+        return hashlib.blake2b(
+            text.encode("utf-8", "surrogatepass"), digest_size=16, key=self._text_key
+        ).digest()
+
+
+def _floats(values: NDArray[np.float64]) -> Bytes:
+    """Return numbers as cells: whole ones that fit as whole numbers, NaN as missing."""
+    nan = np.isnan(values)
+    whole = (np.floor(values) == values) & (np.abs(values) < 2.0**63)
+    cells = np.zeros((len(values), CELL_BYTES), np.uint8)
+    cells[:, 0] = np.where(whole, ord("n"), ord("f"))
+    bits = values.astype("<f8").view("<i8")
+    integers = np.where(whole, values, 0.0).astype("<i8")
+    cells[:, 1:9] = np.where(whole, integers, bits).astype("<i8").view(np.uint8).reshape(-1, 8)
+    cells[nan] = 0
+    return cells
+
+
+def _packed(tag: bytes, values: pa.Array) -> Bytes:
+    cells = np.zeros((len(values), CELL_BYTES), np.uint8)
+    cells[:, 0] = tag[0]
+    numbers = values.fill_null(0).to_numpy(zero_copy_only=False).astype("<i8")
+    cells[:, 1:9] = numbers.view(np.uint8).reshape(-1, 8)
+    return cells
+
+
+def _derived(key: bytes, purpose: str) -> bytes:
+    return hmac.new(key, f"dp-release: {purpose}".encode(), "sha256").digest()

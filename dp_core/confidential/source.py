@@ -1,0 +1,267 @@
+"""The confidential files as a stream of small record batches. Confidential side.
+
+One CSV or Parquet file, or a glob of files of one kind. Opening looks at headers and footers only
+and finds every mistake that can be seen there; rows are read lazily, one batch at a time, and the
+caller may iterate as often as it likes. CSV is read as text throughout: nothing is guessed, so
+that `?`, `NA`, `None` and `007` arrive as they stand in the file.
+"""
+
+from __future__ import annotations
+
+import csv
+import hmac
+import os
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as pv
+import pyarrow.parquet as pq
+
+from dp_core.confidential.source_files import (
+    Kind,
+    bad_csv,
+    check_csv,
+    check_parquet,
+    damaged,
+    footer,
+    is_text,
+    kind_of,
+    matching_files,
+    open_text,
+)
+from dp_core.errors import BadInput
+
+BATCH_ROWS = 1 << 18
+"""Largest number of rows of a batch: 20 text columns of it are some tens of megabytes."""
+CSV_BLOCK_BYTES = 2 << 20
+"""Bytes of a CSV block; a few of them are in memory at a time. A record must fit in one."""
+DIGEST_BLOCK_BYTES = 1 << 20
+
+TEXT = pa.dictionary(pa.int32(), pa.string())
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Batch:
+    """Some rows of one partition. Confidential.
+
+    Attributes:
+        partition: Number of the row group (Parquet) or of the file (CSV) they come from.
+        records: The wanted columns, in the order asked for.
+        done: Part of the source that has been read once these rows are dealt with, 0 to 1.
+    """
+
+    partition: int
+    records: pa.RecordBatch
+    done: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What tells, cheaply, that a file is still the one that was opened."""
+
+    size: int
+    modified: int
+    inode: int
+
+    @classmethod
+    def of(cls, path: Path) -> Stamp:
+        """Return the stamp of the file as it is now."""
+        status = path.stat()
+        return cls(status.st_size, status.st_mtime_ns, status.st_ino)
+
+
+class Source:
+    """Files of one kind, checked against the wanted columns; see `open_source`.
+
+    Attributes:
+        files: In the order they are read.
+        kind: `csv` or `parquet`.
+        columns: The wanted columns, in the order of the batches.
+    """
+
+    def __init__(self, files: Sequence[Path], kind: Kind, columns: Sequence[str]) -> None:
+        self.files = tuple(files)
+        self.kind = kind
+        self.columns = tuple(columns)
+        self._stamps = {path: _stamp(path) for path in self.files}
+
+    def __repr__(self) -> str:
+        return f"Source({len(self.files)} {self.kind} file(s))"
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield all rows, in the order of the files, at most `BATCH_ROWS` at a time.
+
+        Raises:
+            BadInput: if a file is damaged, ragged, not UTF-8, or has changed since it was opened.
+        """
+        self.assert_unchanged()
+        yield from self._csv_batches() if self.kind == "csv" else self._parquet_batches()
+        self.assert_unchanged()
+
+    def digest(self, key: bytes) -> str:
+        """Return the HMAC-SHA256 of all files' bytes, in order; see `keyed_digest`."""
+        digest = hmac.new(key, len(self.files).to_bytes(8, "big"), "sha256")
+        for path in self.files:
+            with path.open("rb") as file:
+                digest.update(os.fstat(file.fileno()).st_size.to_bytes(8, "big"))
+                while block := file.read(DIGEST_BLOCK_BYTES):
+                    digest.update(block)
+        return digest.hexdigest()
+
+    def assert_unchanged(self) -> None:
+        """Check size, time and identity of every file.
+
+        Raises:
+            BadInput: if a file is not as it was when the source was opened.
+        """
+        for path, stamp in self._stamps.items():
+            try:
+                same = Stamp.of(path) == stamp
+            except OSError:
+                same = False
+            if not same:
+                raise BadInput(
+                    f"The data file {path.name} changed while the release was reading it;"
+                    " start again when nothing writes to it any more."
+                )
+
+    def _parquet_batches(self) -> Iterator[Batch]:
+        total = sum(footer(path).num_rows for path in self.files)
+        partition = rows = 0
+        for path in self.files:
+            try:
+                texts = [
+                    field.name
+                    for field in pq.read_schema(path)
+                    if field.name in self.columns and is_text(field.type)
+                ]
+                # A stream of pages, not whole column chunks: memory stays flat however large a
+                # row group is. Text columns come dictionary-encoded, as they are in the file.
+                with pq.ParquetFile(
+                    path, read_dictionary=texts, buffer_size=1 << 18, pre_buffer=False
+                ) as file:
+                    for group in range(file.metadata.num_row_groups):
+                        for records in file.iter_batches(
+                            batch_size=BATCH_ROWS, row_groups=[group], columns=list(self.columns)
+                        ):
+                            rows += records.num_rows
+                            chosen = records.select(list(self.columns))
+                            yield Batch(partition, chosen, rows / total)
+                        partition += 1
+            except (pa.ArrowException, OSError) as error:
+                damaged(path, error)
+
+    def _csv_batches(self) -> Iterator[Batch]:
+        total = sum(stamp.size for stamp in self._stamps.values())
+        before = 0
+        for partition, path in enumerate(self.files):
+            try:
+                with pa.OSFile(str(path)) as raw, _csv_reader(path, raw, self.columns) as reader:
+                    for block in reader:
+                        done = (before + min(raw.tell(), raw.size())) / total
+                        for start in range(0, block.num_rows, BATCH_ROWS):
+                            yield Batch(partition, block.slice(start, BATCH_ROWS), done)
+            except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+                bad_csv(path, error)
+            before += self._stamps[path].size
+
+
+def open_source(
+    pattern: str, folder: Path, columns: Sequence[str], ignore: Collection[str]
+) -> Source:
+    """Open the confidential files without reading their rows.
+
+    Args:
+        pattern: Path or glob, relative to `folder` unless absolute.
+        folder: Folder of the spec file.
+        columns: Columns to read, each of which every file must have.
+        ignore: Columns that files may have besides.
+
+    Returns:
+        The source; its files are sorted by path.
+
+    Raises:
+        BadInput: if no file matches, a file is of no known kind or of another kind than the
+            others, is empty, cut off or not readable, lacks a column, has one that is in neither
+            list, names one twice, or if there is no row at all. No message shows a value.
+    """
+    files = matching_files(pattern, folder)
+    kinds = {path: kind_of(path) for path in files}
+    if len(set(kinds.values())) > 1:
+        raise BadInput(
+            f"The data pattern {pattern!r} matches CSV and Parquet files;"
+            " name files of one kind only."
+        )
+    kind = kinds[files[0]]
+    some = False
+    for path in files:
+        if path.stat().st_size == 0:
+            raise BadInput(f"The data file {path.name} is empty.")
+        if kind == "parquet":
+            some |= check_parquet(path, columns, ignore)
+        else:
+            some |= check_csv(path, columns, ignore)
+    if not some:
+        raise BadInput(f"The data in {pattern!r} has a header but not one row.")
+    return Source(files, kind, columns)
+
+
+def keyed_digest(source: Source, key: bytes) -> str:
+    """Return the keyed hash by which the data are known, as hexadecimal text.
+
+    Of files it is the HMAC-SHA256 of their bytes, in order. The number of files and the length of
+    each are hashed too, so that moving bytes from one file to the next changes the digest; names
+    are not, so that renaming the folder does not. Of a table's snapshot it is that of its rows,
+    whatever their order (`dp_core.confidential.row_digest`).
+
+    Args:
+        source: The data.
+        key: Secret of the confidential side, at least 16 bytes.
+
+    Raises:
+        BadInput: if a file changed since the source was opened.
+
+    Privacy:
+        A plain hash would be an exact answer about the data (whoever knows all rows but one can
+        confirm the last); without the key this one says nothing.
+    """
+    if len(key) < 16:
+        raise ValueError("The key of the data's digest has at least 16 bytes.")
+    source.assert_unchanged()
+    digest = source.digest(key)
+    source.assert_unchanged()
+    return digest
+
+
+def _stamp(path: Path) -> Stamp:
+    try:
+        return Stamp.of(path)
+    except OSError as error:
+        damaged(path, error)
+
+
+def _csv_reader(path: Path, raw: pa.OSFile, columns: Sequence[str]) -> pv.CSVStreamingReader:
+    compressed = path.name.lower().endswith(".gz")
+    return pv.open_csv(
+        pa.CompressedInputStream(raw, "gzip") if compressed else raw,
+        read_options=pv.ReadOptions(block_size=CSV_BLOCK_BYTES),
+        parse_options=pv.ParseOptions(
+            newlines_in_values=True,
+            # In a file of one column an empty line is a record with an empty text.
+            ignore_empty_lines=len(columns) > 1 or _header_length(path) > 1,
+        ),
+        convert_options=pv.ConvertOptions(
+            # Declared for every column, so that the reader infers nothing from the first block.
+            column_types=dict.fromkeys(columns, TEXT),
+            include_columns=list(columns),
+            null_values=[],
+            strings_can_be_null=False,
+        ),
+    )
+
+
+def _header_length(path: Path) -> int:
+    with open_text(path) as text:
+        return len(next(csv.reader(text), []))

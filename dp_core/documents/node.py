@@ -1,0 +1,277 @@
+"""One value of a document, with its place in the file.
+
+Nothing is typed until its reader says what it should be: a `Node` carries the text, and its readers
+turn it into numbers, lists and mappings, or fail with one sentence that names file, line and key.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias, TypeVar
+
+from dp_core.documents.typed_text import (
+    MAX_NUMBER_LENGTH,
+    parse_date,
+    parse_fraction,
+    printable,
+    shown,
+)
+from dp_core.errors import BadInput, nearest, similar
+
+Word = TypeVar("Word", bound=str)
+MAX_DEPTH = 20
+_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_TRUE, _FALSE = ("true", "yes", "on"), ("false", "no", "off")
+
+Content: TypeAlias = "str | tuple[Node, ...] | Mapping[str, Node] | None"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One value of a document, with the place to name in a message.
+
+    Attributes:
+        content: Text of a scalar, None where nothing stands (`key:`; a quoted `""` is the empty
+            text), a tuple for a list, a mapping for a mapping.
+        source: File name, for messages.
+        line: Line in the file, from 1; 0 where there is no file.
+        key: Dotted path, `columns.age.type`; empty at the root.
+    """
+
+    content: Content
+    source: str
+    line: int = 0
+    key: str = ""
+
+    @property
+    def where(self) -> str:
+        """Place as messages name it: `file.yaml, line 12, columns.age.type`."""
+        line = f"line {self.line}" if self.line else ""
+        return ", ".join(part for part in (self.source, line, self.key) if part)
+
+    def error(self, message: str) -> BadInput:
+        """Return the error to raise, with the place in front of the message."""
+        return BadInput(printable(f"{self.where}: {message}"))
+
+    def text(self, *, example: str = "") -> str:
+        """Return the scalar's text as typed.
+
+        Raises:
+            BadInput: if nothing stands here, or a list or a mapping.
+        """
+        if isinstance(self.content, str):
+            return self.content
+        hint = f", such as {example}" if example else ""
+        if self.content is None:
+            raise self.error(f"has no value; write one{hint}.")
+        raise self.error(f"must be a single value{hint}, not {self._shape()}.")
+
+    def name(self) -> str:
+        """Return a text that is not blank."""
+        text = self.text()
+        if not text.strip():
+            raise self.error("must not be blank.")
+        return text
+
+    def choice(self, words: Sequence[str]) -> str:
+        """Return the text if it is one of `words`."""
+        if self.content is None:
+            raise self.error(f"has no value; write one of {', '.join(words)}.")
+        text = self.text(example=words[0])
+        if text not in words:
+            raise self.error(
+                f"{shown(text)} is not one of {', '.join(words)}.{similar(text, words)}"
+            )
+        return text
+
+    def boolean(self) -> bool:
+        """Return true for true, yes, on; false for false, no, off."""
+        text = self.text(example="true").lower()
+        if text not in _TRUE + _FALSE:
+            raise self.error(f"{shown(text)} is neither true nor false.")
+        return text in _TRUE
+
+    def integer(self, *, minimum: int | None = None, maximum: int | None = None) -> int:
+        """Return a whole number within the limits, both inclusive."""
+        text = self.text(example="5").strip()
+        if len(text) > MAX_NUMBER_LENGTH or not _INTEGER.fullmatch(text):
+            raise self.error(
+                f"{shown(text)} is not a whole number; write digits only, such as 20000."
+            )
+        value = int(text)
+        if minimum is not None and value < minimum:
+            raise self.error(f"must be at least {minimum}, not {shown(text)}.")
+        if maximum is not None and value > maximum:
+            raise self.error(f"must be at most {maximum}, not {shown(text)}.")
+        return value
+
+    def fraction(
+        self,
+        *,
+        above: int | None = None,
+        minimum: int | None = None,
+        maximum: int | None = None,
+        below: int | None = None,
+    ) -> Fraction:
+        """Return the exact number; `above` and `below` are strict, the others inclusive."""
+        text = self.text(example="0.5")
+        try:
+            value = parse_fraction(text)
+        except ValueError as error:
+            raise self.error(str(error)) from None
+        if above is not None and value <= above:
+            raise self.error(f"must be greater than {above}, not {shown(text)}.")
+        if minimum is not None and value < minimum:
+            raise self.error(f"must be at least {minimum}, not {shown(text)}.")
+        if below is not None and value >= below:
+            raise self.error(f"must be less than {below}, not {shown(text)}.")
+        if maximum is not None and value > maximum:
+            raise self.error(f"must be at most {maximum}, not {shown(text)}.")
+        return value
+
+    def date(self) -> datetime.date:
+        """Return an ISO date."""
+        text = self.text(example="2026-12-31")
+        try:
+            return parse_date(text)
+        except ValueError as error:
+            raise self.error(str(error)) from None
+
+    def items(self, *, example: str = "[a, b]") -> tuple[Node, ...]:
+        """Return the items of a list."""
+        if isinstance(self.content, tuple):
+            return self.content
+        raise self.error(f"must be a list, such as {example}, not {self._shape()}.")
+
+    def texts(self, *, example: str = "[a, b]") -> tuple[str, ...]:
+        """Return a list of texts without repetition."""
+        seen: dict[str, Node] = {}
+        for item in self.items(example=example):
+            if item.content is None:
+                raise item.error('is empty; write "" for the empty text, or remove it.')
+            text = item.text()
+            if text in seen:
+                raise item.error(f"{shown(text)} is given twice.")
+            seen[text] = item
+        return tuple(seen)
+
+    def entries(self, *, example: str = "") -> Mapping[str, Node]:
+        """Return keys and values of a mapping, in the file's order."""
+        if isinstance(self.content, Mapping):
+            return self.content
+        hint = f", such as {example}" if example else ""
+        raise self.error(f"must be a mapping of keys to values{hint}, not {self._shape()}.")
+
+    def ordered_entries(self, *, example: str, bare: bool = False) -> Mapping[str, Node]:
+        """Return keys and values of a mapping, or of a list of mappings of one key each.
+
+        The list says with brackets that order matters, and survives tools that sort keys. With
+        `bare`, an item may be a single text, which is then its own value.
+        """
+        if not isinstance(self.content, tuple):
+            return self.entries(example=example)
+        entries: dict[str, Node] = {}
+        for item in self.content:
+            if isinstance(item.content, Mapping) and len(item.content) == 1:
+                ((key, value),) = item.content.items()
+            elif bare and isinstance(item.content, str):
+                key, value = item.content, item
+            elif bare and item.content is None:
+                raise item.error('is empty; write "" for the empty text, or remove it.')
+            else:
+                kind = "a single text" if bare else "one key with its value"
+                raise item.error(f"must be {kind}, as in {example}, not {item._shape()}.")
+            if key in entries:
+                raise item.error(
+                    f"{shown(key)} is given twice, first on line {entries[key].line}."
+                    if item.line
+                    else f"{shown(key)} is given twice."
+                )
+            entries[key] = value
+        return entries
+
+    def fields(
+        self, known: Iterable[str], *, required: Iterable[str] = (), example: str = ""
+    ) -> Mapping[str, Node]:
+        """Return a mapping whose keys are all known and that has all the required ones.
+
+        Raises:
+            BadInput: naming the key and the nearest known one.
+        """
+        entries = self.entries(example=example)
+        known = tuple(known)
+        before: Node | None = None
+        for key, value in entries.items():
+            if key not in known:
+                if before is not None and _continues(value, before) and not similar(key, known):
+                    raise before.error(
+                        f"a comma inside {{...}} ends a value; if {shown(key)} belongs to it, write"
+                        f" {_joined(str(before.content), key)}."
+                    )
+                place = Node(None, self.source, value.line, self.key)
+                raise place.error(f"there is no key {shown(key)} here.{nearest(key, known)}")
+            before = value
+        for key in required:
+            if key not in entries:
+                raise self.error(f"the key {key!r} is missing.")
+        return entries
+
+    def _shape(self) -> str:
+        if self.content is None:
+            return "nothing"
+        if isinstance(self.content, str):
+            return f"the single value {shown(self.content)}"
+        return "a list" if isinstance(self.content, tuple) else "a mapping"
+
+
+def from_plain(value: object, *, source: str) -> Node:
+    """Return a document's root for a plain Python value, as a library user would write it."""
+    return _from_plain(value, source, "", 0)
+
+
+def one_of(node: Node | None, words: tuple[Word, ...]) -> Word:
+    """Return the node's text if it is one of the words; the first word where there is no node."""
+    if node is None:
+        return words[0]
+    return words[words.index(node.choice(words))]
+
+
+def _continues(value: Node, before: Node) -> bool:
+    # `{epsilon: 1,0}` is read as the keys `epsilon` and `0`, the latter without a value.
+    # Plain values have no line, and stand on none together.
+    together = value.line == before.line > 0
+    return together and value.content is None and isinstance(before.content, str)
+
+
+def _joined(text: str, key: str) -> str:
+    """Return how a value that a comma cut in two should have been written."""
+    if _INTEGER.fullmatch(text) and re.fullmatch(r"[0-9]+(?:[eE][+-]?[0-9]+)?", key):
+        return f"{text}.{key} with a decimal point"
+    return f'"{text}, {key}" in quotes'
+
+
+def _from_plain(value: object, source: str, key: str, depth: int) -> Node:
+    if depth > MAX_DEPTH:
+        raise Node(None, source, 0, key).error(f"is nested deeper than {MAX_DEPTH} levels.")
+    content: Content
+    if isinstance(value, Mapping):
+        content = {
+            str(name): _from_plain(item, source, f"{key}.{name}" if key else str(name), depth + 1)
+            for name, item in value.items()
+        }
+    elif isinstance(value, list | tuple):
+        content = tuple(
+            _from_plain(item, source, f"{key}[{number}]", depth + 1)
+            for number, item in enumerate(value, start=1)
+        )
+    elif value is None:
+        content = None
+    elif isinstance(value, bool):
+        content = "true" if value else "false"
+    else:
+        content = str(value)
+    return Node(content, source, 0, key)

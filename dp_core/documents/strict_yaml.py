@@ -1,0 +1,226 @@
+"""Strict YAML: every scalar is the text a person typed, and every mistake has a file and a line.
+
+YAML's own typing turns `yes` into a truth value, `1e-9` into a text and `007` into seven, and the
+last of two equal keys wins in silence. Here a file becomes nodes
+(`dp_core/documents/node.py`), which are read by whoever knows what they should be.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from dp_core.documents.node import MAX_DEPTH, Node
+from dp_core.documents.typed_text import printable, shown
+from dp_core.errors import BadInput, similar
+
+MAX_BYTES = 16 * 2**20
+
+_DATA_SUFFIXES = (".csv", ".tsv", ".parquet", ".gz", ".zip", ".arrow", ".feather", ".xlsx")
+_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_TAB_INDENT = re.compile(r"^ *\t", re.MULTILINE)
+
+# What libyaml says, and what a person can do about it.
+_HINTS = (
+    (
+        "mapping values are not allowed",
+        "check the indentation, the space after every colon, and quotes around a text with ': '",
+    ),
+    ("cannot start any token", "a text that starts with one of > % @ ` | needs quotes"),
+    ("expected a comment or a line break", "a text that starts with > or | needs quotes"),
+    ("did not find expected comment or line break", "a text that starts with > needs quotes"),
+    ("expected ',' or ']'", "a list [...] is not closed, or a comma is missing"),
+    ("expected ',' or '}'", "a mapping {...} is not closed, or a comma is missing"),
+    ("could not find expected ':'", "a key needs a colon and a space after it"),
+    ("found unexpected ':'", "a key has no value here, or a text with a colon needs quotes"),
+    ("chomping or indentation indicators", "a text that starts with > or | needs quotes"),
+    ("expected <block end>", "check the indentation and the quotes here and just above"),
+    ("unexpected end of stream", "a quote is opened and never closed"),
+    ("did not find expected key", "check the indentation and the quotes here and just above"),
+    ("did not find expected '-' indicator", "check the indentation of the list"),
+    ("did not find expected tag", "a text that starts with ! needs quotes"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A YAML file as it was typed.
+
+    Attributes:
+        path: Of the file.
+        root: Its top value, never empty.
+    """
+
+    path: Path
+    root: Node
+
+
+def load(path: Path) -> Document:
+    """Read a YAML file without typing anything.
+
+    Raises:
+        BadInput: if the file cannot be read, is not UTF-8 or not YAML, gives a key twice, or uses
+            anchors, aliases, merge keys, tags or several documents.
+    """
+    return Document(path, parse(_read(path), source=path.name))
+
+
+def parse(text: str, *, source: str) -> Node:
+    """Return the top value of a YAML text; `source` is its name in messages."""
+    if match := _UNPRINTABLE.search(text):
+        raise _syntax(
+            source, _line_of(text, match.start()), "holds a control character; remove it."
+        )
+    if match := _TAB_INDENT.search(text):
+        raise _syntax(
+            source, _line_of(text, match.start()), "is indented with a tab; YAML wants spaces."
+        )
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    events: Iterator[yaml.Event] = yaml.parse(text, Loader=loader)
+    try:
+        return _Builder(source).document(events)
+    except yaml.MarkedYAMLError as error:
+        raise _translated(error, text, source) from None
+    except yaml.YAMLError:
+        raise BadInput(f"{source}: is not valid YAML; check quotes and brackets.") from None
+
+
+class _Builder:
+    """Nodes from parser events."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+
+    def document(self, events: Iterator[yaml.Event]) -> Node:
+        root: Node | None = None
+        for event in events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                if root is not None:
+                    raise _syntax(self.source, _line(event), "starts a second document; keep one.")
+                root = self.node(next(events), events, "", None, 0)
+        if root is None or root.content is None:
+            raise BadInput(f"{self.source}: is empty; see `dp-release schema draft` for a start.")
+        return root
+
+    def node(
+        self,
+        event: yaml.Event,
+        events: Iterator[yaml.Event],
+        key: str,
+        line: int | None,
+        depth: int,
+    ) -> Node:
+        line = _line(event) if line is None else line
+        place = Node(None, self.source, line, key)
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
+            raise place.error(
+                "anchors (&name) and aliases (*name) are not accepted; write the value out,"
+                " or put quotes around a text that starts with & or *."
+            )
+        if getattr(event, "tag", None) is not None:
+            raise place.error(
+                "tags (!name) are not accepted; put quotes around a text starting with !."
+            )
+        if depth > MAX_DEPTH:
+            raise place.error(f"is nested deeper than {MAX_DEPTH} levels.")
+        if isinstance(event, yaml.ScalarEvent):
+            nothing = event.value == "" and not event.style
+            return Node(None if nothing else event.value, self.source, line, key)
+        if isinstance(event, yaml.SequenceStartEvent):
+            return Node(self.items(events, key, depth), self.source, line, key)
+        return Node(self.entries(place, events, depth), self.source, line, key)
+
+    def items(self, events: Iterator[yaml.Event], key: str, depth: int) -> tuple[Node, ...]:
+        items: list[Node] = []
+        while not isinstance(event := next(events), yaml.SequenceEndEvent):
+            items.append(self.node(event, events, f"{key}[{len(items) + 1}]", None, depth + 1))
+        return tuple(items)
+
+    def entries(self, parent: Node, events: Iterator[yaml.Event], depth: int) -> Mapping[str, Node]:
+        entries: dict[str, Node] = {}
+        while not isinstance(event := next(events), yaml.MappingEndEvent):
+            name = self.node(event, events, parent.key, None, depth + 1)
+            if name.content is None:
+                raise name.error(
+                    "a key is empty; name it, or put quotes around a ? that is a value."
+                )
+            if not isinstance(name.content, str):
+                raise name.error("a key must be a single text, not a list or a mapping.")
+            word = name.content
+            if word == "<<" and not getattr(event, "style", None):
+                raise name.error("merge keys (<<) are not accepted; write the keys out.")
+            if word in entries:
+                raise name.error(
+                    f"the key {shown(word)} is given twice, first on line {entries[word].line}."
+                )
+            key = f"{parent.key}.{word}" if parent.key else word
+            entries[word] = self.node(next(events), events, key, name.line, depth + 1)
+        return entries
+
+
+def _read(path: Path) -> str:
+    name = printable(path.name or str(path))
+    try:
+        if path.is_dir():
+            raise BadInput(f"{name}: is a folder; name the YAML file inside it.")
+        if not path.exists():
+            near = [file.name for file in _siblings(path) if file.suffix in {".yaml", ".yml"}]
+            raise BadInput(
+                f"{name}: there is no such file in {_folder(path)}.{similar(name, near)}"
+            )
+        if not path.is_file():
+            raise BadInput(f"{name}: is not a regular file.")
+        if name.lower().endswith(_DATA_SUFFIXES):
+            raise BadInput(f"{name}: is a data file; name a YAML file here.")
+        with path.open("rb") as stream:
+            raw = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise BadInput(f"{name}: cannot be read ({error.strerror}).") from None
+    if len(raw) > MAX_BYTES:
+        raise BadInput(f"{name}: is larger than {MAX_BYTES // 2**20} MB; is it a data file?")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise BadInput(f"{name}, line {line}: is not UTF-8 text; save it as UTF-8.") from None
+
+
+def _folder(path: Path) -> str:
+    return "this folder" if str(path.parent) == "." else f"{str(path.parent)!r}"
+
+
+def _siblings(path: Path) -> list[Path]:
+    try:
+        return [entry for entry in path.parent.iterdir() if entry.is_file()]
+    except OSError:
+        return []
+
+
+def _translated(error: yaml.MarkedYAMLError, text: str, source: str) -> BadInput:
+    mark = error.problem_mark or error.context_mark
+    line = mark.line + 1 if mark else 1
+    problem = error.problem or "cannot be parsed"
+    lines = text.splitlines()
+    here = lines[line - 1] if line <= len(lines) else ""
+    hint = next((hint for part, hint in _HINTS if part in problem), "check quotes and brackets")
+    if "\t" in here:
+        hint = "the line holds a tab character; YAML wants spaces"
+    elif re.search(r"[:,\[{]\s*[*&]", here):
+        hint = "a text that starts with * or & needs quotes"
+    return BadInput(f"{source}, line {line}: is not valid YAML ({problem}); {hint}.")
+
+
+def _syntax(source: str, line: int, message: str) -> BadInput:
+    return BadInput(f"{source}, line {line}: {message}")
+
+
+def _line(event: yaml.Event) -> int:
+    return event.start_mark.line + 1 if event.start_mark else 1
+
+
+def _line_of(text: str, position: int) -> int:
+    return text.count("\n", 0, position) + 1

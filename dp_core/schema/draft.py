@@ -1,0 +1,256 @@
+"""Drafts a schema for a person to complete: names and types only.
+
+Levels and bounds read off the confidential data would give it away, so of a CSV file only the
+header is read, of a Parquet file only the schema in its footer. What is left open is refused by
+`load_schema` with a sentence, so that a draft cannot be used by mistake.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from dp_core.documents.typed_text import parse_fraction, printable
+from dp_core.errors import BadInput
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MAX_HEADER_BYTES = 2**20
+_PARQUET_MAGIC = b"PAR1"
+_PARQUET_SUFFIXES = (".parquet", ".pq")
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
+
+_HEAD = """\
+# Draft of a schema for {file}: names and types only.
+# State what is publicly known about the file (from its questionnaire or documentation), never what
+# you read off the data: levels and bounds found in the data would give the data away.
+#
+# A column is one of
+#   {{type: category, levels: [north, south]}}           texts exactly as in the file
+#   {{type: ordinal, levels: {{1: poor, 2: good}}}}        the file's codes with labels, in order
+#   {{type: integer, min: 0, max: 80, bins: 20}}         no bins needed up to 100 values
+#   {{type: number, min: 0, max: 500000, bins: 24}}      or edges: [0, 1000, 5000, 500000]
+#   {{type: date, min: 1900-01-01, max: 2026-12-31, bins: year}}
+# Add `missing: level` where a value may be missing and the release should have that too.
+version: 1
+title:                   # what the file is, in one line
+unit: row                # one row is one person; or {{column: person_id, max_rows: 4}}
+# rows_about: 20000      # about how many rows, if that is public: noise is then stated as TVD too
+missing_values: [""]     # texts of the file that mean missing
+out_of_range: reject     # or clip (to min and max), or missing; also per column
+"""
+_TAIL = """\
+# impossible:            # combinations that cannot occur, by public rule
+#   - {age: "<15", marital: [married, widowed]}
+"""
+_TYPE_TODO = "    type:      # category, ordinal, integer, number or date; then its other keys\n"
+_BY_KIND = {
+    "category": "    type: category   # or ordinal\n    levels: []       # list them\n",
+    "boolean": "    type: category\n    levels: [false, true]\n",
+    "integer": (
+        "    type: integer    # or category, if these are codes\n"
+        "    min:             # smallest legal value\n"
+        "    max:             # largest legal value\n"
+        "    # bins: 20       # needed above 100 values\n"
+    ),
+    "number": (
+        "    type: number\n"
+        "    min:             # smallest legal value\n"
+        "    max:             # largest legal value\n"
+        "    bins: 20         # of equal widths, or edges: [...]\n"
+    ),
+    "date": (
+        "    type: date\n"
+        "    min:             # first legal day, such as 1900-01-01\n"
+        "    max:             # last legal day\n"
+        "    bins: year       # or quarter, month, week, day, or edges: [...]\n"
+    ),
+}
+
+
+def draft_schema(path: Path) -> str:
+    """Return the text of a schema to complete, for one CSV or Parquet file.
+
+    Raises:
+        BadInput: if the file is none, empty, damaged, or seems to have no header. No message
+            quotes the file.
+    """
+    try:
+        if path.is_dir():
+            raise BadInput(f"{path.name or path}: is a folder; name one CSV or Parquet file.")
+        if not path.exists():
+            raise BadInput(f"{path.name}: there is no such file.")
+        if not path.is_file():
+            raise BadInput(f"{path.name}: is not a regular file.")
+        if path.suffix.lower() in (".yaml", ".yml"):
+            raise BadInput(f"{path.name}: is a YAML file; name the CSV or Parquet file itself.")
+        with path.open("rb") as raw:
+            start = raw.read(4)
+    except OSError as error:
+        raise BadInput(f"{path.name}: cannot be read ({error.strerror}).") from None
+    if not start:
+        raise BadInput(f"{path.name}: is empty; name a CSV or Parquet file with its columns.")
+    named_parquet = path.name.lower().endswith(_PARQUET_SUFFIXES)
+    if start == _PARQUET_MAGIC:
+        columns, ignored = _parquet_columns(path)
+    elif named_parquet:
+        raise BadInput(f"{path.name}: is not a Parquet file, whatever its name says.")
+    else:
+        columns, ignored = [(name, _TYPE_TODO) for name in _csv_header(path)], []
+    return _text(path.name, columns, ignored)
+
+
+def draft_table(name: str, columns: Sequence[tuple[str, pa.DataType | None]]) -> str:
+    """Return the text of a schema to complete, for a table of a database.
+
+    Args:
+        name: Of the table.
+        columns: Names, with the types they are read as; None for one that is not read.
+
+    Raises:
+        BadInput: if a column has no name that can be printed, or there is none.
+    """
+    return _text(name, *_typed_columns(name, columns))
+
+
+def _text(name: str, columns: Sequence[tuple[str, str]], ignored: Sequence[str]) -> str:
+    if not columns and not ignored:
+        raise BadInput(f"{name}: has no columns.")
+    body = "".join(f"  {_key(column)}:\n{text}" for column, text in columns)
+    tail = "ignore: []               # columns of the file that are not released\n"
+    if ignored:
+        tail = (
+            "ignore:                  # stored in a way that is not read as one value\n"
+            + "".join(f"  - {_key(column)}\n" for column in ignored)
+        )
+    return f"{_HEAD.format(file=printable(name))}columns:\n{body}{tail}{_TAIL}"
+
+
+def _csv_header(path: Path) -> list[str]:
+    compressed = path.name.lower().endswith(".gz")
+    try:
+        with path.open("rb") as raw:
+            unpacked: Any = gzip.GzipFile(fileobj=raw) if compressed else raw
+            header = _first_record(unpacked)
+    except UnicodeDecodeError:
+        raise BadInput(
+            f"{path.name}: its first line is not UTF-8 text; name a CSV or Parquet file."
+        ) from None
+    except (EOFError, OSError):
+        raise BadInput(f"{path.name}: is damaged or cannot be read.") from None
+    except csv.Error:
+        raise BadInput(f"{path.name}: its first line is not a CSV header.") from None
+    _check_header(path, header)
+    return header
+
+
+def _first_record(raw: BinaryIO) -> list[str]:
+    """Return the first CSV record; no byte after it is looked at."""
+
+    def lines() -> Any:
+        left = MAX_HEADER_BYTES
+        while left > 0:
+            line = raw.readline(left)
+            left -= len(line)
+            if not line:
+                return
+            yield line.decode("utf-8-sig")
+        raise csv.Error("too long")
+
+    # Strict: a quote that is never closed is an error, not a name of many lines.
+    return next(csv.reader(lines(), strict=True), [])
+
+
+def _check_header(path: Path, header: Sequence[str]) -> None:
+    # privacy: without a header the first line is a person's record, so no name is quoted.
+    name = path.name
+    if not any(column.strip() for column in header):
+        raise BadInput(f"{name}: its first line is blank; a CSV file begins with its header.")
+    if any(not column.isprintable() for column in header):
+        raise BadInput(
+            f"{name}: its first line holds control characters; name a CSV file with a header."
+        )
+    if len(header) == 1 and (mark := next((m for m in ";|" if m in header[0]), None)):
+        raise BadInput(f"{name}: seems to be separated by {mark!r}; a comma is needed.")
+    for number, column in enumerate(header, start=1):
+        if not column.strip():
+            raise BadInput(f"{name}: column {number} has no name in the first line, the header.")
+        if column in header[: number - 1]:
+            first = header.index(column) + 1
+            raise BadInput(f"{name}: columns {first} and {number} have the same name.")
+    if 2 * sum(map(_is_number, header)) >= len(header):
+        raise BadInput(
+            f"{name}: its first line holds numbers and looks like data; put a header line with the"
+            " names of the columns first."
+        )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        parse_fraction(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _parquet_columns(path: Path) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return the drafted columns and the names of those that cannot be released."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        schema = pq.read_schema(path)
+    except (pa.ArrowException, OSError):
+        raise BadInput(f"{path.name}: is a damaged or cut-off Parquet file.") from None
+    return _typed_columns(path.name, [(field.name, field.type) for field in schema])
+
+
+def _typed_columns(
+    of: str, found: Sequence[tuple[str, pa.DataType | None]]
+) -> tuple[list[tuple[str, str]], list[str]]:
+    columns: list[tuple[str, str]] = []
+    ignored: list[str] = []
+    for number, (name, stored) in enumerate(found, start=1):
+        if not name.strip() or not name.isprintable():
+            raise BadInput(f"{of}: column {number} has no printable name.")
+        if name in (before for before, _ in found[: number - 1]):
+            raise BadInput(f"{of}: has more than one column {name!r}.")
+        kind = None if stored is None else _suggested(stored)
+        if kind is None:
+            ignored.append(name)
+        else:
+            columns.append((name, _BY_KIND[kind]))
+    return columns, ignored
+
+
+def _suggested(kind: pa.DataType) -> str | None:
+    import pyarrow.types as types
+
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    if types.is_boolean(kind):
+        return "boolean"
+    if types.is_integer(kind):
+        return "integer"
+    if types.is_floating(kind) or types.is_decimal(kind):
+        return "number"
+    if types.is_date(kind) or types.is_timestamp(kind):
+        return "date"
+    if (
+        types.is_string(kind)
+        or types.is_large_string(kind)
+        or types.is_string_view(kind)
+        or types.is_null(kind)
+    ):
+        return "category"
+    return None
+
+
+def _key(name: str) -> str:
+    return name if _PLAIN_NAME.fullmatch(name) else json.dumps(name, ensure_ascii=False)

@@ -1,0 +1,234 @@
+"""Numeric columns on a fine public grid, for methods that work with numbers and not with bins.
+
+The codes of a numeric column are then positions of equal steps from its smallest to its largest
+legal value. The schema's own bins are kept beside them, as ranges of positions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.errors import BadInput
+from dp_core.schema.bin_edges import MAX_CODES
+from dp_core.schema.definition import Column, Schema
+from dp_core.schema.variables import Variable, Variables
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.marginal import Counter, Marginal
+from dp_core.tables.sparse_cells import count_keys, pack, unpack
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+
+POSITIONS = 4096
+"""Positions of a numeric column unless the spec says otherwise."""
+MOST_POSITIONS = MAX_CODES - 1
+"""One code is left for missing."""
+
+
+def on_grid(schema: Schema, positions: int) -> Schema:
+    """Return the schema with its numeric columns on a grid; `coarse` is the schema itself.
+
+    Whole numbers and dates get a position each where they fit; otherwise steps are equal, and meet
+    the schema's own edges where these allow it.
+
+    Args:
+        schema: As a person wrote it.
+        positions: Most positions of a column, 2 to 65,534.
+
+    Raises:
+        BadInput: if two edges of a column fall on one position, or a structural zero speaks of a
+            bin that no positions make up exactly.
+    """
+    if not 2 <= positions <= MOST_POSITIONS:
+        raise BadInput(f"A grid has 2 to {MOST_POSITIONS:,} positions, not {positions:,}.")
+    columns = tuple(_fine(column, positions) for column in schema.columns)
+    rules = tuple(_on_positions(rule, schema, columns) for rule in schema.zeros.rules)
+    return dataclasses.replace(schema, columns=columns, zeros=StructuralZeros(rules), coarse=schema)
+
+
+def variables(schema: Schema) -> Variables:
+    """Return the columns of a schema on a grid as parametric methods see them."""
+    if schema.coarse is None:
+        raise ValueError("The schema's numeric columns are not on a grid.")
+    return Variables(
+        tuple(
+            _variable(fine, coarse)
+            for fine, coarse in zip(schema.columns, schema.coarse.columns, strict=True)
+        )
+    )
+
+
+class Recoding:
+    """From the codes of some columns to coarser ones.
+
+    Attributes:
+        domain: Of the coarser codes.
+    """
+
+    def __init__(self, domain: Domain, tables: Mapping[str, NDArray[np.uint16]]) -> None:
+        """Prepare.
+
+        Args:
+            domain: Of the coarser codes.
+            tables: For each column that changes the new code of every code.
+        """
+        self.domain = domain
+        self._tables = tables
+
+    def codes(self, column: str, codes: NDArray[Any]) -> NDArray[Any]:
+        """Return the coarse codes of a column's codes."""
+        return self._tables[column][codes] if column in self._tables else codes
+
+    def dataset(self, data: Dataset) -> Dataset:
+        """Return records in the coarse codes."""
+        columns = [self.codes(name, data.column(name)) for name in self.domain.columns]
+        return Dataset(self.domain, np.stack(columns))
+
+
+class Coarsening(Recoding):
+    """From positions back to the schema's own bins."""
+
+    def __init__(self, schema: Schema) -> None:
+        """Prepare the bin of every position of a schema on a grid."""
+        assert schema.coarse is not None
+        tables: dict[str, NDArray[np.uint16]] = {}
+        for variable in variables(schema).numeric:
+            positions = np.arange(variable.positions)
+            bins = np.searchsorted(np.array(variable.bins[1:-1]), positions, side="right")
+            # Missing is the last code of both.
+            own = [*bins, len(variable.bins) - 1] if variable.missing else bins
+            tables[variable.name] = np.array(own, dtype=np.uint16)
+        super().__init__(schema.coarse.domain, tables)
+
+
+class CoarseCounter:
+    """Counts of coarse codes, by a counter of the finer ones. Confidential where that is."""
+
+    def __init__(self, counter: Counter, coarsening: Recoding) -> None:
+        self._counter = counter
+        self._coarsening = coarsening
+
+    def count(self, cliques: Sequence[Clique]) -> Mapping[Clique, Marginal]:
+        """Return the exact marginal of each clique."""
+        return {clique: self._count(clique) for clique in cliques}
+
+    def _count(self, clique: Clique) -> Marginal:
+        domain = self._coarsening.domain.project(clique)
+        cells, counts = self.observed(clique)
+        flat = np.zeros(counts.size, dtype=np.int64)
+        for axis, size in enumerate(domain.sizes):
+            flat = flat * size + cells[:, axis]
+        table = np.zeros(domain.size(), dtype=np.int64)
+        table[flat] = counts
+        return Marginal(domain, table.reshape(domain.sizes))
+
+    def observed(self, clique: Clique) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
+        """Return the cells of a clique that hold a record, and how many each holds."""
+        sizes = self._coarsening.domain.project(clique).sizes
+        cells, counts = self._counter.observed(clique)
+        codes = [self._coarsening.codes(name, cells[:, axis]) for axis, name in enumerate(clique)]
+        keys, found = count_keys(pack(codes, sizes, counts.size), counts)
+        return unpack(keys, sizes), found
+
+
+def _fine(column: Column, positions: int) -> Column:
+    if column.levels:
+        return column
+    if column.choice is not None:
+        # What its bins will be is not known yet: their edges are among these positions.
+        return dataclasses.replace(column, edges=column.choice.among.edges, choice=None)
+    low, high = column.edges[0], column.edges[-1]
+    span = high - low
+    if column.kind == "number":
+        # The largest step that meets every edge, cut finer; or, where it is too small, equal steps.
+        meeting = _common_step([edge - low for edge in column.edges[1:]])
+        step = meeting / (positions // (span / meeting)) if span / meeting <= positions else None
+        step = step or span / positions
+    else:
+        step = Fraction(math.ceil(span / positions))
+    number = math.ceil(span / step)
+    edges = (*(low + step * index for index in range(number)), high)
+    if any(float(one) == float(other) for one, other in pairwise(edges)):
+        raise BadInput(
+            f"Column {column.name!r}: {number:,} positions between {float(low):g} and"
+            f" {float(high):g} are closer than floating point resolves; take fewer positions."
+        )
+    fine = dataclasses.replace(column, edges=edges)
+    if len(set(_bins(fine, column))) != len(column.edges):
+        raise BadInput(
+            f"Column {column.name!r}: {number:,} positions do not tell its bin edges apart; take"
+            " more positions, or wider bins."
+        )
+    return fine
+
+
+def _common_step(distances: list[Fraction]) -> Fraction:
+    """Return the largest number of which all are whole multiples."""
+    denominator = math.lcm(*(distance.denominator for distance in distances))
+    return Fraction(math.gcd(*(int(distance * denominator) for distance in distances)), denominator)
+
+
+def _bins(fine: Column, coarse: Column) -> tuple[int, ...]:
+    """Return the coarse edges as positions, each the nearest."""
+    found = []
+    for edge in coarse.edges:
+        place = bisect_left(fine.edges, edge)
+        if place and edge - fine.edges[place - 1] < fine.edges[place] - edge:
+            place -= 1
+        found.append(place)
+    return tuple(found)
+
+
+def _variable(fine: Column, coarse: Column) -> Variable:
+    missing = fine.missing_code is not None
+    if fine.levels:
+        return Variable(name=fine.name, size=fine.size, missing=missing)
+    step = fine.edges[1] - fine.edges[0]
+    # The position of a whole number stands for that number, not for half a unit above it.
+    shift = Fraction(0) if fine.kind == "number" else (step - 1) / 2 - step / 2
+    low = fine.edges[0] + shift
+    return Variable(
+        name=fine.name,
+        size=fine.size,
+        positions=fine.bins,
+        low=float(low),
+        high=float(low + step * fine.bins),
+        bins=_bins(fine, coarse),
+        missing=missing,
+        pieces=() if coarse.choice is None else coarse.choice.pieces,
+    )
+
+
+def _on_positions(rule: Rule, schema: Schema, columns: tuple[Column, ...]) -> Rule:
+    """Return a structural zero in positions."""
+    found = []
+    for name, codes in zip(rule.columns, rule.codes, strict=True):
+        coarse = schema.column(name)
+        fine = columns[schema.domain.axes((name,))[0]]
+        if coarse.levels:
+            found.append(codes)
+            continue
+        exact = {edge: place for place, edge in enumerate(fine.edges)}
+        positions: list[int] = []
+        for code in codes:
+            if code == coarse.missing_code:
+                positions.append(fine.bins)
+                continue
+            edges = coarse.edges[code], coarse.edges[code + 1]
+            if not set(edges) <= set(exact):
+                raise BadInput(
+                    f"The `impossible` rule {{{rule.text}}} speaks of a bin of {name!r} whose edges"
+                    " lie between two positions of its grid; take more positions, or edges that"
+                    " are multiples of a common step."
+                )
+            positions += range(exact[edges[0]], exact[edges[1]])
+        found.append(tuple(sorted(positions)))
+    return Rule(rule.columns, tuple(found), rule.text)

@@ -1,0 +1,111 @@
+"""Who publishes a release and under which terms: the schema's `publication`, all of it optional.
+
+Nothing here touches the data or the guarantee. It stands in the codebook, the citation, the
+registry entry and the report.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields
+from typing import Literal, get_args
+
+from dp_core.documents.node import Node
+
+PublisherType = Literal["government", "industry", "nonprofit"]
+Sector = Literal["technology", "healthcare", "education", "government", "energy", "finance"]
+
+LICENCES = (
+    "CC0-1.0",
+    "CC-BY-4.0",
+    "CC-BY-SA-4.0",
+    "CC-BY-NC-4.0",
+    "CC-BY-ND-4.0",
+    "CC-BY-NC-SA-4.0",
+    "CC-BY-NC-ND-4.0",
+    "ODbL-1.0",
+    "ODC-By-1.0",
+    "PDDL-1.0",
+    "OGL-UK-3.0",
+    "OGL-Canada-2.0",
+    "etalab-2.0",
+)
+"""Licences of data by their identifiers in the SPDX list; any other is stated by its URL."""
+
+_EXAMPLE = "{publisher: Office of Statistics, licence: CC-BY-4.0, contact: data@example.org}"
+_URL = re.compile(r"https?://[^\s<>\"]+\.[^\s<>\"]+")
+_MAIL = re.compile(r"[^\s@<>\"]+@[^\s@<>\"]+\.[^\s@<>\"]+")
+_DOI = re.compile(r"10\.\d{4,9}/[^\s<>\"]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publication:
+    """What is said about publisher and terms; an empty text is not stated.
+
+    Attributes:
+        publisher: Name of whoever publishes.
+        publisher_type: Kind of organisation, in the registry's words.
+        contact: An address of mail.
+        licence: One of `LICENCES`.
+        licence_url: Where the terms stand.
+        url: Where the release can be had, or is described.
+        doi: Of the release, without its resolver.
+        region: What region the data describe.
+        sector: In the registry's words.
+        intended_use: What the release is for.
+        justification: Why this privacy loss and these methods were chosen.
+    """
+
+    publisher: str = ""
+    publisher_type: PublisherType | Literal[""] = ""
+    contact: str = ""
+    licence: str = ""
+    licence_url: str = ""
+    url: str = ""
+    doi: str = ""
+    region: str = ""
+    sector: Sector | Literal[""] = ""
+    intended_use: str = ""
+    justification: str = ""
+
+    def document(self) -> dict[str, str]:
+        """Return what is stated, as plain values."""
+        stated = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: value for name, value in stated.items() if value}
+
+
+UNSTATED = Publication()
+"""Of a schema that has no such section."""
+
+_KEYS = tuple(each.name for each in fields(Publication))
+_CHOICES = {
+    "publisher_type": get_args(PublisherType),
+    "licence": LICENCES,
+    "sector": get_args(Sector),
+}
+_FORMS = {
+    "contact": (_MAIL, "an address of mail, such as data@example.org"),
+    "licence_url": (_URL, "an address that begins with https://"),
+    "url": (_URL, "an address that begins with https://"),
+    "doi": (_DOI, "a DOI without its resolver, such as 10.5281/zenodo.1234"),
+}
+
+
+def read_publication(node: Node) -> Publication:
+    """Return the section `publication` of a schema.
+
+    Raises:
+        BadInput: if a key is not known, or its value has not the form it should have.
+    """
+    found: dict[str, str] = {}
+    for name, value in node.fields(_KEYS, example=_EXAMPLE).items():
+        if name in _CHOICES:
+            found[name] = value.choice(_CHOICES[name])
+            continue
+        # One line each: they stand in headings, citations and lists.
+        text = " ".join(value.name().split())
+        pattern, form = _FORMS.get(name, (None, ""))
+        if pattern is not None and not pattern.fullmatch(text):
+            raise value.error(f"is to be {form}.")
+        found[name] = text
+    return Publication(**found)  # type: ignore[arg-type]

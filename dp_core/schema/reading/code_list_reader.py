@@ -1,0 +1,272 @@
+"""Reads code lists and maps: CSV files beside the schema, or what its document has of them."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from dp_core.documents.node import Node
+from dp_core.documents.typed_text import printable, shown
+from dp_core.errors import BadInput, nearest
+from dp_core.schema.bin_edges import MAX_CODES
+from dp_core.schema.code_list import Code, CodeList, Grouping, group_texts, unique_labels, unplaced
+from dp_core.schema.definition import MISSING_LABEL, Level
+
+MOST_BYTES = 64 * 2**20
+_SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_EXAMPLE = "naics.csv"
+
+
+def read_code_list(node: Node, folder: Path | None) -> CodeList:
+    """Return the code list that `codes` names, or that a schema's document holds.
+
+    Args:
+        node: The name of a CSV file with the columns `code`, `label` and, if there is a hierarchy,
+            `parent`; or, in a document, its content.
+        folder: Of the schema file; None: there is none, and a name is refused.
+
+    Raises:
+        BadInput: naming the file and the line.
+    """
+    if isinstance(node.content, Mapping):
+        stored = node.fields(("sha256", "csv"), required=("sha256", "csv"))
+        sha256, text, name = stored["sha256"].text(), stored["csv"].text(), node.where
+        if not _SHA256.fullmatch(sha256):
+            raise stored["sha256"].error("is not a SHA-256 in hex.")
+    else:
+        raw, name = _bytes(node, folder, "code list")
+        sha256, text = hashlib.sha256(raw).hexdigest(), _decoded(raw, name)
+    return _code_list(text, sha256, name)
+
+
+def code_list_document(codes: CodeList) -> dict[str, str]:
+    """Return a code list by content, as `read_code_list` takes it: one text, so it reads fast."""
+    written = io.StringIO()
+    writer = csv.writer(written, lineterminator="\n")
+    writer.writerow(["code", "label", "parent"])
+    writer.writerows([code.text, code.label, code.parent] for code in codes.codes)
+    return {"sha256": codes.sha256, "csv": written.getvalue()}
+
+
+def read_grouping(node: Node, codes: CodeList) -> Grouping:
+    """Return the rule `group` of a column with a code list.
+
+    Raises:
+        BadInput: for a depth that the list has not, a code to keep that it has not, and a code that
+            stands above the groups.
+    """
+    if isinstance(node.content, Mapping):
+        keys = node.fields(
+            ("depth", "keep"), required=("depth",), example="{depth: 2, keep: [5415]}"
+        )
+        place = keys["depth"]
+        keep = keys["keep"].texts(example="[5415]") if "keep" in keys else ()
+    else:
+        place, keep = node, ()
+    if not codes.has_parents:
+        raise node.error(
+            "groups need a hierarchy; give the code list a column `parent`, or remove `group`."
+        )
+    grouping = Grouping(place.integer(minimum=1, maximum=codes.deepest), keep)
+    known = codes.lines()
+    for text in keep:
+        if text not in known:
+            raise node.error(
+                f"keep: {shown(text)} is not in the code list.{nearest(text, known)}"
+                if len(known) <= 1000
+                else f"keep: {shown(text)} is not in the code list."
+            )
+    left = unplaced(codes, grouping)
+    if left is not None:
+        raise node.error(
+            f"code {shown(left)} stands at depth {codes.depth(left)}, above the groups at depth"
+            f" {grouping.depth}; name it under `keep`, or give it a parent."
+        )
+    return grouping
+
+
+def levels_of_codes(
+    node: Node, codes: CodeList, grouping: Grouping | None, missing_values: Sequence[str]
+) -> tuple[tuple[Level, ...], tuple[tuple[str, ...], ...]]:
+    """Return the levels that the codes become, and for each level the codes it stands for.
+
+    Raises:
+        BadInput: if there are too many, or one of them reads as a missing value.
+    """
+    members: dict[str, list[str]] = {}
+    for text, group in group_texts(codes, grouping).items():
+        if group is not None:
+            members.setdefault(group, []).append(text)
+    if len(members) > MAX_CODES:
+        raise node.error(
+            f"the code list has {len(members)} levels; a column has at most {MAX_CODES}, so"
+            " `group` them."
+        )
+    order = [code for code in codes.codes if code.text in members]
+    labels = unique_labels(order)
+    for label in labels:
+        if label == MISSING_LABEL:
+            raise node.error(f"{shown(label)} is what missing values are called; rename that code.")
+        if label in missing_values:
+            raise node.error(
+                f"{shown(label)} is a label of the code list and a missing value; give the column"
+                " its own `missing_values`."
+            )
+    for text in missing_values:
+        if text in codes.lines():
+            raise node.error(
+                f"{shown(text)} is in the code list and a missing value; give the column its own"
+                " `missing_values`."
+            )
+    repeated = [label for label, times in Counter(labels).items() if times > 1]
+    if repeated:
+        raise node.error(f"two codes would both be labelled {shown(repeated[0])}; rename one.")
+    levels = tuple(Level(code.text, label) for code, label in zip(order, labels, strict=True))
+    return levels, tuple(tuple(members[code.text]) for code in order)
+
+
+def read_table(
+    node: Node, folder: Path | None, columns: Sequence[str], what: str
+) -> list[tuple[int, tuple[str, ...], str]]:
+    """Return the rows of a CSV file beside the schema: line, the wanted columns, the file's name.
+
+    Raises:
+        BadInput: naming the file and the line.
+    """
+    raw, name = _bytes(node, folder, what)
+    return [(line, cells, name) for line, cells in _rows(_decoded(raw, name), name, columns, ())]
+
+
+def read_pairs(node: Node, folder: Path | None, names: tuple[str, str]) -> dict[str, Node]:
+    """Return a map from values of one column to those of another, with the places of the latter.
+
+    Args:
+        node: A mapping, or the name of a CSV file whose header has both columns' names.
+        folder: Of the schema file.
+        names: Of the column that is followed, and of the one that follows.
+
+    Raises:
+        BadInput: naming the file and the line.
+    """
+    if not isinstance(node.content, str):
+        return dict(node.ordered_entries(example="{farming: primary, mining: primary}"))
+    found: dict[str, Node] = {}
+    for line, (text, value), name in read_table(node, folder, names, "map"):
+        if text in found:
+            raise _at(name, line, f"{shown(text)} is mapped twice.")
+        found[text] = Node(value, name, line)
+    return found
+
+
+@lru_cache(maxsize=8)  # one list may be that of several columns, and is read by each stage
+def _code_list(text: str, sha256: str, name: str) -> CodeList:
+    lines: dict[str, int] = {}
+    found: list[Code] = []
+    for line, (code, label, parent) in _rows(text, name, ("code", "label"), ("parent",)):
+        if not code.strip():
+            raise _at(name, line, "the code is empty.")
+        if code in lines:
+            first = lines[code]
+            raise _at(name, line, f"code {shown(code)} is given twice, first on line {first}.")
+        lines[code] = line
+        found.append(Code(code, label if label.strip() else code, parent))
+    if not found:
+        raise BadInput(f"{name}: lists no code.")
+    for one in found:
+        if one.parent and one.parent not in lines:
+            raise _at(
+                name,
+                lines[one.text],
+                f"the parent {shown(one.parent)} of code {shown(one.text)} is not in the list.",
+            )
+    codes = CodeList(tuple(found), sha256)
+    try:
+        codes.lines()
+    except ValueError as error:
+        above = str(error)
+        message = f"by its parents code {shown(above)} is above itself."
+        raise _at(name, lines[above], message) from None
+    return codes
+
+
+def _rows(
+    text: str, name: str, required: Sequence[str], optional: Sequence[str]
+) -> list[tuple[int, tuple[str, ...]]]:
+    """Return line numbers and the wanted columns of a CSV text; further columns are not read."""
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        header = next(reader, None)
+        if header is None:
+            raise BadInput(f"{name}: is empty; its first line names the columns.")
+        for column in required:
+            if column not in header:
+                hint = "; separate the columns by commas" if len(header) == 1 else ""
+                raise BadInput(
+                    f"{name}: the first line must name the columns"
+                    f" {' and '.join(required)}; there is no {shown(column)}{hint}."
+                )
+        wanted = [*required, *optional]
+        for column in wanted:
+            if header.count(column) > 1:
+                raise BadInput(f"{name}: two columns are named {shown(column)}.")
+        places = [header.index(column) if column in header else None for column in wanted]
+        found = []
+        for row in reader:
+            if not row:
+                continue
+            if len(row) != len(header):
+                raise _at(
+                    name,
+                    reader.line_num,
+                    f"has {len(row)} values, and the header {len(header)}; put quotes around a text"
+                    " with a comma.",
+                )
+            cells = tuple("" if place is None else row[place] for place in places)
+            found.append((reader.line_num, cells))
+    except csv.Error:
+        raise _at(name, reader.line_num, "is not CSV; check its quotes.") from None
+    return found
+
+
+def _bytes(node: Node, folder: Path | None, what: str) -> tuple[bytes, str]:
+    text = node.text(example=_EXAMPLE)
+    if not text.strip() or "\0" in text:
+        raise node.error(f"names no file; write the name of a CSV file, such as {_EXAMPLE}.")
+    if folder is None:
+        raise node.error(
+            f"names a file, and there is no folder to look for it; load the schema's own file"
+            f" to read the {what}."
+        )
+    path = folder / text
+    try:
+        if not path.is_file():
+            raise node.error(
+                f"there is no {what} {shown(text)}; its path is relative to the schema's folder."
+            )
+        with path.open("rb") as file:
+            raw = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise node.error(f"the {what} {shown(text)} cannot be read ({error.strerror}).") from None
+    if len(raw) > MOST_BYTES:
+        raise node.error(
+            f"the {what} {shown(text)} is larger than {MOST_BYTES // 2**20} MB; is it a data file?"
+        )
+    return raw, printable(path.name)
+
+
+def _decoded(raw: bytes, name: str) -> str:
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise BadInput(f"{name}, line {line}: is not UTF-8 text; save it as UTF-8.") from None
+
+
+def _at(name: str, line: int, message: str) -> BadInput:
+    return BadInput(printable(f"{name}, line {line}: {message}"))

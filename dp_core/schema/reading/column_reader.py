@@ -1,0 +1,214 @@
+"""Reads one column of a schema: its levels or its bins, and its own policies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from dp_core.documents.node import Node, one_of
+from dp_core.documents.typed_text import shown
+from dp_core.schema.bin_edges import MAX_CODES, Scale, empty_bin, exact_text, read_bins
+from dp_core.schema.definition import MISSING_LABEL, Column, Kind, Level, Missing, OutOfRange
+from dp_core.schema.reading.code_list_reader import levels_of_codes, read_code_list, read_grouping
+from dp_core.schema.reading.private_bins_reader import (
+    groups_of_codes,
+    is_private,
+    levels_by_group,
+    with_private_bins,
+    with_private_levels,
+)
+from dp_core.schema.reading.weight_reader import check_weight
+
+KINDS: tuple[Kind, ...] = ("category", "ordinal", "integer", "number", "date")
+_MISSING: tuple[Missing, ...] = ("reject", "level")
+OUT_OF_RANGE: tuple[OutOfRange, ...] = ("reject", "clip", "missing")
+ROLES = ("id", "weight")
+_COMMON = ("type", "description", "role", "missing", "missing_values", "out_of_range")
+_LEVELLED = ("levels", "groups", "codes", "group", "follows", "map")
+_BINNED = ("min", "max", "bins", "edges")
+COLUMN_EXAMPLE = "{type: integer, min: 0, max: 80}"
+
+
+def read_column(
+    name: str,
+    node: Node,
+    missing_values: tuple[str, ...],
+    out_of_range: OutOfRange,
+    folder: Path | None,
+) -> Column:
+    """Return a column that has values of its own, by what the schema says of it.
+
+    Args:
+        name: Of the column.
+        node: What stands under its name.
+        missing_values: Of the file, where the column states none.
+        out_of_range: Of the file, likewise.
+        folder: Of the schema, from which a code list is found; None for a plain mapping.
+
+    Raises:
+        BadInput: for any mistake, naming file, line, key and what is expected there.
+    """
+    if not name.strip():
+        raise node.error("a column's name must not be blank.")
+    all_keys = (*_COMMON, *_LEVELLED, *_BINNED, "decimals", "format")
+    keys = node.fields(all_keys, required=("type",), example=COLUMN_EXAMPLE)
+    kind = one_of(keys["type"], KINDS)
+    for key in keys:
+        if key not in _allowed(kind):
+            owners = [other for other in KINDS if key in _allowed(other)]
+            raise keys[key].error(
+                f"belongs to the type {' or '.join(owners)}, not to {kind};"
+                " change the type or remove the key."
+            )
+    if "map" in keys:
+        raise keys["map"].error("needs `follows`, the column whose levels are mapped.")
+    missing = one_of(keys.get("missing"), _MISSING)
+    if "missing_values" in keys:
+        missing_values = keys["missing_values"].texts(example='["", "?"]')
+    column = Column(
+        name=name,
+        kind=kind,
+        missing=missing,
+        missing_values=missing_values,
+        out_of_range=_column_out_of_range(node, keys, kind, missing, out_of_range),
+        description=keys["description"].text() if "description" in keys else "",
+    )
+    if kind == "category" or kind == "ordinal":
+        column = _with_levels(column, node, keys, folder)
+    else:
+        column = _with_bins(column, node, keys, kind)
+    if "role" in keys:
+        keys["role"].choice(ROLES)
+        column = replace(column, role="weight")
+        check_weight(column, keys["role"])
+    if max(column.size, column.stored.size) > MAX_CODES:
+        size = max(column.size, column.stored.size)
+        raise node.error(f"has {size} codes; a column has at most {MAX_CODES}.")
+    return column
+
+
+def _allowed(kind: Kind) -> tuple[str, ...]:
+    if kind in ("category", "ordinal"):
+        return _COMMON + _LEVELLED
+    own = {"number": ("decimals",), "date": ("format",)}.get(kind, ())
+    return (*_COMMON, *_BINNED, *own)
+
+
+def _column_out_of_range(
+    node: Node, keys: Mapping[str, Node], kind: Kind, missing: Missing, default: OutOfRange
+) -> OutOfRange:
+    levelled = kind in ("category", "ordinal")
+    own = keys.get("out_of_range")
+    policy = one_of(own, OUT_OF_RANGE) if own is not None else default
+    if policy == "missing" and missing != "level":
+        raise node.error(
+            "out_of_range: missing needs `missing: level`; add it to this column, or give the"
+            " column `out_of_range: reject`."
+        )
+    if policy == "clip" and levelled:
+        if own is not None:
+            raise own.error(f"a {kind} has no nearest level to clip to; write reject or missing.")
+        return "reject"
+    return policy
+
+
+def _with_levels(
+    column: Column, node: Node, keys: Mapping[str, Node], folder: Path | None
+) -> Column:
+    private = is_private(keys.get("levels"))
+    if private and column.kind == "ordinal":
+        raise keys["levels"].error(
+            "the levels of an ordinal cannot be chosen privately, because the rest of a group has"
+            " no place in their order; make it a category, or list the levels."
+        )
+    if "groups" in keys and ("codes" in keys or not private):
+        raise keys["groups"].error(
+            "groups are for listed levels that are chosen privately; write levels: {private: 20}"
+            " and no codes beside them, or remove them."
+        )
+    if "codes" not in keys:
+        if "group" in keys:
+            raise keys["group"].error("speaks of a code list; give the column `codes: FILE.csv`.")
+        if not private:
+            return replace(column, levels=_read_levels(node, keys, column.missing_values))
+        merged, groups = levels_by_group(keys)
+        levels = _read_levels(node, {"levels": merged}, column.missing_values)
+        return with_private_levels(replace(column, levels=levels), keys, groups)
+    if "levels" in keys and not private:
+        raise keys["levels"].error("give levels or codes, not both.")
+    codes = read_code_list(keys["codes"], folder)
+    grouping = read_grouping(keys["group"], codes) if "group" in keys else None
+    levels, members = levels_of_codes(keys["codes"], codes, grouping, column.missing_values)
+    column = replace(column, levels=levels, stands_for=members, codes=codes, grouping=grouping)
+    return with_private_levels(column, keys, groups_of_codes(column, keys)) if private else column
+
+
+def _read_levels(
+    column: Node, keys: Mapping[str, Node], missing_values: tuple[str, ...]
+) -> tuple[Level, ...]:
+    example = "[low, high] or {1: low, 2: high}"
+    if "levels" not in keys:
+        raise column.error(
+            f"the key 'levels' is missing; list the file's texts, such as {example}, or name a"
+            " code list with `codes: FILE.csv`."
+        )
+    node = keys["levels"]
+    if not isinstance(node.content, Mapping | tuple):
+        node.items(example=example)  # says what is expected
+    entries = node.ordered_entries(example=example, bare=True)
+    pairs = [(text, place, place.text()) for text, place in entries.items()]
+    if not pairs:
+        raise node.error(
+            f"no level is listed; list the texts the file may hold, such as {example}."
+        )
+    labels: dict[str, str] = {}
+    for text, place, label in pairs:
+        for word in dict.fromkeys((text, label)):
+            if word in missing_values:
+                raise place.error(
+                    f"{shown(word)} is a level and a missing value; remove the level, or give the"
+                    " column its own `missing_values`."
+                )
+        if not label.strip():
+            raise place.error(f'level {shown(text)} needs a label, as in {{"{text}": none}}.')
+        if label in labels:
+            raise place.error(f"{shown(text)} and {shown(labels[label])} have the same label.")
+        if label == MISSING_LABEL:
+            raise place.error(
+                f"{shown(label)} is what missing values are called; choose another label."
+            )
+        labels[label] = text
+    return tuple(Level(text, label) for text, _, label in pairs)
+
+
+def _with_bins(column: Column, node: Node, keys: Mapping[str, Node], scale: Scale) -> Column:
+    decimals = None
+    if "decimals" in keys:
+        decimals = keys["decimals"].integer(minimum=0, maximum=15)
+    column = replace(
+        column,
+        decimals=decimals,
+        format=_read_format(keys["format"]) if "format" in keys else "",
+    )
+    if "edges" not in keys and "bins" in keys and isinstance(keys["bins"].content, Mapping):
+        return with_private_bins(column, node, keys, scale)
+    bins = read_bins(node, keys, scale)
+    if decimals is not None and (empty := empty_bin(bins.edges, decimals)):
+        raise keys["decimals"].error(
+            f"no number of {decimals} decimals lies in the bin from {exact_text(empty[0])}"
+            f" to {exact_text(empty[1])}; allow more decimals or make fewer bins."
+        )
+    return replace(column, edges=bins.edges, minimum=bins.minimum, maximum=bins.maximum)
+
+
+def _read_format(node: Node) -> str:
+    text = node.name()
+    if "%y" in text:
+        raise node.error("a year of two digits says no century; the file needs %Y.")
+    if sorted(re.findall("%.?", text)) != ["%Y", "%d", "%m"]:
+        raise node.error(
+            f"{shown(text)} is no format of a date; write %d, %m and %Y once each, as in %d.%m.%Y."
+        )
+    return text

@@ -1,0 +1,197 @@
+"""Rules of `impossible`: from what a person writes to boxes of codes.
+
+A rule maps columns to conditions; a row that meets all of them cannot occur. A condition is
+
+- of a category or ordinal: a level, by the file's text or else by its label;
+- of an integer, number or date: `"<15"`, `"<=14"`, `">=18"`, `">17"`, `"15..17"`, or one value,
+  where every threshold is a bin edge (a bin is impossible as a whole or not at all);
+- `missing`: the missing level (`(missing)` where a level is itself called so);
+- `{not: condition}`: every value but those; it never speaks of the missing level;
+- a list of conditions: any of them.
+
+A column that follows another is spoken of like any other; the box is then one of what it follows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+
+from dp_core.documents.node import Node
+from dp_core.documents.typed_text import shown
+from dp_core.errors import nearest
+from dp_core.schema.bin_edges import Scale, read_value, value_text
+from dp_core.schema.definition import MISSING_LABEL, Column, Schema
+from dp_core.schema.dependencies import origin, scale_of
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+
+_COMPARISON = re.compile(r"(<=|>=|<|>)\s*(.+)", re.DOTALL)
+_INTERVAL = re.compile(r"(.+?)\s*\.\.\s*(.+)", re.DOTALL)
+
+
+def read_rules(node: Node, schema: Schema) -> StructuralZeros:
+    """Return the structural zeros of a schema.
+
+    Args:
+        node: List of rules.
+        schema: Its columns.
+
+    Raises:
+        BadInput: for an unknown column or level, a threshold inside a bin, a condition that no
+            value meets, and rules that leave a column no value at all.
+    """
+    example = '- {age: "<15", marital: [married, widowed]}'
+    known = {column.name: column for column in schema.released}
+    rules: list[Rule] = []
+    dead: dict[str, set[int]] = {}
+    for item in node.items(example=example):
+        rule = _read_rule(item, schema, known, example)
+        rules.append(rule)
+        # A condition that every value meets says nothing; one column left is a ban on its codes.
+        narrow = [
+            (name, codes)
+            for name, codes in zip(rule.columns, rule.codes, strict=True)
+            if len(codes) < known[name].size
+        ]
+        if not narrow:
+            raise item.error("makes every row impossible; narrow one of its conditions.")
+        if len(narrow) == 1:
+            name, codes = narrow[0]
+            dead.setdefault(name, set()).update(codes)
+            if len(dead[name]) == known[name].size:
+                raise item.error(
+                    f"leaves column {name!r} no possible value, with the rules before it."
+                )
+    return StructuralZeros(tuple(rules))
+
+
+def _read_rule(node: Node, schema: Schema, known: Mapping[str, Column], example: str) -> Rule:
+    entries = node.ordered_entries(example=example)
+    if not entries:
+        raise node.error("is empty; name at least one column and its impossible values.")
+    boxes: dict[str, tuple[int, ...]] = {}
+    for name, condition in entries.items():
+        if name not in known:
+            raise node.error(
+                f"there is no column {shown(name)} in the schema.{nearest(name, known)}"
+            )
+        if known[name].choice is not None:
+            what = "levels" if known[name].levels else "bins"
+            raise node.error(
+                f"the {what} of {name!r} are chosen privately, so no rule can speak of them; state"
+                f" them, or leave the rule out."
+            )
+        met = _codes(condition, known[name])
+        if not met:
+            raise condition.error(f"no value of column {name!r} meets {_text(condition)}.")
+        source, becomes = origin(schema, name)
+        met = {code for code, own in enumerate(becomes.tolist()) if own in met}
+        if not met:
+            raise condition.error(f"no value of column {source!r} leads to {_text(condition)}.")
+        if source in boxes:
+            met &= set(boxes[source])
+            if not met:
+                raise condition.error(
+                    f"speaks of {source!r} twice, since {name!r} follows it, and no value of it"
+                    " meets both; remove the rule."
+                )
+        boxes[source] = tuple(sorted(met))
+    text = ", ".join(f"{name}: {_text(condition)}" for name, condition in entries.items())
+    return Rule(tuple(boxes), tuple(boxes.values()), text)
+
+
+def _codes(node: Node, column: Column) -> set[int]:
+    if isinstance(node.content, tuple):
+        if not node.content:
+            raise node.error("the list is empty; name at least one value.")
+        return set().union(*(_codes(item, column) for item in node.content))
+    if isinstance(node.content, Mapping):
+        inner = node.fields(("not",), required=("not",), example="{not: [a, b]}")["not"]
+        return set(range(column.bins)) - _codes(inner, column)
+    text = node.text(example="a level" if column.levels else '"<15"')
+    if column.levels:
+        return {_level_code(node, text, column)}
+    if _is_missing(text):
+        return {_missing_code(node, column)}
+    return _binned(node, text, column)
+
+
+def _is_missing(text: str) -> bool:
+    return text in ("missing", MISSING_LABEL)
+
+
+def _missing_code(node: Node, column: Column) -> int:
+    if column.missing_code is None:
+        raise node.error(
+            f"column {column.name!r} has no missing level; give it `missing: level`,"
+            " or take `missing` out of the rule."
+        )
+    return column.missing_code
+
+
+def _level_code(node: Node, text: str, column: Column) -> int:
+    for names in (
+        [level.text for level in column.levels],
+        [level.label for level in column.levels],
+    ):
+        if text in names:
+            return names.index(text)
+    if _is_missing(text):
+        return _missing_code(node, column)
+    known = {name for level in column.levels for name in (level.text, level.label)}
+    raise node.error(f"{shown(text)} is not a level of {column.name!r}.{nearest(text, known)}")
+
+
+def _binned(node: Node, text: str, column: Column) -> set[int]:
+    scale = scale_of(column)
+    text = text.strip().replace("≤", "<=").replace("≥", ">=")
+    step = 0 if scale == "number" else 1
+    if match := _COMPARISON.fullmatch(text):
+        sign, threshold = match[1], _value(node, match[2], scale)
+        if scale == "number" and sign in ("<=", ">"):
+            other = {"<=": "<", ">": ">="}[sign]
+            raise node.error(
+                f"a bin of a number holds its lower edge and not its upper one;"
+                f" write {other}{match[2]} instead of {sign}{match[2]}."
+            )
+        cut = _edge(node, threshold + (step if sign in ("<=", ">") else 0), column)
+        return set(range(cut)) if sign in ("<", "<=") else set(range(cut, column.bins))
+    if match := _INTERVAL.fullmatch(text):
+        low, high = _value(node, match[1], scale), _value(node, match[2], scale)
+        if high < low:
+            raise node.error(f"{shown(text)} runs backwards; write the smaller value first.")
+    else:
+        low = high = _value(node, text, scale)
+        if scale == "number":
+            raise node.error(
+                f"{shown(text)} is a single number, but a bin is a range;"
+                ' write one such as "15..17" whose ends are bin edges.'
+            )
+    return set(range(_edge(node, low, column), _edge(node, high + step, column)))
+
+
+def _value(node: Node, text: str, scale: Scale) -> Fraction:
+    return read_value(Node(text, node.source, node.line, node.key), scale)
+
+
+def _edge(node: Node, cut: Fraction, column: Column) -> int:
+    if cut in column.edges:
+        return column.edges.index(cut)
+    scale = scale_of(column)
+    below = [edge for edge in column.edges if edge < cut]
+    above = [edge for edge in column.edges if edge > cut]
+    near = [value_text(edge, scale) for edge in (*below[-1:], *above[:1])]
+    plural = "edges are" if len(near) > 1 else "edge is"
+    raise node.error(
+        f"{_text(node)} needs a bin edge of column {column.name!r} at {value_text(cut, scale)};"
+        f" the nearest {plural} {' and '.join(near)}."
+    )
+
+
+def _text(node: Node) -> str:
+    if isinstance(node.content, tuple):
+        return f"[{', '.join(_text(item) for item in node.content)}]"
+    if isinstance(node.content, Mapping):
+        return f"not {_text(node.content['not'])}"
+    return node.content or '""'

@@ -1,0 +1,141 @@
+"""The schema as one plain document: defaults filled in, every number in one spelling.
+
+It stands in the bundle, and its hash in the plan; read again, it is the same schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+from dp_core.documents.canonical import digest
+from dp_core.documents.node import Node
+from dp_core.schema.bin_edges import Scale, value_text
+from dp_core.schema.definition import Column, OutOfRange, Schema
+from dp_core.schema.reading.code_list_reader import code_list_document
+from dp_core.schema.reading.dependency_reader import follower_document
+from dp_core.schema.reading.private_bins_reader import document as private_document
+from dp_core.schema.reading.weight_reader import margins_document
+
+VERSION = 1
+"""Of the format of schema files."""
+
+
+def schema_document(
+    schema: Schema,
+    *,
+    missing_values: Sequence[str],
+    out_of_range: OutOfRange,
+    columns: Mapping[str, Node],
+    rules: Sequence[Node],
+) -> dict[str, object]:
+    """Return `Schema.document` of a schema that is complete but for it.
+
+    Args:
+        schema: With its rules and calibration.
+        missing_values: Of the file, for columns that state none.
+        out_of_range: Of the file, likewise.
+        columns: What was typed under each column's name.
+        rules: What was typed under `impossible`.
+    """
+    unit, published = schema.unit, schema.publication.document()
+    margins = margins_document(schema.calibration, schema)
+    return {
+        "version": str(VERSION),
+        "title": schema.title,
+        "description": schema.description,
+        **({"publication": published} if published else {}),
+        "unit": "row"
+        if unit.column is None
+        else {"column": unit.column, "max_rows": str(unit.max_rows)},
+        **({} if schema.rows_about is None else {"rows_about": str(schema.rows_about)}),
+        "missing_values": list(missing_values),
+        "out_of_range": out_of_range,
+        "columns": [
+            {
+                column.name: _column_document(column, columns[column.name].entries())
+                | _following(schema, column.name)
+            }
+            for column in schema.released
+        ],
+        "ignore": list(schema.ignore),
+        "impossible": [_rule_document(rule) for rule in rules],
+        **({"calibrate": margins} if margins else {}),
+    }
+
+
+def schema_hash(schema: Schema) -> str:
+    """Return the SHA-256, in hex, of the schema's canonical JSON (sorted keys, no spaces).
+
+    What has an order (columns, levels) is a list there, so any JSON tool keeps the hash.
+    """
+    return digest(schema.document)
+
+
+def _following(schema: Schema, name: str) -> dict[str, object]:
+    for follower in schema.followers:
+        if follower.column.name == name:
+            return follower_document(follower, schema.column(follower.source))
+    return {}
+
+
+def _column_document(column: Column, keys: Mapping[str, Node]) -> dict[str, object]:
+    """Return the column as a schema would state it, defaults filled in and numbers canonical."""
+    document: dict[str, object] = {"type": column.kind}
+    if column.codes is not None:
+        document["codes"] = code_list_document(column.codes)
+        if column.grouping is not None:
+            document["group"] = {
+                "depth": str(column.grouping.depth),
+                "keep": list(column.grouping.keep),
+            }
+        if column.choice is not None:
+            document |= private_document(column)
+    elif column.choice is not None and column.levels:
+        document |= private_document(column)
+    elif column.kind == "category" or column.kind == "ordinal":
+        document["levels"] = [
+            level.text if level.text == level.label else {level.text: level.label}
+            for level in column.levels
+        ]
+    else:
+        scale: Scale = column.kind
+
+        def text(value: Fraction | None) -> str:
+            assert value is not None
+            return value_text(value, scale)
+
+        document |= {"min": text(column.minimum), "max": text(column.maximum)}
+        if column.choice is not None:
+            document |= private_document(column)
+        elif "edges" in keys:
+            document["edges"] = [text(edge) for edge in column.edges]
+        elif "bins" in keys:
+            document["bins"] = keys["bins"].text() if scale == "date" else str(column.bins)
+        if column.decimals is not None:
+            document["decimals"] = str(column.decimals)
+        if column.format:
+            document["format"] = column.format
+    return document | {
+        **({"role": column.role} if column.role else {}),
+        "missing": column.missing,
+        "missing_values": list(column.missing_values),
+        "out_of_range": column.out_of_range,
+        "description": column.description,
+    }
+
+
+def _rule_document(rule: Node) -> list[dict[str, object]]:
+    """Return a rule as a list: the order of its columns says which one may be set to missing."""
+    return [
+        {name: _plain(condition)}
+        for name, condition in rule.ordered_entries(example="- {age: 3}").items()
+    ]
+
+
+def _plain(node: Node) -> object:
+    if isinstance(node.content, tuple):
+        return [_plain(item) for item in node.content]
+    if isinstance(node.content, Mapping):
+        return {key: _plain(value) for key, value in node.content.items()}
+    return node.content

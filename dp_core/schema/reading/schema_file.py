@@ -1,0 +1,210 @@
+"""Reads `schema.yaml`: public knowledge about the file, checked, as immutable objects.
+
+Policies that the file states once and a column may state for itself:
+
+- `missing_values`: a column's own list replaces the global one;
+- `out_of_range`: the global `clip` speaks of columns with an order of values (integer, number,
+  date), categories and ordinals stay with `reject`; `missing` needs `missing: level`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from dp_core.documents.node import Node, from_plain, one_of
+from dp_core.documents.strict_yaml import Document, load
+from dp_core.documents.typed_text import shown
+from dp_core.errors import BadInput
+from dp_core.schema.definition import Column, Follower, OutOfRange, Schema, Unit
+from dp_core.schema.privacy import MOST_ROWS
+from dp_core.schema.publication import UNSTATED, read_publication
+from dp_core.schema.reading.column_reader import (
+    COLUMN_EXAMPLE,
+    KINDS,
+    OUT_OF_RANGE,
+    ROLES,
+    read_column,
+)
+from dp_core.schema.reading.dependency_reader import follows, in_order, read_follower, without_rule
+from dp_core.schema.reading.rule_reader import read_rules
+from dp_core.schema.reading.schema_document import VERSION, schema_document
+from dp_core.schema.reading.weight_reader import check_one_weight, read_margins
+from dp_core.tables.structural_zeros import StructuralZeros
+
+_KEYS = (
+    "version",
+    "title",
+    "description",
+    "publication",
+    "unit",
+    "rows_about",
+    "missing_values",
+    "out_of_range",
+    "columns",
+    "ignore",
+    "impossible",
+    "calibrate",
+)
+_SPEC_KEYS = {"release", "privacy", "account", "schema", "method"}
+
+
+def load_schema(path: Path) -> Schema:
+    """Read a schema file.
+
+    Raises:
+        BadInput: for any mistake, naming file, line, key and what is expected there.
+    """
+    return parse_schema(load(path))
+
+
+def parse_schema(source: Document | Mapping[str, object]) -> Schema:
+    """Return the schema of a loaded document, or of a plain mapping such as `Schema.document`."""
+    root = source.root if isinstance(source, Document) else from_plain(source, source="schema")
+    entries = root.entries(example="`version: 1`, `title: ...`, `columns: ...`")
+    if "columns" not in entries and _SPEC_KEYS & set(entries):
+        raise BadInput(
+            f"{root.source}: is a release spec, not a schema; name the file that has `columns`."
+        )
+    keys = root.fields(_KEYS, required=("version", "title", "columns"))
+    check_version(keys["version"], VERSION)
+    title = keys["title"].name()
+    missing_values = (
+        keys["missing_values"].texts(example='["", "?"]') if ("missing_values" in keys) else ("",)
+    )
+    out_of_range = one_of(keys.get("out_of_range"), OUT_OF_RANGE)
+    definitions = keys["columns"].ordered_entries(example=f"age: {COLUMN_EXAMPLE}")
+    if not definitions:
+        raise keys["columns"].error(f"has no column; add one, such as age: {COLUMN_EXAMPLE}.")
+    folder = source.path.parent if isinstance(source, Document) else None
+    identifiers = tuple(name for name, node in definitions.items() if _is_identifier(node))
+    unit = Unit()
+    if "unit" in keys:
+        ignored = keys["ignore"].texts() if "ignore" in keys else ()
+        others = tuple(name for name in definitions if name not in identifiers)
+        unit = _read_unit(keys["unit"], missing_values, others, ignored)
+    following = {name: node for name, node in definitions.items() if follows(node)}
+    columns = tuple(
+        read_column(name, node, missing_values, out_of_range, folder)
+        for name, node in definitions.items()
+        if name not in identifiers and name not in following
+    )
+    if not columns:
+        raise keys["columns"].error(
+            "has no column with values of its own; add one to release, such as age:"
+            f" {COLUMN_EXAMPLE}."
+        )
+    ignore = (
+        *_read_ignore(keys.get("ignore"), definitions),
+        *(name for name in identifiers if name != unit.column),
+    )
+    check_one_weight(columns, definitions)
+    followers = _read_followers(following, columns, missing_values, out_of_range, folder)
+    rules = keys.get("impossible")
+    published = read_publication(keys["publication"]) if "publication" in keys else UNSTATED
+    schema = Schema(
+        title=title,
+        description=keys["description"].text() if "description" in keys else "",
+        publication=published,
+        rows_about=keys["rows_about"].integer(minimum=1) if "rows_about" in keys else None,
+        columns=columns,
+        ignore=ignore,
+        zeros=StructuralZeros(),
+        document={},
+        unit=unit,
+        followers=followers,
+        order=tuple(name for name in definitions if name not in identifiers),
+    )
+    zeros = read_rules(rules, schema) if rules is not None else StructuralZeros()
+    schema = replace(schema, zeros=zeros)
+    margins = read_margins(keys["calibrate"], schema, folder) if "calibrate" in keys else ()
+    schema = replace(schema, calibration=margins)
+    return replace(
+        schema,
+        document=schema_document(
+            schema,
+            missing_values=missing_values,
+            out_of_range=out_of_range,
+            columns=definitions,
+            rules=() if rules is None else rules.items(),
+        ),
+    )
+
+
+def check_version(node: Node, version: int) -> None:
+    """Refuse a file of another format version."""
+    if node.integer() != version:
+        raise node.error(f"this program reads version {version}, not {shown(node.text())}.")
+
+
+def _read_unit(
+    node: Node, missing_values: tuple[str, ...], columns: Sequence[str], ignored: Sequence[str]
+) -> Unit:
+    example = "{column: person_id, max_rows: 4}"
+    if isinstance(node.content, str):
+        if node.content != "row":
+            raise node.error(
+                f"{shown(node.content)} is not a unit; write row, or {example} for persons."
+            )
+        return Unit()
+    keys = node.fields(("column", "max_rows"), required=("column", "max_rows"), example=example)
+    column = keys["column"].name()
+    if column in columns:
+        raise keys["column"].error(
+            f"{shown(column)} tells persons apart and is not synthesised; remove it from `columns`."
+        )
+    if column in ignored:
+        raise keys["column"].error(
+            f"{shown(column)} tells persons apart and is read; remove it from `ignore`."
+        )
+    most = keys["max_rows"].integer(minimum=1, maximum=MOST_ROWS)
+    return Unit(column, most, missing_values)
+
+
+def _read_ignore(node: Node | None, columns: Mapping[str, Node]) -> tuple[str, ...]:
+    if node is None:
+        return ()
+    names = node.texts(example="[interview_id]")
+    for name in names:
+        if name in columns:
+            raise node.error(
+                f"{shown(name)} is a column of the schema too; keep it in one of the two."
+            )
+    return names
+
+
+def _is_identifier(node: Node) -> bool:
+    """Return whether a column is declared as one that is neither read nor released."""
+    if not isinstance(node.content, Mapping) or "role" not in node.content:
+        return False
+    if node.content["role"].choice(ROLES) != "id":
+        return False
+    for key, place in node.content.items():
+        if key not in ("role", "type", "description"):
+            raise place.error("a column of role id is neither read nor released; remove this key.")
+    return True
+
+
+def _read_followers(
+    definitions: Mapping[str, Node],
+    columns: Sequence[Column],
+    missing_values: tuple[str, ...],
+    out_of_range: OutOfRange,
+    folder: Path | None,
+) -> tuple[Follower, ...]:
+    read = {column.name: column for column in columns}
+    found = []
+    for name in in_order(definitions, tuple(read)):
+        node = definitions[name]
+        keys = node.entries()
+        if "type" in keys and one_of(keys["type"], KINDS) not in ("category", "ordinal"):
+            raise keys["type"].error("a column that follows another is a category or an ordinal.")
+        column = read_column(name, without_rule(node), missing_values, "reject", folder)
+        own = keys.get("out_of_range")
+        policy = one_of(own, OUT_OF_RANGE) if own is not None else out_of_range
+        source = read[keys["follows"].text()]
+        follower = read_follower(replace(column, out_of_range=policy), node, source, folder)
+        read[name] = follower.column
+        found.append(follower)
+    return tuple(found)

@@ -1,0 +1,126 @@
+"""The columns of a release as a parametric method sees them: levels, and numbers on a grid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.schema.bin_pieces import Pieces, spread
+from dp_core.tables.domain import Domain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variable:
+    """One column. Public.
+
+    Attributes:
+        name: Of the column.
+        size: Number of codes.
+        positions: Of a numeric column: number of grid positions, which are its codes 0 to
+            positions - 1; 0 for a categorical column, whose codes are levels.
+        low, high: Of a numeric column, in its unit (dates: day ordinals): position i stands for
+            low + (i + 1/2) (high - low)/positions.
+        bins: Of a numeric column: the schema's own bin edges as positions, from 0 to `positions`.
+        missing: Whether the last code means missing.
+        pieces: How records lie within its bins where these were chosen privately; otherwise empty,
+            and they lie evenly.
+    """
+
+    name: str
+    size: int
+    positions: int = 0
+    low: float = 0.0
+    high: float = 1.0
+    bins: tuple[int, ...] = ()
+    missing: bool = False
+    pieces: Pieces = ()
+
+    def __post_init__(self) -> None:
+        if self.numeric and self.size != self.positions + self.missing:
+            raise ValueError(f"{self.name} has {self.size} codes for {self.positions} positions.")
+
+    @property
+    def numeric(self) -> bool:
+        """Whether its codes are positions on a grid."""
+        return self.positions > 0
+
+    @property
+    def step(self) -> float:
+        """Distance of two positions, in the column's unit."""
+        return (self.high - self.low) / self.positions
+
+    def value(self, position: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what positions (also between two of them) stand for, in the column's unit."""
+        return np.asarray(self.low + (position + 0.5) * self.step)
+
+    def within(
+        self, bins: NDArray[Any], edges: Sequence[int], *, rng: np.random.Generator
+    ) -> NDArray[np.uint16]:
+        """Return a position drawn within the bin of each code.
+
+        Args:
+            bins: Codes of bins, shape (rows,).
+            edges: Of the bins, its own or others. That of missing, if any, is one code wide, so
+                that it stays what it is.
+            rng: Generator of post-processing.
+        """
+        if self.pieces:
+            missing = ((self.positions, 1),) if self.missing else ()
+            bins, edges = spread(bins, edges, (*self.pieces, *missing), rng=rng)
+        ends = np.asarray(edges)
+        drawn: NDArray[np.int64] = rng.integers(ends[bins], ends[bins + 1])
+        return drawn.astype(np.uint16)
+
+    def position(self, value: NDArray[np.float64]) -> NDArray[np.uint16]:
+        """Return the nearest position of values in the column's unit; what is outside is moved."""
+        nearest = np.rint((value - self.low) / self.step - 0.5)
+        return np.clip(nearest, 0, self.positions - 1).astype(np.uint16)
+
+
+@dataclass(frozen=True, slots=True)
+class Variables(Sequence[Variable]):
+    """All columns, in the schema's order. Public."""
+
+    all: tuple[Variable, ...]
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+        return self.all[index]
+
+    def __iter__(self) -> Iterator[Variable]:
+        return iter(self.all)
+
+    @property
+    def domain(self) -> Domain:
+        """Names and numbers of codes."""
+        return Domain(
+            tuple(variable.name for variable in self.all),
+            tuple(variable.size for variable in self.all),
+        )
+
+    @property
+    def numeric(self) -> tuple[Variable, ...]:
+        """Columns that are numbers."""
+        return tuple(variable for variable in self.all if variable.numeric)
+
+    @property
+    def categorical(self) -> tuple[Variable, ...]:
+        """Columns that are levels."""
+        return tuple(variable for variable in self.all if not variable.numeric)
+
+    def named(self, name: str) -> Variable:
+        """Return the column of that name.
+
+        Raises:
+            KeyError: if there is none.
+        """
+        for variable in self.all:
+            if variable.name == name:
+                return variable
+        raise KeyError(name)

@@ -1,0 +1,44 @@
+"""A table of integer codes in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.tables.domain import Domain
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Dataset:
+    """Records as codes. Confidential or synthetic: who holds it decides.
+
+    Attributes:
+        domain: Columns and sizes.
+        codes: Shape (columns, rows), `uint16`, each column contiguous in memory.
+    """
+
+    domain: Domain
+    codes: NDArray[np.uint16]
+
+    def __post_init__(self) -> None:
+        if self.codes.ndim != 2 or self.codes.shape[0] != len(self.domain):
+            raise ValueError(
+                f"Codes of shape {self.codes.shape} do not have {len(self.domain)} columns."
+            )
+        if self.codes.dtype != np.uint16:
+            raise TypeError(f"Codes are uint16, not {self.codes.dtype}.")
+
+    @property
+    def rows(self) -> int:
+        """Number of records."""
+        return int(self.codes.shape[1])
+
+    def column(self, name: str) -> NDArray[np.uint16]:
+        """Return the codes of one column, shape (rows,)."""
+        codes: NDArray[np.uint16] = self.codes[self.domain.axes((name,))[0]]
+        return codes
+
+    def __repr__(self) -> str:
+        return f"Dataset({len(self.domain)} columns)"

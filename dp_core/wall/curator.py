@@ -1,0 +1,667 @@
+"""The wall: the one place where confidential counts turn into public values.
+
+A curator holds the counter of the confidential file and the release's session with the ledger.
+Whatever it returns was charged, drawn once, stored and committed before it is returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.documents.canonical import digest
+from dp_core.documents.names import batch_name, interaction_step, step_name, table_step
+from dp_core.schema.privacy import Neighbours, Noise, Relation, Stage
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.marginal import Counter
+from dp_core.tables.sparse_cells import read_sparse_result, words
+from dp_core.wall.accounting.currency import Currency, NoiseScale
+from dp_core.wall.accounting.events import GaussianEvent, LaplaceEvent, NoisyMaxEvent
+from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
+from dp_core.wall.ledger.session import (
+    Grant,
+    Session,
+    Step,
+    differing_draws,
+    drawn_asks,
+    drawn_cells_asks,
+    sparse_asks,
+)
+from dp_core.wall.noise import drawn_cells, gaussian, laplace, noisy_max, perturbed_draws, stability
+from dp_core.wall.noise.side_by_side import perturbed
+from dp_core.wall.quality_figures import Charged
+from dp_core.wall.released import Answers, Measurement, SparseTable, Totals
+from dp_core.wall.statistics import QueryCounts, Statistic, TableChecks, bounds, sensitivities
+from dp_core.wall.statistics.counting_queries import Queries
+from dp_core.wall.statistics.sums import Sum, sum_bounds
+from dp_core.wall.statistics.sums.codes import check_codes
+from dp_core.wall.statistics.sums.interactions import MOST_ENTRIES, Interaction
+
+
+class Curator:
+    """Answers questions about the confidential file, each against a grant."""
+
+    def __init__(self, domain: Domain, counter: Counter, session: Session) -> None:
+        """Hold the data's counter and the session that pays.
+
+        Args:
+            domain: All columns.
+            counter: Exact counts of the confidential file.
+            session: The release's reservation.
+        """
+        self._domain = domain
+        self._counter = counter
+        self._session = session
+
+    @property
+    def domain(self) -> Domain:
+        """All columns."""
+        return self._domain
+
+    @property
+    def relation(self) -> Relation:
+        """The neighbouring relation of the release."""
+        return self._session.relation
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """The relation as far as a method asks: under replace-one the number of rows is public.
+
+        Where a person may have several rows it is not, and this is add-remove.
+        """
+        return self.relation.of_rows
+
+    @property
+    def currency(self) -> Currency:
+        """What the release pays in."""
+        return self._session.currency
+
+    def count_noise(self, cost: Fraction) -> NoiseScale:
+        """Return the noise of a table of counts at that cost. Public."""
+        return self.currency.noise(
+            cost, l1=count_l1(self.relation), l2_squared=count_l2_squared(self.relation)
+        )
+
+    def statistic_noise(self, statistic: Statistic, cost: Fraction) -> NoiseScale:
+        """Return the noise of each entry of a statistic at that cost. Public."""
+        l1, l2_squared = sensitivities(statistic, self.relation)
+        return self.currency.noise(cost, l1=l1, l2_squared=l2_squared)
+
+    def choice_scale(self, statistic: Statistic, cost: Fraction) -> float:
+        """Return the scale of the noise by which `choose` picks, in the scores' units. Public."""
+        change = bounds(statistic, self.relation)[0]
+        return float(choice_event(self.currency, cost, change).scale)
+
+    def measure(
+        self,
+        stage: Stage,
+        cliques: Sequence[Clique],
+        costs: Sequence[Fraction],
+        *,
+        replicate: int = 0,
+        round: int = 0,
+    ) -> tuple[Measurement, ...]:
+        """Return noisy tables of counts, charged and committed together.
+
+        Args:
+            stage: Stage that pays.
+            cliques: Tables to measure; the empty clique is the number of rows.
+            costs: Budget of each, in the release's currency.
+            replicate: Which of the m independent measurements this is; 0 when shared.
+            round: Number of the round, from 1, where a method measures in rounds.
+
+        Privacy:
+            Each table is one event of exactly its cost (rounded towards more noise). A row is in
+            one cell of a table, so its sensitivity is that of a histogram.
+        """
+        l1, l2_squared = count_l1(self.relation), count_l2_squared(self.relation)
+        steps = [
+            Step(
+                stage=stage,
+                name=table_step(clique, replicate, round),
+                cost=cost,
+                event=self.currency.noise_event(cost, l1=l1, l2_squared=l2_squared),
+                shape=self._domain.project(clique).sizes,
+            )
+            for clique, cost in zip(cliques, costs, strict=True)
+        ]
+
+        def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
+            counts = self._counter.count(cliques)
+            return perturbed(_add_noise, [counts[clique].counts for clique in cliques], grants)
+
+        results = self._session.perform(batch_name(stage, replicate, round), steps, draw)
+        return tuple(
+            Measurement(
+                domain=self._domain.project(clique),
+                values=values,
+                noise=_kind(grant),
+                scale=float(_noise_event(grant).scale),
+                stage=stage,
+                replicate=replicate,
+                grant=grant.number,
+                round=round,
+            )
+            for clique, (grant, values) in zip(cliques, results, strict=True)
+        )
+
+    def interactions(
+        self,
+        stage: Stage,
+        cliques: Sequence[Clique],
+        costs: Sequence[Fraction],
+        *,
+        replicate: int = 0,
+        round: int = 0,
+    ) -> tuple[Totals, ...]:
+        """Return what tables say beyond their margins, with noise, charged and committed together.
+
+        Args:
+            stage: Stage that pays.
+            cliques: Tables whose interactions are measured; every column has two codes or more.
+            costs: As of `measure`.
+            replicate: As of `measure`.
+            round: As of `measure`.
+
+        Raises:
+            ValueError: if there is no such interaction, or one or all are too large.
+
+        Privacy:
+            Each is one event of exactly its cost, at the interaction's own L1 and L2 sensitivities;
+            see `Interaction`.
+        """
+        asked = [Interaction(clique, self._domain.project(clique).sizes) for clique in cliques]
+        # privacy: a record moves all entries, and a release has room for so many of each set.
+        if sum(of.length for of in asked) > MOST_ENTRIES:
+            raise ValueError(f"More than {MOST_ENTRIES:,} entries of interactions at once.")
+        steps = []
+        for of, cost in zip(asked, costs, strict=True):
+            l1, l2_squared = self._bounds(of)
+            steps.append(
+                Step(
+                    stage=stage,
+                    name=interaction_step(of.clique, replicate, round),
+                    cost=cost,
+                    event=self.currency.noise_event(cost, l1=l1, l2_squared=l2_squared),
+                    shape=(of.length,),
+                    asks=of.to_json(),
+                )
+            )
+
+        def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
+            counts = self._counter.count(cliques)
+            # privacy: whole numbers, never a float.
+            exact = [of.of_table(counts[of.clique].counts) for of in asked]
+            return perturbed(_add_noise, exact, grants)
+
+        # Tables may be measured in the same stage, set and round.
+        batch = f"{batch_name(stage, replicate, round)}-interactions"
+        results = self._session.perform(batch, steps, draw)
+        return tuple(
+            Totals(
+                of=of,
+                values=values,
+                noise=_kind(grant),
+                scale=float(_noise_event(grant).scale),
+                stage=stage,
+                replicate=replicate,
+                grant=grant.number,
+                round=round,
+            )
+            for of, (grant, values) in zip(asked, results, strict=True)
+        )
+
+    def answer(
+        self,
+        stage: Stage,
+        step: str,
+        queries: Queries,
+        cost: Fraction,
+        *,
+        replicate: int = 0,
+        round: int = 0,
+    ) -> Answers:
+        """Return noisy answers to counting queries: one event, one charge.
+
+        Args:
+            stage: Stage that pays.
+            step: Name of the step, unique within its stage, replicate and round.
+            queries: What to count.
+            cost: Budget of all of them together.
+            replicate: As of `measure`.
+            round: As of `measure`.
+
+        Privacy:
+            One event of exactly `cost`, at the queries' own L1 and L2 sensitivities.
+        """
+        grant, values = self._perturb(
+            stage, step, QueryCounts(queries), cost, replicate=replicate, round=round
+        )
+        return Answers(
+            queries=queries,
+            values=values,
+            noise=_kind(grant),
+            scale=float(_noise_event(grant).scale),
+            stage=stage,
+            replicate=replicate,
+            grant=grant.number,
+            round=round,
+        )
+
+    def total(
+        self,
+        stage: Stage,
+        step: str,
+        sum: Sum,
+        cost: Fraction,
+        *,
+        replicate: int = 0,
+        round: int = 0,
+    ) -> Totals:
+        """Return a vetted sum over records with noise on every entry: one event, one charge.
+
+        Only records are visited: the columns may have any number of codes.
+
+        Args:
+            stage: Stage that pays.
+            step: Name of the step, unique within its stage, replicate and round.
+            sum: What is computed.
+            cost: Budget of all entries together.
+            replicate: As of `measure`.
+            round: As of `measure`.
+
+        Raises:
+            TypeError: if the sum is not one whose sensitivity is proven.
+            ValueError: if it is of other columns, or of other codes, than the file's.
+
+        Privacy:
+            One event of exactly `cost`, at the sum's own L1 and L2 sensitivities.
+        """
+        grant, values = self._perturb(stage, step, sum, cost, replicate=replicate, round=round)
+        return Totals(
+            of=sum,
+            values=values,
+            noise=_kind(grant),
+            scale=float(_noise_event(grant).scale),
+            stage=stage,
+            replicate=replicate,
+            grant=grant.number,
+            round=round,
+        )
+
+    def total_noise(self, sum: Sum, cost: Fraction) -> NoiseScale:
+        """Return the noise of each entry of a sum at that cost, in its unit. Public."""
+        _, l1, l2_squared = sum_bounds(sum, self.relation)
+        return self.currency.noise(cost, l1=l1, l2_squared=l2_squared)
+
+    def threshold(
+        self,
+        stage: Stage,
+        clique: Clique,
+        cost: Fraction,
+        delta: Fraction,
+        *,
+        capacity: int,
+        least: int | None = None,
+        replicate: int = 0,
+        round: int = 0,
+    ) -> SparseTable:
+        """Return noisy counts of the observed cells that reach a threshold.
+
+        Only records are visited: the clique may have any number of cells.
+
+        Args:
+            stage: Stage that pays.
+            clique: Columns of the table.
+            cost: Budget, in the release's currency.
+            delta: Part of the delta that the release sets aside.
+            capacity: Most cells that are kept: where more pass, those with the smallest noisy
+                counts are left out. Public, and fixed before the draw.
+            least: Least noisy count that is kept, where it is to be larger than `delta` demands.
+            replicate: As of `measure`.
+            round: As of `measure`.
+
+        Privacy:
+            One event of exactly `cost` and at most `delta`; see `StabilityEvent`.
+        """
+        domain = self._domain.project(clique)
+        event = self.currency.threshold_event(
+            cost,
+            delta,
+            l1=count_l1(self.relation),
+            rows=self.relation.max_rows,
+            threshold=least,
+        )
+        planned = Step(
+            stage=stage,
+            name=table_step(clique, replicate, round),
+            cost=cost,
+            event=event,
+            shape=(capacity, len(words(domain.sizes)) + 1),
+            asks=sparse_asks(domain, capacity),
+        )
+
+        def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
+            cells, counts = self._counter.observed(clique)
+            return [stability.release(cells, counts, domain.sizes, grants[0])]
+
+        batch = f"{batch_name(stage, replicate, round)}-{digest(list(clique))[:16]}"
+        ((grant, stored),) = self._session.perform(batch, [planned], draw)
+        cells, values = read_sparse_result(stored, domain.sizes)
+        return SparseTable(
+            domain=domain,
+            cells=cells,
+            values=values,
+            threshold=event.threshold,
+            capacity=capacity,
+            noise="laplace",
+            scale=float(event.scale),
+            stage=stage,
+            replicate=replicate,
+            grant=grant.number,
+            round=round,
+        )
+
+    def draw_records(
+        self,
+        stage: Stage,
+        step: str,
+        cliques: Sequence[Clique],
+        cost: Fraction,
+        *,
+        records: int,
+        sweeps: int = 1,
+        replicate: int = 0,
+    ) -> Dataset:
+        """Return records drawn column by column by counts to which virtual records are added.
+
+        Args:
+            stage: Stage that pays.
+            step: Name of the step, unique within its stage and replicate.
+            cliques: One for each column, in the domain's order: the column, then those it is drawn
+                given.
+            cost: Budget of all records together.
+            records: How many; public.
+            sweeps: How often each column of a record is drawn.
+            replicate: As of `measure`.
+
+        Privacy:
+            One event of at most `cost`; see `PerturbedDrawsEvent` and `differing_draws`.
+        """
+        asks = drawn_asks(cliques, records, sweeps)
+        planned = Step(
+            stage=stage,
+            name=step_name(step, replicate, 0),
+            cost=cost,
+            event=self.currency.draws_event(
+                cost, differing_draws(asks, self.relation), self.relation.max_rows
+            ),
+            shape=(records, len(cliques)),
+            asks=asks,
+        )
+        others = [self._domain.axes(clique[1:]) for clique in cliques]
+
+        def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
+            counts = self._counter.count(cliques)
+            tables = [counts[clique].counts for clique in cliques]
+            return [perturbed_draws.draw(tables, others, sweeps, grants[0])]
+
+        batch = f"{batch_name(stage, replicate, 0)}-{step}"
+        ((_, drawn),) = self._session.perform(batch, [planned], draw)
+        return Dataset(self._domain, np.ascontiguousarray(drawn.T.astype(np.uint16)))
+
+    def draw_cells(
+        self,
+        stage: Stage,
+        step: str,
+        clique: Clique,
+        cost: Fraction,
+        *,
+        records: int,
+        kind: Literal["independent", "urn"],
+        edges: Sequence[Sequence[int] | None] | None = None,
+        replicate: int = 0,
+    ) -> Dataset:
+        """Return records drawn from the cells of a table, to each of which virtual ones are added.
+
+        Only records are visited: the table may have any number of cells.
+
+        Args:
+            stage: Stage that pays.
+            step: Name of the step, unique within its stage and replicate.
+            clique: Columns of the table.
+            cost: Budget of all records together.
+            records: How many; public.
+            kind: `independent`: each record by the table's counts and the virtual records. `urn`:
+                one multinomial sample from proportions that are drawn from their posterior.
+            edges: For each column the first code of every bin, from 0, and the number of codes;
+                None for a column whose codes are cells by themselves. Public.
+            replicate: As of `measure`.
+
+        Returns:
+            Codes of the clique's columns; those of a column with bins are numbers of bins.
+
+        Privacy:
+            One event of at most `cost`; see `PerturbedDrawsEvent`, `PolyaUrnEvent` and
+            `drawn_from_cells`.
+        """
+        domain = self._domain.project(clique)
+        bins = tuple(edges) if edges is not None else (None,) * len(clique)
+        binned = Domain(
+            domain.columns,
+            tuple(
+                size if each is None else _number_of_bins(each, size)
+                for size, each in zip(domain.sizes, bins, strict=True)
+            ),
+        )
+        event = (
+            self.currency.draws_event(cost, records, self.relation.max_rows)
+            if kind == "independent"
+            else self.currency.urn_event(cost, records, self.relation.max_rows)
+        )
+        planned = Step(
+            stage=stage,
+            name=step_name(step, replicate, 0),
+            cost=cost,
+            event=event,
+            shape=(records, len(clique)),
+            asks=drawn_cells_asks(clique, bins, records),
+        )
+
+        def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
+            cells, counts = self._counter.observed(clique)
+            codes = cells.astype(np.int64)
+            for column, each in enumerate(bins):
+                if each is not None:
+                    codes[:, column] = np.searchsorted(each, codes[:, column], side="right") - 1
+            return [drawn_cells.draw(codes, counts, binned.sizes, grants[0])]
+
+        batch = f"{batch_name(stage, replicate, 0)}-{step}"
+        ((_, drawn),) = self._session.perform(batch, [planned], draw)
+        return Dataset(binned, np.ascontiguousarray(drawn.T.astype(np.uint16)))
+
+    def perturb(
+        self, stage: Stage, step: str, statistic: Statistic, cost: Fraction, *, replicate: int = 0
+    ) -> NDArray[np.int64]:
+        """Return a vetted integer statistic with noise on every entry, shape (length,).
+
+        Raises:
+            TypeError: if the statistic is not one whose sensitivity is proven.
+
+        Privacy:
+            One event of exactly `cost`, at the statistic's proven L1 and L2 sensitivities.
+        """
+        return self._perturb(stage, step, statistic, cost, replicate=replicate, round=0)[1]
+
+    def check(self, step: str, statistic: TableChecks, cost: Fraction) -> tuple[Charged, ...]:
+        """Return how far tables are from what the finished sets have there: one event, one charge.
+
+        Args:
+            step: Name of the step, unique within the stage `checks`.
+            statistic: The tables, with reference counts that were made from the sets alone.
+            cost: Budget of all of them together.
+
+        Privacy:
+            One event of exactly `cost`, at the statistic's proven L1 and L2 sensitivities.
+        """
+        grant, values = self._perturb("checks", step, statistic, cost, replicate=0, round=0)
+        return tuple(
+            Charged(grant, clique, int(value))
+            for clique, value in zip(statistic.cliques, values, strict=True)
+        )
+
+    def choose(
+        self, stage: Stage, step: str, statistic: Statistic, cost: Fraction, *, replicate: int = 0
+    ) -> int:
+        """Return the index of the statistic's largest entry, chosen by the exponential mechanism.
+
+        Privacy:
+            One event of at most `cost`: Gumbel noise under zCDP (epsilon^2/8), exponential noise
+            under pure epsilon.
+
+        Raises:
+            TypeError: if the statistic is not one whose sensitivity is proven.
+            ValueError: if the release pays on the Gaussian curve, where this has no cost.
+        """
+        return self.choose_several(stage, step, statistic, [cost], replicate=replicate)[0]
+
+    def choose_several(
+        self,
+        stage: Stage,
+        step: str,
+        statistic: Statistic,
+        costs: Sequence[Fraction],
+        *,
+        replicate: int = 0,
+    ) -> tuple[int, ...]:
+        """Return independent choices by the same statistic, charged and committed together.
+
+        The statistic is computed once. The same entry may be chosen several times.
+
+        Privacy:
+            One event of at most its cost for each choice; see `choose`.
+
+        Raises:
+            TypeError: if the statistic is not one whose sensitivity is proven.
+            ValueError: if the release pays on the Gaussian curve, where this has no cost.
+        """
+        sensitivity = bounds(statistic, self.relation)[0]
+        name, several = step_name(step, replicate, 0), len(costs) > 1
+        events = {cost: choice_event(self.currency, cost, sensitivity) for cost in set(costs)}
+        # The index means nothing without the list: after a change of the program it is not applied
+        # to another one.
+        asks = {**statistic.to_json(), "among": digest([*map(list, statistic.cliques)])}
+        steps = [
+            Step(
+                stage=stage,
+                name=f"{name}, choice {number}" if several else name,
+                cost=cost,
+                event=events[cost],
+                shape=(1,),
+                asks=asks,
+            )
+            for number, cost in enumerate(costs, start=1)
+        ]
+
+        def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
+            exact = statistic.compute(self._counter.count(statistic.cliques))
+            return [np.array([noisy_max.choose(exact, grant)], dtype=np.int64) for grant in grants]
+
+        batch = f"{batch_name(stage, replicate, 0)}-{step}"
+        return tuple(int(value[0]) for _, value in self._session.perform(batch, steps, draw))
+
+    def _perturb(
+        self,
+        stage: Stage,
+        step: str,
+        asked: Statistic | Sum,
+        cost: Fraction,
+        *,
+        replicate: int,
+        round: int,
+    ) -> tuple[Grant, NDArray[np.int64]]:
+        l1, l2_squared = self._bounds(asked)
+        planned = Step(
+            stage=stage,
+            name=step_name(step, replicate, round),
+            cost=cost,
+            event=self.currency.noise_event(cost, l1=l1, l2_squared=l2_squared),
+            shape=(asked.length,),
+            asks=asked.to_json(),
+        )
+
+        def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
+            exact = self._exact(asked)
+            # privacy: whole numbers, never a float.
+            assert exact.dtype == np.int64
+            return perturbed(_add_noise, [exact], grants)
+
+        batch = f"{batch_name(stage, replicate, round)}-{step}"
+        ((grant, values),) = self._session.perform(batch, [planned], draw)
+        return grant, values
+
+    def _bounds(self, asked: Statistic | Sum) -> tuple[int, int]:
+        """Return the proven L1 and squared L2 sensitivities of what is asked. Public."""
+        if not isinstance(asked, Sum):
+            return sensitivities(asked, self.relation)
+        # privacy: a sensitivity is believed only where it is proven, and for the file's own codes.
+        found = sum_bounds(asked, self.relation)
+        check_codes(asked, self._domain)
+        return found[1:]
+
+    def _exact(self, asked: Statistic | Sum) -> NDArray[np.int64]:
+        """Return what is asked, without noise. Confidential."""
+        if isinstance(asked, Sum):
+            return asked.total(*self._counter.observed(asked.clique))
+        return asked.compute(self._counter.count(asked.cliques))
+
+    def public_rows(self) -> int | None:
+        """Return the number of rows where it is public: where neighbours have the same."""
+        # privacy: under replace-one a person may be replaced by one with fewer rows.
+        if not self.relation.rows_public:
+            return None
+        return int(self._counter.count([()])[()].counts)
+
+
+def choice_event(currency: Currency, cost: Fraction, sensitivity: int) -> NoisyMaxEvent:
+    """Return the private choice that `cost` buys.
+
+    Raises:
+        ValueError: if the currency has no cost for it.
+    """
+    if currency.kind == "gaussian":
+        raise ValueError("A private choice does not add up on the Gaussian curve; use zcdp.")
+    gumbel = currency.kind == "zcdp"
+    # zCDP: epsilon^2/8 = cost, so epsilon = sqrt(8 cost); scale = 2 sensitivity / epsilon.
+    squared = Fraction(2 * sensitivity) ** 2 / (8 * cost if gumbel else cost**2)
+    scale = Fraction(float(squared) ** 0.5)
+    while scale**2 < squared:
+        scale = Fraction(float(np.nextafter(float(scale), np.inf)))
+    return NoisyMaxEvent(scale, sensitivity, gumbel)
+
+
+def _number_of_bins(edges: Sequence[int], size: int) -> int:
+    """Return how many bins edges make of all codes of a column."""
+    if len(edges) < 2 or edges[0] != 0 or edges[-1] != size or any(np.diff(edges) <= 0):
+        raise ValueError(f"Bins are of codes from 0 to {size}, ascending, not {edges!r:.60}.")
+    return len(edges) - 1
+
+
+def _add_noise(exact: NDArray[np.int64], grant: Grant) -> NDArray[np.int64]:
+    perturb = laplace.perturb if isinstance(grant.step.event, LaplaceEvent) else gaussian.perturb
+    return perturb(exact, grant)
+
+
+def _noise_event(grant: Grant) -> LaplaceEvent | GaussianEvent:
+    event = grant.step.event
+    assert isinstance(event, LaplaceEvent | GaussianEvent)
+    return event
+
+
+def _kind(grant: Grant) -> Noise:
+    return "laplace" if isinstance(_noise_event(grant), LaplaceEvent) else "gaussian"

@@ -1,0 +1,278 @@
+"""The ledger's rules: what an entry changes, and what it must not break.
+
+They are here once: the database asks them before it adds an entry, and an audit asks them again of
+every entry that is there. Neither trusts the totals of the other.
+"""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import replace
+from fractions import Fraction
+from typing import assert_never
+
+from dp_core.documents.exact import exact_fraction
+from dp_core.wall.accounting.composition import Amount
+from dp_core.wall.ledger.account_terms import Charter, Promise, amended, charged_event, promise_of
+from dp_core.wall.ledger.approval import broken_by_gate, gate_of, gate_total, passed
+from dp_core.wall.ledger.budget_periods import Calendar
+from dp_core.wall.ledger.entries import Entry
+from dp_core.wall.ledger.ledger_position import whereabouts
+from dp_core.wall.ledger.receipts import UNKNOWN_KIND, Receipt, known_kind
+from dp_core.wall.ledger.running_totals import (
+    Balance,
+    Book,
+    Use,
+    account_total,
+    amount_text,
+    balance,
+    balance_text,
+    lineage,
+    period_total,
+    promised,
+    recounted,
+    reservation_total,
+    room_on,
+    settled,
+    use,
+    use_text,
+    used_in_period,
+)
+
+OUTCOMES = ("finished", "abandoned", "returned", "withdrawn", "failed-thresholds")
+"""How a release ends."""
+
+
+# -- what an entry changes
+
+
+def changes(entry: Entry, book: Book) -> dict[str, str]:
+    """Return the running totals that an entry changes, by subject, as they are after it."""
+    match known_kind(entry.kind):
+        case "open":
+            return {account_total(entry.receipt.account): balance_text(Balance())}
+        case "reserve":
+            return _reserve(promise_of(entry.position, entry.receipt), book)
+        case "charge":
+            assert entry.reservation is not None
+            before = use(book, entry.reservation)
+            cost, event = charged_event(entry.receipt)
+            stage = str(entry.body["stage"])
+            stages = {**(before.stages or {}), stage: before.of(stage) + cost}
+            after = Use(before.tally.plus(cost, event), before.results, stages)
+            return {reservation_total(entry.reservation): use_text(after)}
+        case "commit":
+            assert entry.reservation is not None
+            before = use(book, entry.reservation)
+            after = replace(before, results=before.results + 1)
+            return {reservation_total(entry.reservation): use_text(after)}
+        case "hold" | "look" | "decide":
+            assert entry.reservation is not None
+            after_it = passed(gate_of(book, entry.reservation), entry.receipt)
+            return {gate_total(entry.reservation): after_it.text()}
+        case "settle":
+            return _settle(entry, book)
+        case "restate":
+            return _restate(entry, book)
+        case "ledger" | "key" | "raise" | "close" | "approve" | "withdraw" | "input" | "attempt":
+            return {}
+        case None:
+            raise ValueError(f"An entry ({entry.kind:.20}) {UNKNOWN_KIND}.")
+        case other:
+            assert_never(other)
+
+
+def _reserve(promise: Promise, book: Book) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for charter in lineage(book, promise.account):
+        amount = promised(charter, promise)
+        state = balance(book, charter.name)
+        state = replace(state, reserved=state.reserved + amount)
+        found[account_total(charter.name)] = balance_text(state)
+        found |= _in_period(book, charter, promise.day, amount)
+    return found
+
+
+def _settle(entry: Entry, book: Book) -> dict[str, str]:
+    assert entry.reservation is not None
+    promise = book.promise(entry.reservation)
+    assert promise is not None
+    used = use(book, entry.reservation)
+    found: dict[str, str] = {}
+    for charter in lineage(book, promise.account):
+        held, kept = promised(charter, promise), settled(charter, promise, used, entry.receipt)
+        state = balance(book, charter.name)
+        state = Balance(state.reserved - held, state.spent + kept)
+        found[account_total(charter.name)] = balance_text(state)
+        found |= _in_period(book, charter, promise.day, kept - held)
+    return found
+
+
+def _in_period(book: Book, charter: Charter, day: datetime.date, amount: Amount) -> dict[str, str]:
+    if charter.calendar is None:
+        return {}
+    index = charter.calendar.index(day)
+    after = used_in_period(book, charter.name, index) + amount
+    return {period_total(charter.name, index): amount_text(after)}
+
+
+def _restate(entry: Entry, book: Book) -> dict[str, str]:
+    """Count the whole history of an account again under its new terms; nothing is forgotten."""
+    old = book.charter(entry.receipt.account)
+    assert old is not None
+    state, periods = recounted(book, amended(old, entry.receipt))
+    found = {account_total(old.name): balance_text(state)}
+    return found | {
+        period_total(old.name, index): amount_text(amount) for index, amount in periods.items()
+    }
+
+
+# -- what an entry must not break
+
+
+def broken_rule(entry: Entry, book: Book) -> str | None:
+    """Return how an entry breaks the ledger's rules, None if it keeps them.
+
+    Asked before the entry counts. Whoever writes asks for help with a better sentence first; this
+    is the last word, and the audit's.
+    """
+    receipt = entry.receipt
+    match known_kind(entry.kind):
+        case "ledger" | "key" | "approve" | "withdraw":
+            return None
+        case "open":
+            within = receipt.body["within"]
+            if within is not None and book.charter(str(within)) is None:
+                return "stands within an account that is not open"
+        case "raise" | "restate" | "close":
+            charter = book.charter(receipt.account)
+            if charter is None or charter.closed:
+                return "concerns an account that is not open"
+            return _broken_by_terms(entry, charter, book)
+        case "reserve":
+            return _broken_by_promise(promise_of(entry.position, receipt), receipt, book)
+        case "input" | "charge" | "attempt" | "commit" | "hold" | "look" | "decide" | "settle":
+            return _broken_in_release(entry, book)
+        case None:
+            return UNKNOWN_KIND
+        case other:
+            assert_never(other)
+    return None
+
+
+def _broken_by_terms(entry: Entry, charter: Charter, book: Book) -> str | None:
+    if entry.kind == "close":
+        return None
+    after = amended(charter, entry.receipt)
+    if entry.kind == "raise":
+        if not charter.terms.limit.within(after.terms.limit):
+            return "lowers the total of its account"
+        grows = is_raised(charter.calendar, after.calendar)
+        return None if grows else "changes the calendar of its account otherwise than up"
+    if not is_same_but_delta(charter.calendar, after.calendar):
+        return "changes the periods of its account"
+    used = recounted(book, after)[0].used
+    return None if used.within(after.terms.limit) else "restates more than its account holds"
+
+
+def is_raised(before: Calendar | None, after: Calendar | None) -> bool:
+    """Return whether a calendar allows no less than before, in the same periods.
+
+    What a period used is counted by its number, so the same number must stay the same period.
+    """
+    if before is None or after is None:
+        return before is after
+    same = replace(after, epsilon=before.epsilon, delta=before.delta) == before
+    return same and after.epsilon >= before.epsilon and after.delta >= before.delta
+
+
+def is_same_but_delta(before: Calendar | None, after: Calendar | None) -> bool:
+    """Return whether a calendar is as before but for its delta, whose meaning terms decide."""
+    if before is None or after is None:
+        return before is after
+    return replace(after, delta=before.delta) == before
+
+
+def _broken_by_promise(promise: Promise, receipt: Receipt, book: Book) -> str | None:
+    if book.is_used(promise.release):
+        return "reserves under a name that is used"
+    costs = promise.costs.values()
+    if sum(costs, Fraction(0)) > promise.currency.limit or any(cost < 0 for cost in costs):
+        return "sets aside more for its stages than it reserves"
+    if not _is_implied(promise):
+        return "reserves a total that does not imply its epsilon and delta"
+    accounts = lineage(book, promise.account)
+    if not accounts or any(charter.closed for charter in accounts):
+        return "reserves from an account that is not open"
+    for charter in accounts:
+        protects = receipt.body["neighbours"], receipt.body["unit"]
+        if protects != (charter.neighbours, charter.unit):
+            return f"protects otherwise than account {charter.name!r}"
+        if charter.approved_only and not book.approved(promise.plan):
+            return "reserves for a plan that was not approved"
+        if not promised(charter, promise).within(room_on(book, charter, promise.day)):
+            return f"promises more than account {charter.name!r} has left"
+    return None
+
+
+def _is_implied(promise: Promise) -> bool:
+    """Return whether a reservation's total keeps to its guarantee.
+
+    With room for the last digit in which two machines' floating point may differ.
+    """
+    if promise.epsilon <= 0 or not 0 <= promise.delta < 1:
+        return False
+    limit = promise.currency.limit * (1 - Fraction(1, 10**9))
+    return replace(promise.currency, limit=limit).implies(promise.epsilon, promise.delta)
+
+
+def _broken_in_release(entry: Entry, book: Book) -> str | None:
+    promise = book.promise(entry.reservation) if entry.reservation is not None else None
+    mine = entry.receipt.release, entry.receipt.account
+    if promise is None or (promise.release, promise.account) != mine:
+        return "belongs to no reservation of its release"
+    over = book.has(f"settle/{promise.position}")
+    if over and entry.kind != "look":
+        return "comes after its release was settled"
+    waits = promise.publish == "after-approval"
+    gate = gate_of(book, promise.position)
+    broken = broken_by_gate(entry.receipt, gate, over=over, after_approval=waits)
+    if broken is not None:
+        return broken
+    body = entry.body
+    match entry.kind:
+        case "input":
+            if book.account_of(str(entry.about)) not in (None, promise.account):
+                return "is of data that belong to another account"
+        case "charge":
+            if not book.has(f"input/{promise.position}"):
+                return "charges before the input is known"
+            cost, event = charged_event(entry.receipt)
+            if cost <= 0 or promise.currency.cost(event) > cost:
+                return "costs less than its event"
+            before = use(book, promise.position)
+            # privacy: a delta that was not promised would be counted nowhere.
+            if before.tally.own_delta + event.own_delta() > promise.currency.own_delta:
+                return "fails with a probability of its own that its promise does not cover"
+            stage = str(body["stage"])
+            if before.of(stage) + cost > promise.costs.get(stage, 0):
+                return f"charges more than stage {stage!r} has"
+        case "attempt" | "commit":
+            if not book.charged(promise.position, str(body["batch"])):
+                return "is about a result that was not charged"
+            if entry.kind == "attempt" and book.has(f"commit/{promise.position}/{entry.about}"):
+                return "draws a committed result again"
+        case "settle":
+            used = use(book, promise.position)
+            if exact_fraction(body["spent"]) != used.tally.cost:
+                return "states another sum than was charged"
+            stated = whereabouts(book, promise.account)
+            if {name: body[name] for name in stated} != stated:
+                return "states another ledger, or other totals, than those that paid"
+            if body["outcome"] not in OUTCOMES or not isinstance(body["seen"], bool):
+                return "ends its release in no way there is"
+            if body["outcome"] == "returned" and used.tally.charges:
+                return "gives back what was charged"
+            if used.results and not body["seen"]:
+                return "states that no result was seen, and there is one"
+    return None

@@ -1,0 +1,72 @@
+"""Records drawn column by column, by exact counts to which virtual records are added."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.wall.accounting.events import PerturbedDrawsEvent
+from dp_core.wall.ledger.session import Grant
+
+
+def draw(
+    tables: Sequence[NDArray[np.int64]],
+    others: Sequence[Sequence[int]],
+    sweeps: int,
+    grant: Grant,
+) -> NDArray[np.int64]:
+    """Return records, each begun at the one before it; the first at even draws of every column.
+
+    Draws are exact: whole numbers, evenly from the system's entropy.
+
+    Args:
+        tables: For each column the exact counts of its codes (first axis) with those of others.
+            Confidential.
+        others: For each column the columns of the further axes.
+        sweeps: How often each column of a record is drawn. By its counts it is drawn from a
+            combination of the others once for each record, from then on evenly.
+        grant: Paid-for `PerturbedDrawsEvent`; its shape is (records, columns).
+
+    Returns:
+        Codes, shape (records, columns).
+
+    Raises:
+        TypeError: if the grant is for another kind of event.
+
+    Privacy:
+        epsilon-DP as the event tells. Park & Ghosh (2013), with the reset of visited combinations.
+    """
+    event = grant.step.event
+    if not isinstance(event, PerturbedDrawsEvent):
+        raise TypeError(f"The grant is for {type(event).__name__}, not for drawn records.")
+    records, columns = grant.step.shape
+    assert columns == len(tables) == len(others)
+    state = [secrets.randbelow(table.shape[0]) for table in tables]
+    found = np.empty((records, columns), dtype=np.int64)
+    for record in range(records):
+        visited: set[tuple[int, ...]] = set()
+        for _ in range(sweeps):
+            for column, table in enumerate(tables):
+                given = tuple(state[other] for other in others[column])
+                # privacy: a second look at the same counts for one record would not be paid for.
+                if (column, *given) in visited:
+                    state[column] = secrets.randbelow(table.shape[0])
+                    continue
+                visited.add((column, *given))
+                place: tuple[Any, ...] = (slice(None), *given)
+                counts = [int(count) for count in table[place]]
+                state[column] = weighted(counts, event.scale.numerator, event.scale.denominator)
+        found[record] = state
+    return found
+
+
+def weighted(counts: Sequence[int], virtual: int, parts: int) -> int:
+    """Return an index with probability in proportion to its count plus virtual/parts, exactly."""
+    ends = list(itertools.accumulate(count * parts + virtual for count in counts))
+    return bisect_right(ends, secrets.randbelow(ends[-1]))

@@ -1,0 +1,53 @@
+"""Stability-based histogram: noisy counts of the observed cells that reach a threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.tables.sparse_cells import sparse_result
+from dp_core.wall.accounting.events import StabilityEvent
+from dp_core.wall.ledger.session import Grant
+from dp_core.wall.noise.opendp_mechanisms import add_noise
+
+
+def release(
+    cells: NDArray[np.uint16], counts: NDArray[np.int64], sizes: Sequence[int], grant: Grant
+) -> NDArray[np.int64]:
+    """Return the cells whose noisy counts reach the threshold, in the form they are stored in.
+
+    Args:
+        cells: Codes of every cell that holds a record, each once, ascending, shape (cells,
+            columns). Confidential.
+        counts: Exact numbers of records, shape (cells,), all positive. Confidential.
+        sizes: Numbers of codes of the columns.
+        grant: Paid-for `StabilityEvent`; the number of rows of its shape is the capacity. If more
+            cells reach the threshold, those of the largest noisy counts are kept, of equal ones the
+            first.
+
+    Returns:
+        `sparse_result` of capacity rows, whatever was kept.
+
+    Raises:
+        TypeError: if the grant is for another kind of event.
+
+    Privacy:
+        (epsilon, own delta)-DP as the event tells, for the neighbours that its sensitivity was
+        computed for. Korolova, Kenthapadi, Mishra & Ntoulas (2009); Bun, Nissim & Stemmer (2016).
+    """
+    event = grant.step.event
+    if not isinstance(event, StabilityEvent):
+        raise TypeError(f"The grant is for {type(event).__name__}, not for a histogram.")
+    # privacy: the proof is for cells that hold a record and are there once; noise on an empty cell
+    # would let cells appear that the threshold was not made for.
+    assert counts.min(initial=1) > 0
+    noisy = add_noise("laplace", counts, event.scale)
+    kept = np.flatnonzero(noisy >= event.threshold)
+    # privacy: what follows looks at noisy counts and kept cells only.
+    capacity = grant.step.shape[0]
+    if len(kept) > capacity:
+        largest = np.argsort(-noisy[kept], kind="stable")[:capacity]
+        kept = kept[np.sort(largest)]
+    return sparse_result(cells[kept], noisy[kept], sizes, capacity)

@@ -1,0 +1,113 @@
+"""The F score of Bayesian networks of binary columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.schema.privacy import Neighbours
+from dp_core.tables.domain import Clique
+from dp_core.tables.marginal import Marginal
+from dp_core.wall.statistics.base import Bounds, alike
+from dp_core.wall.statistics.dependence.parent_candidates import (
+    Candidate,
+    by_parents,
+    check_candidates,
+    tables_of,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FScore:
+    """2 n F of PrivBayes: how near a binary child is to being decided by its parents, in records.
+
+    Split the combinations of the parents' codes into those that stand for 0 and those that stand
+    for 1. With k0 the records with child 0 among the first, and k1 those with child 1 among the
+    second, 2 n F is minus the smallest (n - 2 k0)+ + (n - 2 k1)+ over all splits: a whole number,
+    between -2 n and 0. The score F of Zhang et al. (2017), for binary columns.
+
+    Attributes:
+        candidates: Binary children with parents, which may have any number of codes; there may be
+            no parents.
+    """
+
+    candidates: tuple[Candidate, ...]
+
+    def __post_init__(self) -> None:
+        check_candidates(self.candidates)
+
+    @property
+    def length(self) -> int:
+        return len(self.candidates)
+
+    @property
+    def cliques(self) -> tuple[Clique, ...]:
+        return tables_of(self.candidates)
+
+    def largest_change(self, neighbours: Neighbours) -> int:  # noqa: ARG002
+        """2, under either relation.
+
+        For one split write g = (n - 2 k0)+ + (n - 2 k1)+. A row added raises n by 1 and, at most,
+        one of k0 and k1 by 1. If neither, both terms rise by 0 or 1; if k0, the first term, of
+        n - 2 k0 less 1, falls by 0 or 1 while the second rises by 0 or 1. So g moves by -1 to 2.
+        A row replaced leaves n: the one that goes takes 1 from k0, or from k1, or from neither, so
+        that g rises by 0 to 2; the one that comes lets g fall by 0 to 2. So g moves by -2 to 2.
+        The smallest of numbers that move by at most 2 moves by at most 2. The value is whole, and
+        nothing is rounded. (F itself: 1/n for replaced rows, as in the paper.)
+        """
+        return 2
+
+    def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
+        """Return the exact values.
+
+        Raises:
+            ValueError: if a child has more than two codes.
+        """
+        return np.array(
+            [-_least_missing(by_parents(counts, each)) for each in self.candidates],
+            dtype=np.int64,
+        )
+
+    def to_json(self) -> dict[str, object]:
+        return {"name": "f-score", "length": self.length}
+
+    @staticmethod
+    def required(document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
+        return alike(FScore(()).largest_change(neighbours), document)
+
+
+def _least_missing(table: NDArray[np.int64]) -> int:
+    """Return the smallest (n - 2 k0)+ + (n - 2 k1)+ over all splits, exactly. Confidential.
+
+    One combination of the parents after the other, it keeps for every k0 that can be reached the
+    largest k1 that goes with it; no k0 above half of the records is told from another. Takes
+    time n/2 for each combination that has a choice.
+
+    Args:
+        table: Shape (at most 2, combinations of the parents), records.
+    """
+    if table.shape[0] > 2:
+        raise ValueError("The F score is for binary columns; for others take the R score.")
+    n = int(table.sum())
+    zeros = table[0]
+    ones = table[1] if table.shape[0] == 2 else np.zeros_like(zeros)
+    # A combination with one kind of records only stands for it in a best split.
+    start, least_ones = int(zeros[ones == 0].sum()), int(ones[zeros == 0].sum())
+    half = (n + 1) // 2
+    best = np.full(half + 1, -2 * n - 1, dtype=np.int64)  # below 0 whatever is added: not reached
+    best[min(start, half)] = least_ones
+    for column in np.flatnonzero((zeros > 0) & (ones > 0)):
+        zero, one = int(zeros[column]), int(ones[column])
+        as_one = best + one
+        if zero < half:
+            np.maximum(as_one[zero:half], best[: half - zero], out=as_one[zero:half])
+        # Whatever reaches half of the records, or more, is held at half of them.
+        as_one[half] = max(as_one[half], best[max(half - zero, 0) :].max())
+        best = as_one
+    reached = np.flatnonzero(best >= 0)
+    missing = np.maximum(n - 2 * reached, 0) + np.maximum(n - 2 * best[reached], 0)
+    return int(missing.min())

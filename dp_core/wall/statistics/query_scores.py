@@ -1,0 +1,202 @@
+"""Statistics of counting queries: their counts, how far they are from public answers, payoffs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.schema.privacy import Neighbours
+from dp_core.tables.domain import Clique
+from dp_core.tables.marginal import Marginal
+from dp_core.wall.statistics.base import MOST, Bounds, alike, saturated, whole
+from dp_core.wall.statistics.counting_queries import Queries, queries_from_json
+
+
+@dataclass(frozen=True, slots=True)
+class QueryCounts:
+    """The numbers of records of counting queries.
+
+    Attributes:
+        queries: What is counted.
+    """
+
+    queries: Queries
+
+    @property
+    def length(self) -> int:
+        return self.queries.length
+
+    @property
+    def cliques(self) -> tuple[Clique, ...]:
+        return self.queries.cliques
+
+    def largest_change(self, neighbours: Neighbours) -> int:  # noqa: ARG002
+        """1: a row is counted or not, whether it comes, goes or is replaced by another."""
+        return 1
+
+    def l1(self, neighbours: Neighbours) -> int:
+        """Return what the queries prove of themselves."""
+        return self.queries.l1(neighbours)
+
+    def l2_squared(self, neighbours: Neighbours) -> int:
+        """Return what the queries prove of themselves."""
+        return self.queries.l2_squared(neighbours)
+
+    def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
+        return _exact(self.queries, counts)
+
+    def to_json(self) -> dict[str, object]:
+        return {"name": "query-counts", "queries": self.queries.to_json()}
+
+    @staticmethod
+    def required(document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
+        # privacy: the queries themselves are read, and what they say of themselves is proven.
+        queries = queries_from_json(document["queries"])
+        return 1, queries.l1(neighbours), queries.l2_squared(neighbours)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QueryDistance:
+    """How far each query's count is from a public answer, in units of 1/grid record.
+
+    Entry i is |grid * count_i - answers_i|. Chosen by in MWEM (Hardt, Ligett & McSherry 2012,
+    Figure 1), where the answers are those of the present approximation.
+
+    Attributes:
+        queries: What is counted.
+        answers: Public, shape (length,), in units of 1/grid record.
+        grid: Parts of a record in which answers are given, at least 1.
+    """
+
+    queries: Queries
+    answers: NDArray[np.int64]
+    grid: int
+
+    def __post_init__(self) -> None:
+        _check_shapes(self.queries, self.answers)
+        if not isinstance(self.grid, int | np.integer) or self.grid < 1:
+            raise ValueError(f"A grid is a whole number of at least 1, got {self.grid}.")
+
+    @property
+    def length(self) -> int:
+        return self.queries.length
+
+    @property
+    def cliques(self) -> tuple[Clique, ...]:
+        return self.queries.cliques
+
+    def largest_change(self, neighbours: Neighbours) -> int:  # noqa: ARG002
+        """`grid`, under either relation.
+
+        A row is counted by a query or not. So one row more or less changes its count by 0 or 1, and
+        so does a row replaced, which takes away 0 or 1 and adds 0 or 1. The answer is public and
+        the same for both files, and ||x| - |y|| <= |x - y|.
+        """
+        return int(self.grid)
+
+    def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
+        # privacy: whole numbers of any size; no float and no overflow.
+        exact = _exact(self.queries, counts)
+        grid = int(self.grid)
+        if _fits(exact, grid, self.answers):
+            distance: NDArray[np.int64] = np.abs(grid * exact - self.answers)
+            return distance
+        return saturated(
+            abs(grid * count - answer)
+            for count, answer in zip(exact.tolist(), self.answers.tolist(), strict=True)
+        )
+
+    def to_json(self) -> dict[str, object]:
+        return {"name": "query-distance", "length": self.length, "grid": int(self.grid)}
+
+    @staticmethod
+    def required(document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:  # noqa: ARG004
+        return alike(whole(document, "grid", least=1), document)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SignedQueries:
+    """Multiples of each query's count, with a sign, less a public number.
+
+    Entry i is signs_i * factor * count_i - offsets_i. The payoffs of DualQuery (Gaboardi et al.
+    2014, Algorithm 1), where each query is there with its complement, of the other sign.
+
+    Attributes:
+        queries: What is counted.
+        factor: Common multiple, at least 1.
+        offsets: Public, shape (length,).
+        signs: 1, 0 or -1, shape (length,).
+    """
+
+    queries: Queries
+    factor: int
+    offsets: NDArray[np.int64]
+    signs: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        _check_shapes(self.queries, self.offsets, self.signs)
+        if not isinstance(self.factor, int | np.integer) or self.factor < 1:
+            raise ValueError(f"A factor is a whole number of at least 1, got {self.factor}.")
+        # privacy: a sign of 2 would be a factor twice as large as the one that is stated.
+        if not np.isin(self.signs, (-1, 0, 1)).all():
+            raise ValueError("Signs are 1, 0 or -1.")
+
+    @property
+    def length(self) -> int:
+        return self.queries.length
+
+    @property
+    def cliques(self) -> tuple[Clique, ...]:
+        return self.queries.cliques
+
+    def largest_change(self, neighbours: Neighbours) -> int:  # noqa: ARG002
+        """`factor`, under either relation.
+
+        A row is counted by a query or not, so one row more or less, or replaced, changes its count
+        by 0 or 1 (see `QueryDistance`), and the entry by 0 or `factor`: offsets are public and the
+        same for both files.
+        """
+        return int(self.factor)
+
+    def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
+        exact = _exact(self.queries, counts)
+        factor = int(self.factor)
+        if _fits(exact, factor, self.offsets):
+            return self.signs * factor * exact - self.offsets
+        return saturated(
+            sign * factor * count - offset
+            for count, sign, offset in zip(
+                exact.tolist(), self.signs.tolist(), self.offsets.tolist(), strict=True
+            )
+        )
+
+    def to_json(self) -> dict[str, object]:
+        return {"name": "signed-queries", "length": self.length, "factor": int(self.factor)}
+
+    @staticmethod
+    def required(document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:  # noqa: ARG004
+        return alike(whole(document, "factor", least=1), document)
+
+
+def _check_shapes(queries: Queries, *vectors: NDArray[np.int64]) -> None:
+    for vector in vectors:
+        if vector.shape != (queries.length,) or vector.dtype != np.int64:
+            raise ValueError(f"{queries.length} queries need as many 64-bit whole numbers.")
+
+
+def _exact(queries: Queries, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
+    """Return exact counts, shape (length,). Confidential."""
+    values = queries.count({clique: counts[clique].counts for clique in queries.cliques})
+    # privacy: counts of records, never a float.
+    assert values.dtype == np.int64
+    return values
+
+
+def _fits(exact: NDArray[np.int64], factor: int, offsets: NDArray[np.int64]) -> bool:
+    """Return whether factor times a count, and an offset more or less, stays within `MOST`."""
+    largest = max(int(offsets.max(initial=0)), -int(offsets.min(initial=0)))
+    return factor * int(exact.max(initial=0)) + largest <= MOST

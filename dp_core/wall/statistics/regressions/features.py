@@ -1,0 +1,201 @@
+"""Predictors of a regression as whole numbers: public, and bounded column by column.
+
+The unit of every feature is 1/`ONE`. The first is 1 (the intercept). A column of s levels has
+s - 1 indicators, of the levels from the second on. A column of numbers has (number - centre)/reach,
+cut to [-1, 1], and where numbers may be missing an indicator of that beside it; the number is then
+0. So each column's part has a length of at most 1, by either norm: with p columns a record's
+features have an L1 norm of at most 1 + p and a squared L2 norm of at most 1 + p.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.wall.statistics.sums.moments import MOST_POSITIONS
+
+ONE = 1 << 12
+"""The number 1 in the unit of features."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    """A column of numbers, scaled.
+
+    Attributes:
+        name: Of the column.
+        positions: Of its grid; a larger code means missing.
+        centre: What is taken for 0, in half steps of the grid about the middle of the range.
+        reach: What is taken for 1, in half steps from there, at least 1.
+        missing: Whether there is a code for missing.
+    """
+
+    name: str
+    positions: int
+    centre: int
+    reach: int
+    missing: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.positions <= MOST_POSITIONS:
+            raise ValueError(f"A column has 1 to {MOST_POSITIONS} positions.")
+        if not 1 <= self.reach <= MOST_POSITIONS or abs(self.centre) >= MOST_POSITIONS:
+            raise ValueError(f"Centre and reach are below {MOST_POSITIONS}.")
+
+    @property
+    def width(self) -> int:
+        """Number of its features."""
+        return 1 + self.missing
+
+    def scaled(self, codes: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+        """Return the feature of each code in units of 1/`ONE`; 0 where it is missing."""
+        whole = codes.astype(np.int64)
+        away = 2 * whole - (self.positions - 1) - self.centre
+        # privacy: cut before it is scaled, so that no feature is above 1 in size.
+        away = np.clip(away, -self.reach, self.reach)
+        # To the nearest whole number, in whole numbers.
+        scaled = (2 * away * ONE + self.reach) // (2 * self.reach)
+        return np.asarray(np.where(whole < self.positions, scaled, 0))
+
+    def matrix(self, codes: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+        """Return its features, shape (cells, width)."""
+        scaled = self.scaled(codes)
+        if not self.missing:
+            return scaled[:, None]
+        return np.column_stack([scaled, ONE * (codes >= self.positions)])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values that define it."""
+        return {
+            "name": self.name,
+            "positions": self.positions,
+            "centre": self.centre,
+            "reach": self.reach,
+            "missing": self.missing,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Levels:
+    """A column of levels, as indicators of all but the first.
+
+    Attributes:
+        name: Of the column.
+        size: Number of levels; missing is one, where it is allowed.
+    """
+
+    name: str
+    size: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.size <= MOST_POSITIONS:
+            raise ValueError(f"A column has 1 to {MOST_POSITIONS} levels.")
+
+    @property
+    def width(self) -> int:
+        """Number of its features."""
+        return self.size - 1
+
+    def matrix(self, codes: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+        """Return its features, shape (cells, width)."""
+        return np.asarray(ONE * (codes[:, None] == np.arange(1, self.size)).astype(np.int64))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values that define it."""
+        return {"name": self.name, "size": self.size}
+
+
+Predictor = Number | Levels
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """The predictors of a regression.
+
+    Attributes:
+        all: One for each column.
+    """
+
+    all: tuple[Predictor, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len({each.name for each in self.all}) != len(self.all):
+            raise ValueError("Predictors are different columns.")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Columns."""
+        return tuple(each.name for each in self.all)
+
+    @property
+    def width(self) -> int:
+        """Number of features, with the intercept."""
+        return 1 + sum(each.width for each in self.all)
+
+    @property
+    def norm(self) -> int:
+        """Bound on the L1 norm of a record's features, and on the square of their L2 norm."""
+        return 1 + len(self.all)
+
+    def matrix(self, cells: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+        """Return the features of cells, in units of 1/`ONE`, shape (cells, width).
+
+        Args:
+            cells: Codes, shape (cells, predictors), in their order.
+        """
+        parts = [np.full((len(cells), 1), ONE, dtype=np.int64)]
+        parts += [each.matrix(cells[:, axis]) for axis, each in enumerate(self.all)]
+        return np.hstack(parts)
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return plain values that define them."""
+        return [each.to_json() for each in self.all]
+
+    @classmethod
+    def from_json(cls, document: Any) -> Self:
+        """Return the predictors that `to_json` described.
+
+        Raises:
+            ValueError: or another error of its kind, if it is not what `to_json` returns.
+        """
+        if not isinstance(document, list):
+            raise ValueError("Predictors are a list.")
+        return cls(tuple(_predictor(each) for each in document))
+
+
+def _predictor(document: Mapping[str, Any]) -> Predictor:
+    return Levels(**typed(document, LEVELS)) if "size" in document else number(document)
+
+
+def number(document: Mapping[str, Any]) -> Number:
+    """Return the column of numbers that its `to_json` described.
+
+    Raises:
+        ValueError: or another error of its kind, if it is not what `to_json` returns.
+    """
+    return Number(**typed(document, NUMBER))
+
+
+NUMBER: Mapping[str, type] = {
+    "name": str,
+    "positions": int,
+    "centre": int,
+    "reach": int,
+    "missing": bool,
+}
+LEVELS: Mapping[str, type] = {"name": str, "size": int}
+
+
+def typed(document: Mapping[str, Any], kinds: Mapping[str, type]) -> dict[str, Any]:
+    """Return a description's values, if they are exactly those, of exactly these types.
+
+    Raises:
+        ValueError: if not.
+    """
+    if set(document) != set(kinds) or any(type(document[key]) is not kinds[key] for key in kinds):
+        raise ValueError(f"Expected {', '.join(kinds)}.")
+    return dict(document)

@@ -1,0 +1,122 @@
+"""Counts of the cells of a table in which numeric columns are cut into public bins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.schema.privacy import Neighbours
+from dp_core.tables.domain import Clique
+from dp_core.wall.statistics.sums.record_sum import Sum
+
+MOST_CODES = 2**16
+"""Codes are 16 bits."""
+MOST_CELLS = 2**26
+"""Cells of one table: its noise alone takes ten minutes and its counts half a gigabyte."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BinnedCounts(Sum):
+    """Records by levels of some columns and bins of others. Unit: records.
+
+    The entries are a table with an axis for each column, flattened row by row.
+
+    Attributes:
+        columns: Of the table.
+        sizes: Number of codes of each.
+        edges: For each column the first code of every bin, from 0, and the number of codes; None
+            for a column whose codes are levels, each a cell by itself.
+    """
+
+    NAME: ClassVar[str] = "binned-counts"
+
+    columns: tuple[str, ...]
+    sizes: tuple[int, ...]
+    edges: tuple[tuple[int, ...] | None, ...]
+
+    def __post_init__(self) -> None:
+        if len({*self.columns}) != len(self.columns):
+            raise ValueError("A table's columns differ.")
+        if not len(self.columns) == len(self.sizes) == len(self.edges):
+            raise ValueError("Every column of a table has a size, and edges or None.")
+        for size, each in zip(self.sizes, self.edges, strict=True):
+            if not 1 <= size <= MOST_CODES:
+                raise ValueError(f"A column has 1 to {MOST_CODES} codes.")
+            # privacy: every code is in exactly one bin, so every record is in exactly one cell.
+            if each is not None and not (
+                len(each) > 1
+                and each[0] == 0
+                and each[-1] == size
+                and all(one < other for one, other in pairwise(each))
+            ):
+                raise ValueError("Edges ascend from 0 to the number of codes.")
+        if self.length > MOST_CELLS:
+            raise ValueError(f"A table has at most {MOST_CELLS} cells.")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Levels or bins of each column."""
+        return tuple(
+            size if each is None else len(each) - 1
+            for size, each in zip(self.sizes, self.edges, strict=True)
+        )
+
+    @property
+    def length(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def clique(self) -> Clique:
+        return self.columns
+
+    def total(self, cells: NDArray[np.uint16], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        where = np.zeros(len(counts), dtype=np.int64)
+        for axis, (size, each) in enumerate(zip(self.shape, self.edges, strict=True)):
+            codes = cells[:, axis].astype(np.int64)
+            if each is not None:
+                codes = np.searchsorted(each, codes, side="right") - 1
+            where = where * size + codes
+        found = np.zeros(self.length, dtype=np.int64)
+        np.add.at(found, where, counts)
+        return found
+
+    def l1(self, neighbours: Neighbours) -> int:
+        """1 under add-remove, 2 under replace-one: a record is in one cell, and adds 1 to it."""
+        return 1 if neighbours == "add-remove" else 2
+
+    def l2_squared(self, neighbours: Neighbours) -> int:
+        """1 under add-remove, 2 under replace-one: two cells move by 1 each, or none."""
+        return 1 if neighbours == "add-remove" else 2
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.NAME,
+            "columns": list(self.columns),
+            "sizes": list(self.sizes),
+            "edges": [None if each is None else list(each) for each in self.edges],
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        columns, edges = document["columns"], document["edges"]
+        if not isinstance(columns, list) or any(type(name) is not str for name in columns):
+            raise ValueError("Columns are a list of names.")
+        if not isinstance(edges, list):
+            raise ValueError("Edges are a list, with one entry for each column.")
+        return cls(
+            columns=tuple(columns),
+            sizes=_wholes(document["sizes"]),
+            edges=tuple(None if each is None else _wholes(each) for each in edges),
+        )
+
+
+def _wholes(document: Any) -> tuple[int, ...]:
+    if not isinstance(document, list) or any(type(number) is not int for number in document):
+        raise ValueError("Sizes and edges are whole numbers.")
+    return tuple(document)

@@ -1,0 +1,364 @@
+"""Counts, sums and products of numbers, within the cells of other columns.
+
+A number of a column with P grid positions is taken about the middle of its range, in half steps of
+the grid: c = 2 position - (P - 1), a whole number of absolute value at most r = P - 1. Its range
+has the width 2 r = 2 (P - 1). A record whose number is missing adds nothing; how many have one is
+counted by `CellCounts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.schema.privacy import Neighbours
+from dp_core.tables.domain import Clique
+from dp_core.wall.statistics.sums.record_sum import Sum
+
+MOST_POSITIONS = 2**16
+"""Codes are 16 bits."""
+
+_LARGEST = 2**62
+"""What is larger in size is cut to it, which brings no two results farther apart."""
+
+About = Literal["middle", "cells"]
+"""What products are taken about: the middles of the ranges, or the means of each cell."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellCounts(Sum):
+    """Records by levels of some columns and by which of some numbers are missing. Unit: records.
+
+    The entries are a table with an axis for each column of `by`, then one of two codes (0 there,
+    1 missing) for each of `numbers`, flattened row by row.
+
+    Attributes:
+        by: Columns of levels.
+        sizes: Numbers of levels of each.
+        numbers: Columns of numbers.
+        positions: Grid positions of each; a larger code means missing.
+    """
+
+    NAME: ClassVar[str] = "cell-counts"
+
+    by: tuple[str, ...]
+    sizes: tuple[int, ...]
+    numbers: tuple[str, ...]
+    positions: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        _check(self.by, self.sizes, self.numbers, self.positions)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Axes of the table whose entries these are."""
+        return (*self.sizes, *[2] * len(self.numbers))
+
+    @property
+    def length(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def clique(self) -> Clique:
+        return (*self.by, *self.numbers)
+
+    def total(self, cells: NDArray[np.uint16], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        first = len(self.by)
+        missing = cells[:, first:] >= np.array(self.positions, dtype=np.int64)
+        where = _cell(np.column_stack([cells[:, :first], missing]), self.shape)
+        return _fit(_add(where, np.ones(len(counts), dtype=np.int64), counts, self.length))
+
+    def l1(self, neighbours: Neighbours) -> int:
+        """1 under add-remove, 2 under replace-one: a record is in one entry, and adds 1 to it."""
+        return 1 if neighbours == "add-remove" else 2
+
+    def l2_squared(self, neighbours: Neighbours) -> int:
+        """1 under add-remove, 2 under replace-one: two entries move by 1 each, or none."""
+        return 1 if neighbours == "add-remove" else 2
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.NAME,
+            "by": list(self.by),
+            "sizes": list(self.sizes),
+            "numbers": list(self.numbers),
+            "positions": list(self.positions),
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        return cls(
+            by=_names(document["by"]),
+            sizes=_wholes(document["sizes"]),
+            numbers=_names(document["numbers"]),
+            positions=_wholes(document["positions"]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellSums(Sum):
+    """Sums of one number about the middle of its range, by levels of some columns.
+
+    Unit: half steps of its grid. The entries are the cells of `by`, flattened row by row.
+
+    Attributes:
+        column: Of numbers.
+        positions: Its grid positions; a larger code means missing, and adds 0.
+        by: Columns of levels.
+        sizes: Numbers of levels of each.
+    """
+
+    NAME: ClassVar[str] = "cell-sums"
+
+    column: str
+    positions: int
+    by: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check(self.by, self.sizes, (self.column,), (self.positions,))
+
+    @property
+    def length(self) -> int:
+        return prod(self.sizes)
+
+    @property
+    def clique(self) -> Clique:
+        return (*self.by, self.column)
+
+    def total(self, cells: NDArray[np.uint16], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        number, there = _centred(cells[:, -1], self.positions)
+        where = _cell(cells[:, :-1], self.sizes)
+        return _fit(_add(where[there], number[there], counts[there], self.length))
+
+    def l1(self, neighbours: Neighbours) -> int:
+        """Return r = P - 1 under add-remove, 2 r under replace-one; at least 1.
+
+        A record is in one cell and adds its c there, or 0: at most r in size. To replace a record
+        is to take one away and to add one: at most 2 r, which a number that goes from one end of
+        the range to the other within its cell reaches.
+        """
+        reach = self.positions - 1
+        return max(1, reach if neighbours == "add-remove" else 2 * reach)
+
+    def l2_squared(self, neighbours: Neighbours) -> int:
+        """Return r^2 under add-remove, 4 r^2 under replace-one; at least 1.
+
+        A replaced record moves one entry by up to 2 r, or two by up to r each: 4 r^2 or 2 r^2.
+        """
+        return self.l1(neighbours) ** 2
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.NAME,
+            "column": self.column,
+            "positions": self.positions,
+            "by": list(self.by),
+            "sizes": list(self.sizes),
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        return cls(
+            column=_names([document["column"]])[0],
+            positions=_wholes([document["positions"]])[0],
+            by=_names(document["by"]),
+            sizes=_wholes(document["sizes"]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Products(Sum):
+    """The sum of the squares of one number, or of the products of two: one entry.
+
+    Unit: half steps of the one grid times half steps of the other; the squares about the middle
+    count half of that. Records in which a number is missing add 0.
+
+    About the middle, the products are c d, and the squares 2 c^2 - r^2, which lie as evenly about
+    0: the sum of c^2 is half of (total + r^2 times the number of records that have the number).
+    About the cells, they are products of deviations from the means of the record's cell, among
+    those of its records that have both numbers; each cell's sum is rounded down.
+
+    Attributes:
+        columns: Two different columns of numbers, or one twice for its squares.
+        positions: Grid positions of each; a larger code means missing.
+        about: What the products are taken about.
+        by: Columns of levels that make the cells.
+        sizes: Numbers of levels of each.
+    """
+
+    NAME: ClassVar[str] = "products"
+
+    columns: tuple[str, str]
+    positions: tuple[int, int]
+    about: About = "middle"
+    by: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.columns) != 2 or len(self.positions) != 2:
+            raise ValueError("A product is of two numbers.")
+        if self.squares and self.positions[0] != self.positions[1]:
+            raise ValueError("A column has one number of positions.")
+        _check(self.by, self.sizes, dict.fromkeys(self.columns), self.positions)
+        if self.about not in ("middle", "cells"):
+            raise ValueError(f"Products are about the middle or the cells, not {self.about!r}.")
+        if self.about == "middle" and self.by:
+            raise ValueError("Products about the middle know no cells.")
+
+    @property
+    def squares(self) -> bool:
+        """Whether both numbers are the same."""
+        return self.columns[0] == self.columns[1]
+
+    @property
+    def length(self) -> int:
+        return 1
+
+    @property
+    def clique(self) -> Clique:
+        return (*self.by, *dict.fromkeys(self.columns))
+
+    def total(self, cells: NDArray[np.uint16], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        first, there = _centred(cells[:, len(self.by)], self.positions[0])
+        second, too = _centred(cells[:, -1], self.positions[1])
+        there = there & too
+        first, second, counts = first[there], second[there], counts[there]
+        products = first * second
+        if self.about == "middle":
+            if self.squares:
+                products = 2 * products - (self.positions[0] - 1) ** 2
+            return _fit(_add(np.zeros(len(counts), dtype=np.int64), products, counts, 1))
+        where = _cell(cells[there][:, : len(self.by)], self.sizes)
+        found, where = np.unique(where, return_inverse=True)
+        # privacy: whole numbers of any size throughout; a float would not have the proven bound.
+        sums = [
+            _add(where, part, counts, len(found)).astype(object)
+            for part in (np.ones(len(counts), dtype=np.int64), first, second, products)
+        ]
+        number, one, other, both = sums
+        within = (number * both - one * other) // number if len(found) else number
+        return _fit(np.array([within.sum()], dtype=object))
+
+    def l1(self, neighbours: Neighbours) -> int:
+        """Return the bound for each choice of `about`, with r, s = P - 1 of the two columns.
+
+        About the middle: a record adds c d, or 2 c^2 - r^2 where both are one column, or 0: at
+        most r s in size. So r s under add-remove; to replace a record takes one away and adds one:
+        2 r s.
+
+        About the cells: let a cell have k records with means x, y and the sum of products S. One
+        more, (c, d), makes it S + f(c, d) k/(k + 1) with f(c, d) = (c - x)(d - y). A mean is in
+        the range, so |c - x| <= 2 r and |d - y| <= 2 s, and S moves by less than B = 4 r s (not at
+        all if k = 0). Numbers that differ by less than the whole number B differ by at most B once
+        they are rounded down. Only the record's own cell moves, so add-remove: B.
+
+        Replace-one within a cell: f is linear in each of c and d, so it is largest at a corner of
+        the ranges and least at one beside it, which share c, say: they differ by |c - x| 2 s <= B,
+        and the two neighbours' S by less than B. From one cell to another: each cell's S moves by
+        at most B, so 2 B. Of squares B is enough there too: a record more makes S larger, never
+        smaller, so that one cell's S falls by 0 to B and the other's grows by 0 to B.
+        """
+        reach = (self.positions[0] - 1) * (self.positions[1] - 1)
+        if self.about == "middle":
+            return max(1, reach if neighbours == "add-remove" else 2 * reach)
+        alone = neighbours == "add-remove" or self.squares or prod(self.sizes) == 1
+        return max(1, 4 * reach if alone else 8 * reach)
+
+    def l2_squared(self, neighbours: Neighbours) -> int:
+        """Return the square of `l1`: there is one entry."""
+        return self.l1(neighbours) ** 2
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.NAME,
+            "columns": list(self.columns),
+            "positions": list(self.positions),
+            "about": self.about,
+            "by": list(self.by),
+            "sizes": list(self.sizes),
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        first, second = _names(document["columns"])
+        one, other = _wholes(document["positions"])
+        return cls(
+            columns=(first, second),
+            positions=(one, other),
+            about=document["about"],
+            by=_names(document["by"]),
+            sizes=_wholes(document["sizes"]),
+        )
+
+
+def _check(
+    by: Sequence[str],
+    sizes: Sequence[int],
+    numbers: Sequence[str] | Mapping[str, None],
+    positions: Sequence[int],
+) -> None:
+    """Raise ValueError unless the columns differ and have sizes."""
+    if len({*by, *numbers}) != len(by) + len(numbers):
+        raise ValueError("A sum's columns of levels and of numbers differ.")
+    if len(by) != len(sizes) or len(numbers) > len(positions):
+        raise ValueError("Every column has a size.")
+    if any(not 1 <= size <= MOST_POSITIONS for size in (*sizes, *positions)):
+        raise ValueError(f"A column has 1 to {MOST_POSITIONS} codes.")
+
+
+def _names(document: Any) -> tuple[str, ...]:
+    if not isinstance(document, list) or any(type(name) is not str for name in document):
+        raise ValueError("Columns are a list of names.")
+    return tuple(document)
+
+
+def _wholes(document: Any) -> tuple[int, ...]:
+    if not isinstance(document, list) or any(type(number) is not int for number in document):
+        raise ValueError("Sizes are a list of whole numbers.")
+    return tuple(document)
+
+
+def _centred(
+    codes: NDArray[np.uint16], positions: int
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return numbers about the middle of their range, and which are not missing."""
+    return 2 * codes.astype(np.int64) - (positions - 1), codes < positions
+
+
+def _cell(codes: NDArray[Any], sizes: Sequence[int]) -> NDArray[np.int64]:
+    """Return the flat number of each cell, shape (cells,)."""
+    where = np.zeros(len(codes), dtype=np.int64)
+    for axis, size in enumerate(sizes):
+        where = where * size + codes[:, axis]
+    return where
+
+
+def _add(
+    where: NDArray[np.int64],
+    values: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    length: int,
+) -> NDArray[Any]:
+    """Return the sum of values times counts by entry, exactly: whole numbers of any size."""
+    largest = int(np.abs(values).max(initial=0)) * int(counts.sum())
+    # The check makes an overflow impossible; what might not fit is added slowly.
+    kind = np.dtype(np.int64) if largest < _LARGEST else np.dtype(object)
+    sums = np.zeros(length, dtype=kind)
+    np.add.at(sums, where, values.astype(kind) * counts.astype(kind))
+    return sums
+
+
+def _fit(sums: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the sums as 64-bit whole numbers.
+
+    Privacy:
+        What does not fit is cut: min and max bring no two numbers farther apart, so that every
+        bound on a change holds.
+    """
+    return np.asarray(np.clip(sums, -_LARGEST, _LARGEST), dtype=np.int64)

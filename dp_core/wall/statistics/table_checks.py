@@ -1,0 +1,92 @@
+"""Distance of tables from what the finished sets have there: how accurate a release is."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.documents.canonical import canonical_json
+from dp_core.schema.privacy import Neighbours
+from dp_core.tables.domain import Clique
+from dp_core.tables.marginal import Marginal
+from dp_core.wall.statistics.base import Bounds, alike, saturated
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableChecks:
+    """How far each table of counts is from public reference counts, in records.
+
+    Entry r is the sum over cells of |count - references[r]|: twice the number of records that would
+    have to move, where both have as many records.
+
+    Attributes:
+        cliques: Tables.
+        references: Public counts, each of its clique's shape, whole and not negative.
+    """
+
+    cliques: tuple[Clique, ...]
+    references: tuple[NDArray[np.int64], ...]
+
+    def __post_init__(self) -> None:
+        if len(self.cliques) != len(self.references) or not self.cliques:
+            raise ValueError("Every table that is checked has its reference counts.")
+        # privacy: whole numbers only; a float distance has no proven sensitivity.
+        if any(each.dtype != np.int64 or (each < 0).any() for each in self.references):
+            raise ValueError("Reference counts are whole numbers of at least 0.")
+
+    @property
+    def length(self) -> int:
+        return len(self.cliques)
+
+    def largest_change(self, neighbours: Neighbours) -> int:
+        """1, and 2 under replace-one, for any reference counts and any number of rows.
+
+        One row more or less changes one cell of a table by 1 and no other, and so one term of its
+        sum, |n - r|, by at most 1 (by exactly 1, since n and r are whole). A row replaced changes
+        two cells by 1, or none, and so the sum by at most 2. The reference counts are public, fixed
+        before the file is asked, and the same for both files. So with k tables the vector moves by
+        at most k (2 k) in the L1 norm and by k (4 k) in the squared L2 norm.
+        """
+        return _change(neighbours)
+
+    def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
+        # privacy: Python's whole numbers add up without overflow, whatever the counts are.
+        return saturated(
+            int(np.abs(counts[clique].counts.astype(object) - reference).sum())
+            for clique, reference in zip(self.cliques, self.references, strict=True)
+        )
+
+    def to_json(self) -> dict[str, object]:
+        return checks_asked(self.cliques, self.references)
+
+    @staticmethod
+    def required(document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
+        tables = document["tables"]
+        # privacy: the more tables, the larger the sensitivity; an empty list has none.
+        if type(tables) is not list or not tables or not all(type(t) is list for t in tables):
+            raise ValueError("Checked tables are a list of lists of columns.")
+        return alike(_change(neighbours), {"length": len(tables)})
+
+
+def checks_asked(
+    cliques: Sequence[Clique], references: Sequence[NDArray[np.int64]]
+) -> dict[str, object]:
+    """Return what a receipt says of checked tables: their columns and a hash of the references."""
+    found = hashlib.sha256()
+    for clique, reference in zip(cliques, references, strict=True):
+        found.update(canonical_json([list(clique), list(reference.shape)]))
+        found.update(np.ascontiguousarray(reference, dtype="<i8").tobytes())
+    return {
+        "name": "table-checks",
+        "tables": [list(clique) for clique in cliques],
+        "references": found.hexdigest(),
+    }
+
+
+def _change(neighbours: Neighbours) -> int:
+    return 1 if neighbours == "add-remove" else 2
