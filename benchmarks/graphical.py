@@ -38,12 +38,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.adult import load as load_adult
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.reconstruction.gum import Gum
-from dp_core.reconstruction.pgm import Pgm
-from dp_core.selection.aim import Aim
-from dp_core.selection.mst import Mst
-from dp_core.selection.mwem_pgm import MwemPgm
-from dp_core.selection.one_way import OneWay
+from dp_core.methods.reconstruction.gum import Gum
+from dp_core.methods.reconstruction.pgm import Pgm
+from dp_core.methods.selection.aim import Aim
+from dp_core.methods.selection.mst import Mst
+from dp_core.methods.selection.mwem_pgm import MwemPgm
+from dp_core.methods.selection.one_way import OneWay
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.parametric.laplace_sanitizer import LaplaceSanitizer
+from dp_core.methods.parametric.laplace_sanitizer import LaplaceSanitizer
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import StructuralZeros

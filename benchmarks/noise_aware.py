@@ -32,10 +32,10 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core import registry
-from dp_core.inference.carried import carried_sentence, needed_groups, not_carried
 from dp_core.inference.combine import Rule, combine
-from dp_core.noise_aware import SETS, redraw, unshrunk
+from dp_core.inference.measured_relations import carried_sentence, needed_groups, not_carried
+from dp_core.methods import registry
+from dp_core.methods.replicates.noise_aware import SETS, redraw, unshrunk
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.currency import largest_limit

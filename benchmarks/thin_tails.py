@@ -24,13 +24,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core import registry
 from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.source import open_source
 from dp_core.inference.combine import combine
-from dp_core.kept_moments import keep_moments, points_of
-from dp_core.noise_aware import redraw, unshrunk
-from dp_core.record_moments import ModelWithMoments
+from dp_core.methods import registry
+from dp_core.methods.replicates.kept_moments import keep_moments, points_of
+from dp_core.methods.replicates.noise_aware import redraw, unshrunk
+from dp_core.methods.replicates.record_moments import ModelWithMoments
 from dp_core.schema.definition import Schema
 from dp_core.schema.reading.schema_file import load_schema
 from dp_core.tables.dataset import Dataset

@@ -58,7 +58,7 @@ def against_file(home: Path, bundle_folder: Path, formula: str) -> Written:
     """
     from dp_core.bundle.codebook import synthetic_path
     from dp_core.bundle.reading import read_bundle
-    from dp_core.comparison.formulas import check_formula
+    from dp_core.inference.formulas.shared_formulas import check_formula
 
     bundle = read_bundle(bundle_folder)
     claims = bundle.claims
@@ -116,7 +116,7 @@ def _same_source(
         BadInput: if it is not where the spec has it, or is another file now.
     """
     from dp_core.confidential.source import keyed_digest
-    from dp_core.spec_file import load_spec
+    from dp_core.spec.reading.spec_file import load_spec
     from tasks.inputs import open_input
 
     spec = load_spec(folder.remembered()[0])

@@ -171,8 +171,8 @@ def made_facts(
     home: Path, ledger: Ledger, spec_path: Path, out: Path, *, seconds: float
 ) -> dict[str, object]:
     """Return what a finished release cost, where it is, and its first public accuracy figures."""
-    from dp_core.plan import make_plan
-    from dp_core.spec_file import load_spec
+    from dp_core.spec.plan import make_plan
+    from dp_core.spec.reading.spec_file import load_spec
 
     plan = make_plan(load_spec(spec_path))
     folder = RunFolder(home, plan.spec.release)

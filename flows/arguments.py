@@ -13,8 +13,8 @@ from dp_core.documents.names import check_name
 from dp_core.errors import BadInput, nearest
 
 if TYPE_CHECKING:
-    from dp_core.plan import Plan
     from dp_core.schema.privacy import Neighbours
+    from dp_core.spec.plan import Plan
     from dp_core.wall.accounting.composition import Composition, Terms
     from dp_core.wall.ledger.budget_periods import Calendar, Period
 
@@ -288,8 +288,8 @@ def plan_named(text: str) -> tuple[str, Plan | None]:
             f"{text[:80]!r} is neither the hash of a plan (64 hex digits, as `dp-release plan SPEC`"
             " prints it) nor the path of a spec."
         )
-    from dp_core.plan import make_plan
-    from dp_core.spec_file import load_spec
+    from dp_core.spec.plan import make_plan
+    from dp_core.spec.reading.spec_file import load_spec
 
     plan = make_plan(load_spec(path))
     return plan.hash, plan

@@ -7,7 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from dp_core.plan import Plan
+from dp_core.spec.plan import Plan
 from dp_core.wall.accounting.composition import Amount
 from flows.outcomes import Outcome
 from flows.runbook import row_of

@@ -29,7 +29,7 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import ArtifactUpdate
 from prefect.utilities.annotations import quote
 
-from dp_core.plan import Plan
+from dp_core.spec.plan import Plan
 from flows.artifact_pages import account_page, accuracy_rows, outcome_page, stage_rows
 from flows.outcomes import Outcome
 from tasks.run import Run

@@ -104,8 +104,8 @@ def demo(out: Path | None, verbose: bool, as_json: bool) -> Mapping[str, object]
 @with_json
 def plan(spec: Path, as_json: bool) -> Mapping[str, object]:
     """Show what a release costs and how exact it is; opens no data."""
-    from dp_core.plan import make_plan
-    from dp_core.spec_file import load_spec
+    from dp_core.spec.plan import make_plan
+    from dp_core.spec.reading.spec_file import load_spec
     from flows.plan_answers import plan_facts
 
     made = make_plan(load_spec(spec))
@@ -185,7 +185,7 @@ def abandon(release: str, as_json: bool) -> Mapping[str, object]:
 @with_json
 def verify(folder: Path, keys: tuple[Path, ...], as_json: bool) -> Mapping[str, object]:
     """Check a bundle: files, receipts, and its privacy arithmetic."""
-    from dp_core.bundle.verification import verify as check
+    from dp_core.bundle.verification.verify import verify as check
     from dp_core.wall.ledger.signatures import read_public
 
     found = check(folder, trusted=[read_public(key) for key in keys])

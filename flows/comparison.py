@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from dp_core.comparison.cells import Cell, CellStore, Result, write_text
+from dp_core.analysis.comparison.cells import Cell, CellStore, Result, write_text
 from dp_core.errors import BadInput, SchemaViolation, StageFailed
 from flows.comparison_layout import Input, Prepared, prepare
 from flows.comparison_processes import Job, run_cells
@@ -99,8 +99,8 @@ def report(prepared: Prepared) -> dict[str, object]:
         BadInput: if every method was refused.
         StageFailed: if no run finished.
     """
-    from dp_core.comparison.plots import draw_plots
-    from dp_core.comparison.summary import summarise
+    from dp_core.analysis.comparison.plots import draw_plots
+    from dp_core.analysis.comparison.summary import summarise
 
     results = write_tables(prepared)
     rows = summarise(results)
@@ -140,8 +140,8 @@ def report(prepared: Prepared) -> dict[str, object]:
 
 def write_tables(prepared: Prepared) -> list[tuple[Cell, Result | None]]:
     """Write `results.csv` and `table.md` of what is finished; return every cell with its result."""
-    from dp_core.comparison.summary import summarise
-    from dp_core.comparison.tables import as_csv, as_markdown
+    from dp_core.analysis.comparison.summary import summarise
+    from dp_core.analysis.comparison.tables import as_csv, as_markdown
 
     results = [(cell, _result(cell, prepared.store)) for cell, _ in prepared.cells]
     write_text(prepared.out / RESULTS, as_csv(results, prepared.declaration))
@@ -224,8 +224,8 @@ def _coded(of: Input, work: Path, prepared: Prepared, progress: ComparisonProgre
 
 def _write_grids(of: Input, folder: Path, cells: Sequence[Cell]) -> None:
     """Write the codes on each grid that a method of the file works on, beside the schema's own."""
-    from dp_core.comparison.worker import grid_codes
-    from dp_core.spec_file import load_spec
+    from dp_core.spec.reading.spec_file import load_spec
+    from flows.comparison_worker import grid_codes
     from tasks.coding import write_codes
 
     schemas = {}
@@ -260,9 +260,9 @@ def _write_values(of: Input, folder: Path, formulas: Sequence[str]) -> None:
         return
     import pyarrow.parquet as pq
 
-    from dp_core.comparison.formulas import mentioned
-    from dp_core.comparison.regressions import VALUES
+    from dp_core.analysis.comparison.regressions import VALUES
     from dp_core.confidential.original_values import own_values
+    from dp_core.inference.formulas.shared_formulas import mentioned
 
     names = mentioned(of.schema, formulas)
     pq.write_table(own_values(of.source, of.schema, names), folder / VALUES)

@@ -12,7 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from dp_core.comparison.cells import (
+from dp_core.analysis.comparison.cells import (
     BOOTSTRAP,
     FORMAT,
     Cell,
@@ -21,14 +21,14 @@ from dp_core.comparison.cells import (
     program,
     write_text,
 )
-from dp_core.comparison.formulas import check_formula
-from dp_core.comparison.variants import Given, Variant, read_given, reference, variants
+from dp_core.analysis.comparison.variants import Given, Variant, read_given, reference, variants
 from dp_core.confidential.source import Source, keyed_digest, open_source
-from dp_core.data_place import require_files
 from dp_core.errors import BadInput, nearest
+from dp_core.inference.formulas.shared_formulas import check_formula
 from dp_core.metrics.classification import MOST_CLASSES
 from dp_core.schema.definition import Schema
 from dp_core.schema.reading.schema_document import schema_hash
+from dp_core.spec.data_location import require_files
 from flows.comparison_request import Request
 from tasks.compare_input import require_unknown
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import dp_core
-from dp_core.comparison.cells import Cell, CellStore, Declaration, Result, document
+from dp_core.analysis.comparison.cells import Cell, CellStore, Declaration, Result, document
 
 _LOOK = 0.02
 """Seconds between looks at the processes that run."""
@@ -31,7 +31,7 @@ class Job:
 
     Attributes:
         cell: What to run.
-        task: The worker's job without names of files; see `dp_core.comparison.worker`.
+        task: The worker's job without names of files; see `flows.comparison_worker`.
     """
 
     cell: Cell
@@ -101,7 +101,7 @@ def _begin(job: Job, store: CellStore, declaration: Declaration) -> _Running:
     }
     errors = path.with_suffix(".stderr").open("w+b")
     process = subprocess.Popen(
-        [sys.executable, "-m", "dp_core.comparison.worker"],
+        [sys.executable, "-m", "flows.comparison_worker"],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=errors,

@@ -102,8 +102,8 @@ def request_of(
     Raises:
         BadInput: if one of them will not do, or nobody declares the data public.
     """
-    from dp_core.presets import PRESETS
-    from dp_core.spec_file import MAX_EPSILON
+    from dp_core.spec.presets import PRESETS
+    from dp_core.spec.reading.spec_file import MAX_EPSILON
 
     if not public_data:
         raise BadInput(

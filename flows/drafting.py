@@ -27,7 +27,7 @@ def draft(name: str, database: str | None) -> str:
             return draft_schema(copy)
     if database is None:
         return draft_schema(Path(name))
-    from dp_core.data_place import parse_table
+    from dp_core.spec.data_location import parse_table
     from tasks.database_source import table_types
 
     try:

@@ -7,8 +7,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dp_core.errors import BadInput
-from dp_core.forecast import forecast
-from dp_core.plan import Plan
+from dp_core.spec.account_forecast import forecast
+from dp_core.spec.plan import Plan
 from dp_core.wall.accounting.composition import Amount, Composition
 from dp_core.wall.ledger.account_balance import Standing, room
 from tasks.stores.ledger import Ledger

@@ -9,29 +9,29 @@ from typing import Any, cast
 
 import numpy as np
 
-from dp_core.bundle.example_code import SIZES_DIFFER
-from dp_core.bundle.reading import Bundle, read_bundle
-from dp_core.bundle.relations import measured_cliques, thin_groups
-from dp_core.bundle.weights import TOLERANCE as WEIGHTS_OFF
-from dp_core.errors import BadInput
-from dp_core.inference.carried import carried_sentence, needed_groups, not_carried
-from dp_core.inference.combine import Combined
-from dp_core.inference.intervals import interval
-from dp_core.inference.rules import OFF, WORDING, covered
-from dp_core.metrics.noise_size import expected_tvd
-from dp_core.regression.analysis import analyse
-from dp_core.regression.design import Design, Family
-from dp_core.regression.fitting import (
+from dp_core.analysis.regression.analysis import analyse
+from dp_core.analysis.regression.design import Design, Family
+from dp_core.analysis.regression.fitting import (
     Fit,
     check_enough,
     coefficient_names,
     fit_stacked,
 )
-from dp_core.regression.formula import Formula, read_formula
-from dp_core.regression.frames import Frame, read_frames
+from dp_core.analysis.regression.frames import Frame, read_frames
+from dp_core.bundle.reading import Bundle, read_bundle
+from dp_core.bundle.relations import measured_cliques, thin_groups
+from dp_core.bundle.report.example_code import SIZES_DIFFER
+from dp_core.bundle.weights import TOLERANCE as WEIGHTS_OFF
+from dp_core.errors import BadInput
+from dp_core.inference.combine import Combined
+from dp_core.inference.formulas.formula import Formula, read_formula
+from dp_core.inference.intervals import interval
+from dp_core.inference.measured_relations import carried_sentence, needed_groups, not_carried
+from dp_core.inference.rules import OFF, WORDING, covered
+from dp_core.metrics.noise_size import expected_tvd
 from dp_core.schema.definition import MISSING_LABEL
 from dp_core.schema.dependencies import origin
-from dp_core.spec import Mode
+from dp_core.spec.release_spec import Mode
 from dp_core.wall.released import Measurement
 
 LARGE_NOISE = 0.10
@@ -360,8 +360,8 @@ def family_word(text: str | None) -> Family | None:
     Raises:
         BadInput: if there is none.
     """
+    from dp_core.analysis.regression.design import FAMILIES
     from dp_core.errors import nearest
-    from dp_core.regression.design import FAMILIES
 
     if text is None:
         return None

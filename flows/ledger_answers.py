@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from dp_core.errors import BadInput
-from dp_core.plan import Plan
+from dp_core.spec.plan import Plan
 from dp_core.wall.accounting.account_curve import gaussian_statement
 from dp_core.wall.accounting.composition import NOTHING
 from dp_core.wall.accounting.currency import THEOREMS

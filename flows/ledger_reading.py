@@ -49,8 +49,8 @@ def ledger_charges(account: str, release: str | None, as_json: bool) -> list[Map
 @with_json
 def ledger_forecast(spec: Path, every: str | None, as_json: bool) -> Mapping[str, object]:
     """Tell how many more such releases fit, and until when."""
-    from dp_core.plan import make_plan
-    from dp_core.spec_file import load_spec
+    from dp_core.spec.plan import make_plan
+    from dp_core.spec.reading.spec_file import load_spec
     from flows.forecasting import forecast_facts
 
     cadence = period_word("--every", every) if every is not None else None

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from dp_core.errors import Held, ReleaseError, Unpublished
-from dp_core.plan import Plan
+from dp_core.spec.plan import Plan
 from tasks.places import home, open_ledger
 from tasks.stores.reservations import Reservation
 
@@ -106,7 +106,7 @@ def _opening(spec: Path, out: Path, release: str | None) -> Plan:
 
 
 def _show_detail(spec: Path) -> None:
-    from dp_core.spec_file import load_spec
+    from dp_core.spec.reading.spec_file import load_spec
     from tasks.stores.artifacts import RunFolder
 
     internal = RunFolder(home(), load_spec(spec).release).internal

@@ -9,7 +9,7 @@ from typing import Any
 from prefect import flow
 from prefect.states import Completed, State
 
-from dp_core.bundle.verification import verify
+from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, LedgerCorrupt, ReleaseError
 from dp_core.wall.ledger.signatures import read_public
 from flows.attempts import Begun

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from dp_core.bundle.writer import check_destination
 from dp_core.errors import BadInput, Held, LedgerCorrupt
-from dp_core.plan import Plan, make_plan
-from dp_core.spec_file import load_spec
+from dp_core.spec.plan import Plan, make_plan
+from dp_core.spec.reading.spec_file import load_spec
 from tasks.leftovers import clear_leftovers
 from tasks.places import home, open_ledger
 from tasks.standing import refuse_failed, refuse_held

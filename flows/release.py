@@ -13,7 +13,7 @@ from prefect import State, Task, flow
 from prefect.states import Completed
 
 from dp_core.errors import BadInput, ReleaseError, SchemaViolation, StageFailed
-from dp_core.spec_file import load_spec
+from dp_core.spec.reading.spec_file import load_spec
 from flows import log
 from flows.artifacts import ReleaseArtifacts
 from flows.events import tell_release

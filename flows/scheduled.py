@@ -15,7 +15,7 @@ from prefect.states import Completed, State
 from pydantic import Field
 
 from dp_core.errors import BadInput, ReleaseError
-from dp_core.spec_file import load_spec
+from dp_core.spec.reading.spec_file import load_spec
 from flows.attempts import Begun
 from flows.outcomes import TITLES, heard, outcome_of, tell
 from flows.release import release as make_release

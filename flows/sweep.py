@@ -27,8 +27,8 @@ from prefect.states import AwaitingRetry, Completed, Crashed, State
 from pydantic import Field
 
 from dp_core.errors import AwaitsApproval, ReleaseError, StageFailed
-from dp_core.plan import make_plan
-from dp_core.spec_file import load_spec
+from dp_core.spec.plan import make_plan
+from dp_core.spec.reading.spec_file import load_spec
 from flows.attempts import DEFECT, INTERRUPTED, Attempt, Attempts, Begun
 from flows.nightly import FLOW as NIGHTLY
 from flows.scheduled import FLOW as SCHEDULED

@@ -8,8 +8,8 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from dp_core.presets import PRESETS
 from dp_core.schema.privacy import unit_words
+from dp_core.spec.presets import PRESETS
 from flows import terminal_compare, terminal_gates, terminal_infer, terminal_ledger
 from flows.attention import show_attention
 from flows.terminal_parts import (

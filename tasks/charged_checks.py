@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dp_core.quality import reference_counts
-from dp_core.schema.grid import CoarseCounter, Coarsening
+from dp_core.schema.grid import Coarsening
+from dp_core.spec.quality_checks import reference_counts
+from dp_core.wall.coarse_counter import CoarseCounter
 from dp_core.wall.quality_figures import Charged
 from dp_core.wall.statistics import TableChecks
 from tasks.run import Run

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dp_core.quality import countable, public_figures
-from dp_core.schema.grid import CoarseCounter, Coarsening
+from dp_core.schema.grid import Coarsening
+from dp_core.spec.quality_checks import countable, public_figures
 from dp_core.tables.marginal import Counter
+from dp_core.wall.coarse_counter import CoarseCounter
 from tasks.charged_checks import ask_checks
 from tasks.compare_inference import compare_inference
 from tasks.fits import fit_facts

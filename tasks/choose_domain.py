@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dp_core import procedure
+from dp_core.spec import procedure
 from dp_core.wall.released import Totals
 from tasks.run import Run
 from tasks.stage import stage
@@ -19,7 +19,7 @@ def choose_domain(run: Run) -> Mapping[str, object]:
     Committed results are read back; doing this again costs nothing and chooses the same.
     """
     from dp_core.bundle.marginals_file import write_marginals
-    from dp_core.private_domain.resolving import choose
+    from dp_core.spec.chosen_domain import choose
 
     released = procedure.choose_domain(run.planned, run.domain_curator())
     schema = run.planned.spec.schema

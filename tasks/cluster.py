@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from dp_core.errors import BadInput, StageFailed
-from dp_core.processors import threads
+from tasks.processors import threads
 
 if TYPE_CHECKING:
     from distributed import Client, Future

@@ -19,8 +19,8 @@ from dp_core.confidential.encoding import Encoded, Encoder, settle_zeros
 from dp_core.confidential.person_rows import RowLimit, hashes, without_identifier
 from dp_core.confidential.source import Source
 from dp_core.errors import SchemaViolation, StageFailed
-from dp_core.processors import threads
 from dp_core.schema.definition import Schema
+from tasks.processors import threads
 
 SHOWN_RULES = 5
 

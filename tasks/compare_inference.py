@@ -23,7 +23,7 @@ from tasks.synthesize import synthetic_file
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dp_core.comparison.inference_page import Comparison
+    from dp_core.analysis.comparison.inference_page import Comparison
     from dp_core.confidential.source import Source
     from dp_core.inference.combine import Rule
     from dp_core.metrics.inference_agreement import Agreement
@@ -81,8 +81,9 @@ def write_comparison(
         Whether a regression has a solution may hang on one record. So whatever the file holds, the
         same files are written, nothing is said, and nothing is raised.
     """
-    from dp_core.comparison.formulas import analyse, compare_formulas, mentioned
+    from dp_core.analysis.comparison.formulas import analyse, compare_formulas
     from dp_core.confidential.original_values import own_values
+    from dp_core.inference.formulas.shared_formulas import mentioned
     from dp_core.metrics.inference_agreement import Agreement
 
     columns = mentioned(schema, formulas)
@@ -112,7 +113,7 @@ def write_comparison(
 
 
 def _comparison(schema: Schema, rule: Rule, agreements: Sequence[Agreement]) -> Comparison:
-    from dp_core.comparison.inference_page import Comparison
+    from dp_core.analysis.comparison.inference_page import Comparison
     from dp_core.inference.rules import WORDING
 
     words = f"by the rule {rule}, {WORDING[rule].variance} ({WORDING[rule].in_words})"
@@ -122,7 +123,7 @@ def _comparison(schema: Schema, rule: Rule, agreements: Sequence[Agreement]) -> 
 
 
 def _texts(found: Comparison, name: str) -> dict[str, bytes]:
-    from dp_core.comparison.inference_page import as_html, as_json
+    from dp_core.analysis.comparison.inference_page import as_html, as_json
 
     page = as_html(found, picture=f"{name}.png")
     return {f"{name}.json": as_json(found).encode(), f"{name}.html": page.encode()}
@@ -130,7 +131,7 @@ def _texts(found: Comparison, name: str) -> dict[str, bytes]:
 
 def _picture(found: Comparison, name: str) -> dict[str, bytes]:
     """Return the stacked bars: one for each formula, also where nothing was compared."""
-    from dp_core.comparison.significance_plot import Bar, Panel, significance_png
+    from dp_core.analysis.comparison.significance_plot import Bar, Panel, significance_png
     from dp_core.metrics.significance import shares
 
     bars = tuple(

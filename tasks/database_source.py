@@ -20,8 +20,8 @@ import sqlalchemy as sa
 from sqlalchemy.sql import quoted_name
 
 from dp_core.confidential.source_files import check_columns
-from dp_core.data_place import DatabaseTable
 from dp_core.errors import BadInput, StageFailed
+from dp_core.spec.data_location import DatabaseTable
 from tasks.database_types import Stored, stored
 from tasks.databases import reading
 from tasks.snapshot import SnapshotSource, new_snapshot, open_snapshot

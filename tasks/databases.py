@@ -14,8 +14,8 @@ from typing import Any, NoReturn, TypeVar
 
 import sqlalchemy as sa
 
-from dp_core.data_place import DatabaseTable
 from dp_core.errors import BadInput, ReleaseError, StageFailed
+from dp_core.spec.data_location import DatabaseTable
 
 Result = TypeVar("Result")
 

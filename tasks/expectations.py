@@ -30,10 +30,10 @@ from dp_core.confidential.encoding import Encoded, Encoder, Problem, refused
 from dp_core.confidential.person_rows import without, without_identifier
 from dp_core.confidential.source import Source
 from dp_core.errors import SchemaViolation
-from dp_core.processors import threads
 from dp_core.schema.definition import Column, Schema
 from tasks.coding import Coding
 from tasks.great_expectations_part import load_great_expectations
+from tasks.processors import threads
 from tasks.stores.artifacts import INTERNAL_NOTICE, write_atomically
 
 WINDOW = 64

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dp_core.bundle.statement import file_record
+from dp_core.bundle.statement.release_json import file_record
 from dp_core.errors import Held, StageFailed, Unpublished
-from dp_core.quality import judged
+from dp_core.spec.quality_checks import judged
 from dp_core.wall.ledger.approval import Cause
 from tasks.leftovers import mark_held, remove_unpublished
 from tasks.publish import published_checks

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from dp_core.confidential.person_rows import no_identifier
 from dp_core.confidential.source import Source, open_source
-from dp_core.data_place import DatabaseTable, store_of
 from dp_core.errors import BadInput
 from dp_core.schema.definition import Schema
-from dp_core.spec import ReleaseSpec
+from dp_core.spec.data_location import DatabaseTable, store_of
+from dp_core.spec.release_spec import ReleaseSpec
 
 
 def open_input(

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from dp_core.documents.canonical import canonical_json
-from dp_core.procedure import measure_basics as measured_basics
-from dp_core.procedure import measure_selected, replicates
-from dp_core.selection.base import Selection
+from dp_core.methods.selection.base import Selection
+from dp_core.spec.procedure import measure_basics as measured_basics
+from dp_core.spec.procedure import measure_selected, replicates
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique
 from dp_core.wall.released import Measurement, Released

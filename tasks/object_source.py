@@ -21,9 +21,9 @@ from typing import Any, TypeVar
 
 from dp_core.confidential.source import Source, open_source
 from dp_core.confidential.source_files import kind_of
-from dp_core.data_place import STORES, read_object_url, store_of
 from dp_core.documents.canonical import canonical_json
 from dp_core.errors import BadInput, ReleaseError, StageFailed
+from dp_core.spec.data_location import STORES, read_object_url, store_of
 from tasks.stores.artifacts import disk_errors, sync_folder
 
 FORMAT = 1
@@ -41,7 +41,7 @@ def object_source(
     """Return the copies of some objects, copying them where they are not here yet.
 
     Args:
-        url: From `dp_core.data_place.read_object_url`; `*` and `**` as in a glob of files.
+        url: From `dp_core.spec.data_location.read_object_url`; `*` and `**` as in a glob of files.
         columns: Columns to read, each of which every file must have.
         ignore: Columns that files may have besides.
         folder: Confidential folder of the run.

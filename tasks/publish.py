@@ -19,8 +19,8 @@ from tasks.synthesize import synthetic_file
 @stage("publish")
 def publish(run: Run) -> None:
     """Close the reservation and write the bundle; it is handed over only if it verifies."""
-    from dp_core.bundle.claims import read_charge
     from dp_core.bundle.published import Published
+    from dp_core.bundle.verification.claims import read_charge
     from dp_core.bundle.writer import write_bundle
     from dp_core.wall.accounting.guarantee import second, tightest
 
@@ -115,7 +115,7 @@ def published_checks(run: Run) -> Mapping[str, Any]:
 
 
 def _must_verify(bundle: Path) -> None:
-    from dp_core.bundle.verification import verify
+    from dp_core.bundle.verification.verify import verify
     from dp_core.errors import StageFailed
 
     failed = [check for check in verify(bundle).checks if not check.passed]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dp_core import procedure
-from dp_core.procedure import fit, model_numbers, replicates
+from dp_core.spec import procedure
+from dp_core.spec.procedure import fit, model_numbers, replicates
 from dp_core.wall.released import Records, Released, Table
 from tasks.measure_marginals import MARGINALS, read_selections
 from tasks.run import Run
@@ -18,7 +18,7 @@ from tasks.stage import stage
 from tasks.stores.artifacts import write_atomically
 
 if TYPE_CHECKING:
-    from dp_core.reconstruction.base import Model
+    from dp_core.methods.reconstruction.base import Model
 
 
 @stage("reconstruct")

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dp_core.errors import StageFailed
-from dp_core.plan import Plan
-from dp_core.spec import ReleaseSpec
+from dp_core.spec.plan import Plan
+from dp_core.spec.release_spec import ReleaseSpec
 from tasks.heads import note_head
 from tasks.places import home_key, ledger_url
 from tasks.stores.artifacts import RunFolder
@@ -79,7 +79,7 @@ class Run:
         if not self.planned.spec.schema.private:
             return self.planned
         if self._resolved is None:
-            from dp_core.private_domain.resolving import read_statement, resolved_plan
+            from dp_core.spec.chosen_domain import read_statement, resolved_plan
 
             left = self.folder.done("domain")
             if left is None:
@@ -132,7 +132,7 @@ class Run:
         if not self.schema.private:
             return self.stored
         from dp_core.confidential.code_store import RecodedStore
-        from dp_core.private_domain.resolving import recoding
+        from dp_core.spec.chosen_domain import recoding
 
         return RecodedStore(self.stored, recoding(self.schema))
 

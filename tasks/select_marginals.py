@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dp_core.procedure import select
+from dp_core.spec.procedure import select
 from tasks.measure_marginals import basics, write_selections
 from tasks.run import Run
 from tasks.stage import stage

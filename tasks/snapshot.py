@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 
 from dp_core.confidential.row_digest import RowDigest
 from dp_core.confidential.source import Source
-from dp_core.data_place import DatabaseTable
 from dp_core.documents.canonical import canonical_json
+from dp_core.spec.data_location import DatabaseTable
 from tasks.stores.artifacts import sync_folder
 
 FORMAT = 1

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dp_core.errors import Held, Unpublished
-from dp_core.plan import Plan
-from dp_core.quality import judged
+from dp_core.spec.plan import Plan
+from dp_core.spec.quality_checks import judged
 from dp_core.wall.ledger.approval import Gate
 from tasks.stores.artifacts import RunFolder
 from tasks.stores.ledger import Ledger

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 
-from dp_core.procedure import LANES, SetDrawing, piece_sizes
-from dp_core.processors import threads
+from dp_core.spec.procedure import LANES, SetDrawing, piece_sizes
 from dp_core.tables.dataset import Dataset
+from tasks.processors import threads
 from tasks.reconstruct import generator, restored_models
 from tasks.run import Run
 from tasks.stage import stage
@@ -101,7 +101,7 @@ def _codes_folder(run: Run, number: int) -> Path:
 
 def decoded(run: Run, piece: Dataset, number: int, position: int) -> pa.Table:
     """Return a piece of a set in the schema's words; the same ones each time."""
-    from dp_core.confidential.encoding import decode
+    from dp_core.schema.decoding import decode
 
     return decode(run.spec.schema, piece, rng=generator(run, f"decode {position}", number))
 
@@ -116,8 +116,8 @@ def _write_set(run: Run, number: int, pieces: Iterable[Drawn], size: int) -> flo
         size: Of all pieces but the last.
     """
     from dp_core.bundle.synthetic_file import write_synthetic
-    from dp_core.calibration import Calibrator
     from dp_core.confidential.code_store import StoreWriter
+    from dp_core.methods.replicates.survey_weights import Calibrator
 
     schema = run.spec.schema
     path = synthetic_file(run, number)

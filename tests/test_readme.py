@@ -12,12 +12,14 @@ from pathlib import Path
 import click
 import pytest
 
-from dp_core import errors, registry, spec_file
-from dp_core.plan import make_plan
-from dp_core.presets import PRESETS
+from dp_core import errors
+from dp_core.methods import registry
 from dp_core.schema.definition.reading import column_reader, schema_file
 from dp_core.schema.reading.schema_file import load_schema
-from dp_core.spec_file import load_spec
+from dp_core.spec.plan import make_plan
+from dp_core.spec.presets import PRESETS
+from dp_core.spec.reading.spec_file import load_spec
+from dp_core.spec.release_spec.reading import spec_file
 from flows.cli import INTERRUPTED, cli
 
 ROOT = Path(__file__).parents[1]
@@ -171,7 +173,7 @@ def test_every_method_is_named_where_a_spec_is_explained() -> None:
     assert missing == set(), f"docs/choosing-a-method.md: add a row for {missing}"
     assert unknown == set(), f"docs/choosing-a-method.md: no preset has the row {unknown}"
     assert rows == list(PRESETS), (
-        "docs/choosing-a-method.md: rows in the order of dp_core/presets.py"
+        "docs/choosing-a-method.md: rows in the order of dp_core/spec/presets.py"
     )
     text = SPEC
     families: tuple[registry.Family, ...] = ("selection", "reconstruction", "parametric")

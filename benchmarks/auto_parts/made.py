@@ -13,12 +13,12 @@ import numpy as np
 
 from benchmarks.auto_parts.files import rows_about
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.plan import make_plan
-from dp_core.presets import PRESETS
-from dp_core.procedure import carry_out, sample
+from dp_core.spec.plan import make_plan
+from dp_core.spec.presets import PRESETS
+from dp_core.spec.procedure import carry_out, sample
+from dp_core.spec.trial import trial_plan
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.trial import trial_plan
 
 DELTA = Fraction("1e-9")
 REFERENCES = ("real", "bootstrap", "permuted")

@@ -49,16 +49,16 @@ from common_inference import combine, logistic, significant, sss
 from numpy.typing import NDArray
 from scipy import stats
 
-from dp_core.comparison.significance_plot import Bar, Panel, significance_png
+from dp_core.analysis.comparison.significance_plot import Bar, Panel, significance_png
+from dp_core.methods.reconstruction.cipher import Cipher
+from dp_core.methods.reconstruction.dense import Dense
+from dp_core.methods.reconstruction.gum import Gum
+from dp_core.methods.selection.fixed import Fixed
+from dp_core.methods.selection.full import Full
+from dp_core.methods.selection.ways import Ways
 from dp_core.metrics.significance import Outcome, shares
-from dp_core.plan import Plan
-from dp_core.presets import PRESETS
-from dp_core.reconstruction.cipher import Cipher
-from dp_core.reconstruction.dense import Dense
-from dp_core.reconstruction.gum import Gum
-from dp_core.selection.fixed import Fixed
-from dp_core.selection.full import Full
-from dp_core.selection.ways import Ways
+from dp_core.spec.plan import Plan
+from dp_core.spec.presets import PRESETS
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 

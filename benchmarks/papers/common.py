@@ -16,11 +16,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core import registry
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.plan import Plan, make_plan
-from dp_core.presets import PRESETS
-from dp_core.procedure import (
+from dp_core.methods import registry
+from dp_core.methods.reconstruction.base import Model, Reconstructor
+from dp_core.methods.selection.base import Selector
+from dp_core.schema.definition import Column, Level, Schema
+from dp_core.schema.privacy import Neighbours, Noise, Privacy, Stage
+from dp_core.spec.plan import Plan, make_plan
+from dp_core.spec.presets import PRESETS
+from dp_core.spec.procedure import (
     fit,
     generator,
     measure_basics,
@@ -28,12 +32,8 @@ from dp_core.procedure import (
     replicates,
     select,
 )
-from dp_core.reconstruction.base import Model, Reconstructor
-from dp_core.schema.definition import Column, Level, Schema
-from dp_core.schema.privacy import Neighbours, Noise, Privacy, Stage
-from dp_core.selection.base import Selector
-from dp_core.spec import ReleaseSpec
-from dp_core.spec_shares import resolve_shares
+from dp_core.spec.reading.share_reader import resolve_shares
+from dp_core.spec.release_spec import ReleaseSpec
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros

@@ -10,8 +10,8 @@ right. L1 (called TVD in the paper): mean over the tables of 1, 2, 3 and all 8 c
 
 - "Laplace": discrete Laplace noise on every cell, empty ones too, then the nearest counts that are
   not negative and sum to n (as `modips` has them), and a multinomial sample.
-- "MODIPS": `dp_core.parametric.modips` on the same cells: Dirichlet, then multinomial.
-- "SLOMAG", "sequential": `dp_core.parametric`, numbers on a grid of 512.
+- "MODIPS": `dp_core.methods.parametric.modips` on the same cells: Dirichlet, then multinomial.
+- "SLOMAG", "sequential": `dp_core.methods.parametric`, numbers on a grid of 512.
 - "no noise on empty cells": what the paper's numbers look like; it is not private.
 - "PrivateSVM": Rubinstein et al. (2009), with their sensitivity for the linear kernel,
   4 C kappa sqrt(F)/n, one record replaced. The paper takes kappa = 9 for features in
@@ -44,11 +44,11 @@ from common import versions
 from numpy.typing import NDArray
 
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.parametric.base import Synthesizer
-from dp_core.parametric.modips import Modips
-from dp_core.parametric.sequential_regression import SequentialRegression
-from dp_core.parametric.slomag import Slomag
-from dp_core.reconstruction.consistency import norm_sub
+from dp_core.methods.parametric.base import Synthesizer
+from dp_core.methods.parametric.modips import Modips
+from dp_core.methods.parametric.sequential_regression import SequentialRegression
+from dp_core.methods.parametric.slomag import Slomag
+from dp_core.methods.reconstruction.consistency import norm_sub
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain

@@ -9,8 +9,8 @@ number of its bins follows Scott's rule with the public sigma: 6, 10 and 20 (8 s
 where the paper's, from the sample's deviation, are 7, 10 and 21 in the median.
 
 "MODIPS" is as published: noise on the mean and on the variance, each with half of epsilon/5, at
-sensitivities R/n and R^2/n. "MODIPS, corrected" is what `dp_core.parametric.modips` does: sums and
-squares about the middle of the range, at R and R^2/4, replace-one, n public.
+sensitivities R/n and R^2/n. "MODIPS, corrected" is what `dp_core.methods.parametric.modips` does:
+sums and squares about the middle of the range, at R and R^2/4, replace-one, n public.
 """
 
 from __future__ import annotations

@@ -10,10 +10,10 @@ taken about them.
 
 "MODIPS" is as published, but for the scale of the inverse Wishart draw (sums of squares, not S) and
 the variance of a correlation, (1 - r^2)^2/(n - 2): noise of scale 8/n_k on a cell's mean, which no
-guarantee covers, since n_k is private. "MODIPS, corrected" is `dp_core.parametric.modips`: sums
-about the middle, of sensitivity 4 (add-remove), divided by noisy counts, and products about the
-cells' means, of sensitivity 64. Both divide epsilon/5 by six. "NP-DIPS": half of epsilon/5 for the
-counts of cells, half for a two-way histogram in each, its bins by Scott's rule from the public
+guarantee covers, since n_k is private. "MODIPS, corrected" is `dp_core.methods.parametric.modips`:
+sums about the middle, of sensitivity 4 (add-remove), divided by noisy counts, and products about
+the cells' means, of sensitivity 64. Both divide epsilon/5 by six. "NP-DIPS": half of epsilon/5 for
+the counts of cells, half for a two-way histogram in each, its bins by Scott's rule from the public
 expected counts: 4 x 4 to 7 x 7.
 """
 

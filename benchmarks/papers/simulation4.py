@@ -7,8 +7,8 @@ regression on them, a binary W2 on these, and W3 of three levels by a multinomia
 sets, each with epsilon/5; n is known, neighbours differ by a record more or less. Coefficients are
 estimated by Firth's logistic regression (of W3: each other level against the first).
 
-Unlike simulations 1 to 3 these are real releases by `dp_core.parametric`, with exact noise, so
-repeats are fewer:
+Unlike simulations 1 to 3 these are real releases by `dp_core.methods.parametric`, with exact noise,
+so repeats are fewer:
 
 - "SLOMAG": the method's defaults. One noisy gradient for each regression.
 - "SLOMAG, 2 steps": a second gradient, at the first fit, with half of the budget each.
@@ -36,9 +36,9 @@ from comparative import score as score_of
 from numpy.typing import NDArray
 
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.parametric.base import Synthesizer
-from dp_core.parametric.modips import Modips
-from dp_core.parametric.slomag import Slomag
+from dp_core.methods.parametric.base import Synthesizer
+from dp_core.methods.parametric.modips import Modips
+from dp_core.methods.parametric.slomag import Slomag
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import StructuralZeros

@@ -13,9 +13,9 @@ from fractions import Fraction
 from typing import Any
 
 from dp_core.bundle.marginals_file import SCHEMA
-from dp_core.bundle.plain_values import timestamp
 from dp_core.bundle.published import Published
-from dp_core.calibration import in_words
+from dp_core.bundle.statement.plain_values import timestamp
+from dp_core.methods.replicates.survey_weights import in_words
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import followed_in_words
 from dp_core.schema.publication import Publication

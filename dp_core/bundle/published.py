@@ -10,7 +10,7 @@ from typing import Any
 
 from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import Privacy
-from dp_core.spec import Mode
+from dp_core.spec.release_spec import Mode
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.accounting.guarantee import Guarantee, implied
 from dp_core.wall.ledger.ledger_position import Place, Total

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from dp_core.bundle.claims import Claims, read_claims
 from dp_core.bundle.codebook import MARGINALS
-from dp_core.bundle.contents import as_published
 from dp_core.bundle.marginals_file import Measured, read_marginals
 from dp_core.bundle.relations import faint_levels
-from dp_core.bundle.statement import STATEMENT, origin_of
-from dp_core.bundle.verification import verify
+from dp_core.bundle.statement.release_json import STATEMENT, origin_of
+from dp_core.bundle.verification.claims import Claims, read_claims
+from dp_core.bundle.verification.folder_contents import as_published
+from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput
 from dp_core.inference.combine import Rule, known_rule
 from dp_core.inference.rules import Origin

@@ -12,12 +12,12 @@ from itertools import combinations
 
 import numpy as np
 
-from dp_core.inference.carried import not_carried
-from dp_core.inference.faint import STANDARD_ERRORS, Faint, faint
-from dp_core.kept_moments import has_few_cells
-from dp_core.reconstruction.pooled_parts import Pooled, pool_interactions
+from dp_core.bundle.near_zero import STANDARD_ERRORS, Faint, faint
+from dp_core.inference.measured_relations import not_carried
+from dp_core.methods.reconstruction.pooled_parts import Pooled, pool_interactions
+from dp_core.methods.replicates.kept_moments import has_few_cells
 from dp_core.schema.definition import Schema
-from dp_core.spec import Mode
+from dp_core.spec.release_spec import Mode
 from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.released import Measurement, Released, SparseTable, Totals
 from dp_core.wall.statistics.sums.binned_counts import BinnedCounts
@@ -159,7 +159,7 @@ def thin_groups(
     down, most of all in the tails, which a slope hangs on. So where `THIN` of the possible cells
     and more are below three standard errors, relations are drawn towards none. Noise-aware sets
     keep what regressions see of a pair with a number in it, but for very large tables
-    (`dp_core.kept_moments`).
+    (`dp_core.methods.replicates.kept_moments`).
 
     Args:
         released: Everything that was measured; of sets with their own tables, those of the first.

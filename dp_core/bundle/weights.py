@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dp_core.bundle.codebook import synthetic_path
-from dp_core.calibration import Calibrator, in_words
+from dp_core.methods.replicates.survey_weights import Calibrator, in_words
 from dp_core.schema.definition import Schema
 
 TOLERANCE = 1e-9

@@ -10,14 +10,14 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from dp_core.bundle.citation import CITATION, citation_text
 from dp_core.bundle.codebook import CODEBOOK, MARGINALS, codebook, synthetic_path
 from dp_core.bundle.marginals_file import write_marginals
 from dp_core.bundle.parquet_file import settle, write_failure
 from dp_core.bundle.published import Published
-from dp_core.bundle.registry import REGISTRY, registry_text
-from dp_core.bundle.report import REPORT, report
-from dp_core.bundle.statement import (
+from dp_core.bundle.report.page import REPORT, report
+from dp_core.bundle.statement.citation import CITATION, citation_text
+from dp_core.bundle.statement.deployment_registry import REGISTRY, registry_text
+from dp_core.bundle.statement.release_json import (
     STATEMENT,
     Sign,
     file_record,

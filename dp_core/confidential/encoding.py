@@ -1,7 +1,4 @@
-"""From the file's values to codes and back.
-
-Encoding is on the confidential side: raw values become codes or problems. Decoding is
-post-processing: synthetic codes become the schema's labels, whole numbers, numbers and dates.
+"""Encodes the file's values: raw values become codes or problems. Confidential.
 
 What happens to a value that is not in the schema, by the column's `out_of_range`:
 
@@ -21,12 +18,10 @@ is refused. (A combination has no nearest legal value, so `clip` cannot apply.)
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -34,19 +29,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_core.confidential.edge_search import EdgeGrid
-from dp_core.confidential.raw_values import (
-    EPOCH,
-    INT64_MAX,
-    INT64_MIN,
-    Array,
-    Reader,
-    State,
-    Values,
-)
-from dp_core.schema.bin_pieces import spread
-from dp_core.schema.definition import Choice, Column, Schema
-from dp_core.schema.dependencies import derive, followed_by_value
-from dp_core.tables.dataset import Dataset
+from dp_core.confidential.raw_values import INT64_MAX, INT64_MIN, Array, Reader, State, Values
+from dp_core.schema.decoding import largest_value
+from dp_core.schema.definition import Column, Schema
 from dp_core.tables.structural_zeros import Rule
 
 LOOKUP = 1 << 16
@@ -99,7 +84,7 @@ class Encoder:
         self.reader = Reader(column)
         if not column.levels:
             low = column.edges[0] if column.minimum is None else column.minimum
-            high = _top(column) if column.maximum is None else column.maximum
+            high = largest_value(column) if column.maximum is None else column.maximum
             if column.kind == "number":
                 self.low: float = float(low)
                 self.high: float = float(high)
@@ -252,7 +237,8 @@ def encode(column: Column, values: pa.Array) -> Encoded:
     Args:
         column: The schema's column.
         values: As the file stores them: text, whole number, float, decimal, boolean, date or
-            time, also dictionary-encoded; see `dp_core.confidential.raw_values` for what counts as what.
+            time, also dictionary-encoded; see `dp_core.confidential.raw_values` for what counts as
+            what.
     """
     return Encoder(column).encode(values)
 
@@ -324,128 +310,6 @@ def _settling_axis(rule: Rule, schema: Schema) -> int | None:
         if column.out_of_range == "missing" and column.missing_code is not None:
             return axis
     return None
-
-
-def decode(schema: Schema, data: Dataset, *, rng: np.random.Generator) -> pa.Table:
-    """Return synthetic codes as values in the schema's own labels and units.
-
-    Categories and ordinals are dictionaries of labels (an ordinal's is ordered), which pandas
-    opens as categoricals and R as factors; integers are `int64` and uniform over the whole numbers
-    of their bin, numbers are uniform in their bin, on the grid of `decimals` where there is one in
-    the bin, dates are `date32`. Bins that were chosen privately are no finer than the noisy counts
-    that chose them: their values are uniform within pieces, each drawn by its part of the counts.
-    Missing is null. Every value encodes to the code it came from.
-
-    Args:
-        schema: Its columns are those of `data`, in any order.
-        data: Synthetic codes.
-        rng: Generator of post-processing.
-
-    Returns:
-        One column per released column of the schema, in its order; what follows from another
-        column is derived from the value that this row has there.
-    """
-    codes = {column.name: data.column(column.name) for column in schema.columns}
-    arrays = {column.name: _decoded(column, codes[column.name], rng) for column in schema.columns}
-    if schema.followers:
-        values = {name: _values(arrays[name]) for name in followed_by_value(schema)}
-        derived = derive(schema, codes, values)
-        for follower in schema.followers:
-            column = follower.column
-            arrays[column.name] = labels(column, derived[column.name])
-    return pa.table([arrays[name] for name in schema.names], names=list(schema.names))
-
-
-def _values(array: pa.Array) -> Array:
-    """Return decoded numbers, whole numbers or dates (day ordinals); 0 where missing."""
-    if pa.types.is_date(array.type):
-        return _values(array.cast(pa.int32())).astype(np.int64) + EPOCH
-    filled: Array = array.fill_null(0).to_numpy(zero_copy_only=False)
-    return filled
-
-
-def _decoded(column: Column, codes: NDArray[np.uint16], rng: np.random.Generator) -> pa.Array:
-    if column.unknown:
-        raise ValueError(f"The bins or levels of {column.name!r} are not chosen yet.")
-    missing = None if column.missing_code is None else codes == column.missing_code
-    if column.levels:
-        return labels(column, codes)
-    bins = codes if missing is None else np.where(missing, 0, codes)
-    if column.choice is not None:
-        column, bins = _by_piece(column, column.choice, bins, rng)
-    if column.kind == "number":
-        return pa.array(_uniform_numbers(column, bins, rng), pa.float64(), mask=missing)
-    low, high = _whole_bounds(column)
-    whole = rng.integers(low[bins], high[bins], endpoint=True)
-    if column.kind == "integer":
-        return pa.array(whole, pa.int64(), mask=missing)
-    return pa.array((whole - EPOCH).astype(np.int32), pa.int32(), mask=missing).cast(pa.date32())
-
-
-def _by_piece(
-    column: Column, choice: Choice, bins: NDArray[np.uint16], rng: np.random.Generator
-) -> tuple[Column, NDArray[np.uint16]]:
-    """Return a column with the pieces of bins that were chosen for bins, and a piece of each."""
-    assert choice.codes is not None
-    edges = (0, *choice.codes, choice.among.bins)
-    codes, finer = spread(bins, edges, choice.pieces, rng=rng)
-    pieces = dataclasses.replace(column, edges=tuple(choice.among.edges[place] for place in finer))
-    return pieces, codes.astype(np.uint16)
-
-
-def labels(column: Column, codes: NDArray[np.uint16]) -> pa.Array:
-    """Return the labels of a category's or ordinal's codes, as `decode` does; missing is null."""
-    missing = None if column.missing_code is None else codes == column.missing_code
-    names = list(dict.fromkeys(level.label for level in column.levels))
-    places = {label: index for index, label in enumerate(names)}
-    place = [places[level.label] for level in column.levels]
-    if missing is not None:
-        place.append(0)
-    kind = np.int8 if len(names) < 128 else np.int32
-    return pa.DictionaryArray.from_arrays(
-        pa.array(np.array(place, dtype=kind)[codes], mask=missing),
-        pa.array(names, pa.string()),
-        ordered=column.kind == "ordinal",
-    )
-
-
-def _whole_bounds(column: Column) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the smallest and largest whole number of each bin."""
-    least = column.edges[0] if column.minimum is None else column.minimum
-    most = _top(column) if column.maximum is None else column.maximum
-    low = [max(math.ceil(edge), math.ceil(least)) for edge in column.edges[:-1]]
-    high = [min(math.ceil(edge) - 1, math.floor(most)) for edge in column.edges[1:]]
-    return np.array(low, dtype=np.int64), np.array(high, dtype=np.int64)
-
-
-def _uniform_numbers(
-    column: Column, bins: NDArray[np.uint16], rng: np.random.Generator
-) -> NDArray[np.float64]:
-    low = np.array([float(edge) for edge in column.edges[:-1]])
-    high = np.array([float(edge) for edge in column.edges[1:]])
-    # The last bin holds its upper end; of the others, the largest value is the one below the edge.
-    last = np.nextafter(high, -np.inf)
-    last[-1] = high[-1]
-    values = low[bins] + rng.random(bins.size) * (high[bins] - low[bins])
-    if column.decimals is not None:
-        steps = 10**column.decimals
-        first = [math.ceil(edge * steps) for edge in column.edges[:-1]]
-        final = [math.ceil(edge * steps) - 1 for edge in column.edges[1:]]
-        final[-1] = math.floor(column.edges[-1] * steps)
-        if all(abs(point) < 2**53 for point in (*first, *final)):
-            start, stop = np.array(first, dtype=np.int64), np.array(final, dtype=np.int64)
-            holds = (start <= stop)[bins]  # a bin narrower than the grid keeps full precision
-            drawn = rng.integers(start[bins], np.maximum(start, stop)[bins], endpoint=True)
-            # One rounding: the quotient of two exact numbers is the decimal's own nearest float.
-            values = np.where(holds, drawn / float(steps), values)
-    inside: NDArray[np.float64] = np.clip(values, low[bins], last[bins])
-    return inside
-
-
-def _top(column: Column) -> Fraction:
-    """Return the largest legal value by the edges: the last edge, or the whole number below it."""
-    last = column.edges[-1]
-    return last if column.kind == "number" else Fraction(math.ceil(last) - 1)
 
 
 def _fit(whole: int) -> int:

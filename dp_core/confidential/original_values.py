@@ -1,8 +1,8 @@
 """The confidential file's own values, in the labels and units of the synthetic sets.
 
-For analyses that are to be done alike on both: a synthetic set holds what `dp_core.confidential.encoding.decode`
-makes of codes, and this is the same table from the values that the codes were made of. Numbers are
-the file's own, not drawn from a bin. Confidential side.
+For analyses that are to be done alike on both: a synthetic set holds what
+`dp_core.schema.decoding.decode` makes of codes, and this is the same table from the values that the
+codes were made of. Numbers are the file's own, not drawn from a bin. Confidential side.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_core.confidential.encoding import Encoder, decode, labels, settle_zeros
+from dp_core.confidential.encoding import Encoder, settle_zeros
 from dp_core.confidential.person_rows import Persons, hashes, kept_rows, orders
-from dp_core.confidential.raw_values import EPOCH, Array, Values
+from dp_core.confidential.raw_values import Array, Values
 from dp_core.confidential.source import Source
+from dp_core.schema.decoding import EPOCH, decode, labels
 from dp_core.schema.definition import Schema
 from dp_core.schema.dependencies import derive, followed_by_value
 from dp_core.tables.dataset import Dataset

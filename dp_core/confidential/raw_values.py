@@ -35,12 +35,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dp_core.schema.decoding import EPOCH
 from dp_core.schema.definition import Column
 
 Array: TypeAlias = NDArray[Any]
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
-EPOCH = datetime.date(1970, 1, 1).toordinal()
 INTEGER_TEXT = r"^[+-]?[0-9]+(\.0*)?$"
 NUMBER_TEXT = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 DATE_TEXT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:.*)?$"
@@ -89,7 +89,8 @@ class Reader:
         """Return the typed values of a batch of the column.
 
         Args:
-            values: Any array type that `dp_core.confidential.source` lets through, in one piece or in chunks.
+            values: Any array type that `dp_core.confidential.source` lets through, in one piece or
+                in chunks.
         """
         if isinstance(values, pa.ChunkedArray):
             values = values.combine_chunks()

@@ -28,12 +28,27 @@ from dp_core.metrics.marginal_error import (
 )
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.marginal import Counter
-from dp_core.wall.quality_figures import Internal
 
 CONFIDENTIAL = (
     "CONFIDENTIAL: computed from the confidential data, outside the privacy guarantee."
     " Not to be published, quoted or sent on."
 )
+
+
+class Internal:
+    """What is computed from the data without protection: for the internal folder, never beyond.
+
+    It shows nothing when it is printed or logged, and cannot be pickled, copied to a worker or
+    written as JSON; it is opened by the one function that writes internal files.
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(confidential)"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError(f"{type(self).__name__} is confidential and is not pickled.")
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -1,7 +1,7 @@
 """The schema: public knowledge about the file, as immutable objects.
 
-Parsing, and every message about a mistake, is in `dp_core.schema.reading.schema_file`; the translation between
-raw values and codes is in `dp_core.confidential.encoding`.
+Parsing, and every message about a mistake, is in `dp_core.schema.reading.schema_file`; the
+translation between raw values and codes is in `dp_core.confidential.encoding`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,7 @@ from numpy.typing import NDArray
 from dp_core.schema.bin_edges import Scale, value_text
 from dp_core.schema.definition import MISSING_LABEL, Column, Follower, Schema
 
-if TYPE_CHECKING:
-    from dp_core.confidential.raw_values import (
-        Array,  # with pyarrow, which takes its time and a plan has no use for
-    )
+Array: TypeAlias = NDArray[Any]
 
 
 def derive(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -22,9 +22,7 @@ from dp_core.schema.bin_edges import MAX_CODES
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.marginal import Counter, Marginal
-from dp_core.tables.sparse_cells import count_keys, pack, unpack
+from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 
 POSITIONS = 4096
@@ -107,36 +105,6 @@ class Coarsening(Recoding):
             own = [*bins, len(variable.bins) - 1] if variable.missing else bins
             tables[variable.name] = np.array(own, dtype=np.uint16)
         super().__init__(schema.coarse.domain, tables)
-
-
-class CoarseCounter:
-    """Counts of coarse codes, by a counter of the finer ones. Confidential where that is."""
-
-    def __init__(self, counter: Counter, coarsening: Recoding) -> None:
-        self._counter = counter
-        self._coarsening = coarsening
-
-    def count(self, cliques: Sequence[Clique]) -> Mapping[Clique, Marginal]:
-        """Return the exact marginal of each clique."""
-        return {clique: self._count(clique) for clique in cliques}
-
-    def _count(self, clique: Clique) -> Marginal:
-        domain = self._coarsening.domain.project(clique)
-        cells, counts = self.observed(clique)
-        flat = np.zeros(counts.size, dtype=np.int64)
-        for axis, size in enumerate(domain.sizes):
-            flat = flat * size + cells[:, axis]
-        table = np.zeros(domain.size(), dtype=np.int64)
-        table[flat] = counts
-        return Marginal(domain, table.reshape(domain.sizes))
-
-    def observed(self, clique: Clique) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
-        """Return the cells of a clique that hold a record, and how many each holds."""
-        sizes = self._coarsening.domain.project(clique).sizes
-        cells, counts = self._counter.observed(clique)
-        codes = [self._coarsening.codes(name, cells[:, axis]) for axis, name in enumerate(clique)]
-        keys, found = count_keys(pack(codes, sizes, counts.size), counts)
-        return unpack(keys, sizes), found
 
 
 def _fine(column: Column, positions: int) -> Column:

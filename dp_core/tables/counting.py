@@ -1,4 +1,4 @@
-"""Exact marginals of a block of codes. Confidential side.
+"""Counts the cells of tables over records in codes: arithmetic on arrays, which keeps nothing.
 
 Counting is bound by one table increment per row and table, so the aim is few increments that all
 hit the nearest caches:

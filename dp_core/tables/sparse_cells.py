@@ -1,4 +1,4 @@
-"""Counts of the cells that hold a record, whatever the size of the domain. Confidential side."""
+"""Counts of the cells that hold a record, whatever the size of the domain: array arithmetic."""
 
 from __future__ import annotations
 

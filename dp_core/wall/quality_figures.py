@@ -6,8 +6,9 @@
 | `Charged` | the data, through the curator, against a receipt of the ledger | yes | yes |
 | `Internal` | the data, without protection | never | never: a person does, outside epsilon |
 
-`Public` figures are made by `dp_core.quality.public_figures`, `Charged` ones by the curator alone,
-and what is `Internal` is written by `dp_core.confidential.utility.write_utility` alone.
+`Public` figures are made by `dp_core.spec.quality_checks.public_figures`, `Charged` ones by the
+curator alone, and what is `Internal` is written by `dp_core.confidential.utility.write_utility`
+alone.
 """
 
 from __future__ import annotations
@@ -104,22 +105,6 @@ def charged_json(
         "scale": scale,
         "receipt": receipt,
     }
-
-
-class Internal:
-    """What is computed from the data without protection: for the internal folder, never beyond.
-
-    It shows nothing when it is printed or logged, and cannot be pickled, copied to a worker or
-    written as JSON; it is opened by the one function that writes internal files.
-    """
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(confidential)"
-
-    def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError(f"{type(self).__name__} is confidential and is not pickled.")
 
 
 def largest(values: list[float]) -> float | None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from dp_core.errors import BadInput, ReleaseError, StageFailed
-from dp_core.plan import Plan
+from dp_core.spec.plan import Plan
 from dp_core.wall.ledger.approval import ENDS, Cause, Decision, Gate, gate_of
 from dp_core.wall.ledger.entries import Entry, charge_key
 from dp_core.wall.ledger.running_totals import use

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, suppress
 
 from dp_core.errors import BadInput, LedgerCorrupt
-from dp_core.plan import Plan
+from dp_core.spec.plan import Plan
 from dp_core.wall.accounting.composition import Composition, Tally
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.ledger.account_balance import Standing

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dp_core.errors import AwaitsApproval, BadInput, BudgetRefused, nearest
-from dp_core.plan import Plan, make_plan
+from dp_core.spec.plan import Plan, make_plan
 from dp_core.wall.accounting.composition import (
     NOTHING,
     Amount,

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from dp_core.errors import BadInput
-from dp_core.plan import Plan
+from dp_core.spec.plan import Plan
 from dp_core.wall.accounting.events import event_from_json
 from dp_core.wall.ledger.account_terms import Promise, promise_of
 from dp_core.wall.ledger.entries import Entry
@@ -22,7 +22,8 @@ from tasks.stores.rows import Rows
 class Charge:
     """A step that was paid for, and whether its result is committed; as the ledger has it.
 
-    `dp_core.bundle.claims.Charge` is the same as a bundle tells it, without database or attempts.
+    `dp_core.bundle.verification.claims.Charge` is the same as a bundle tells it, without database
+    or attempts.
 
     Attributes:
         number: Of its receipt within the release.

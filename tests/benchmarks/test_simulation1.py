@@ -17,8 +17,8 @@ from benchmarks.papers import simulation1
 from benchmarks.papers.simulation1 import KNOWN, METHODS, REPEATS, SETS, TABLE_1, judge, simulate
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.inference.combine import combine
-from dp_core.parametric.beta_binomial import BetaBinomial
-from dp_core.parametric.multinomial_dirichlet import MultinomialDirichlet
+from dp_core.methods.parametric.beta_binomial import BetaBinomial
+from dp_core.methods.parametric.multinomial_dirichlet import MultinomialDirichlet
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import StructuralZeros

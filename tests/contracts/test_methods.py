@@ -9,9 +9,9 @@ from typing import Any, get_args
 
 import pytest
 
-from dp_core import registry
-from dp_core.reconstruction.base import Reconstructor
-from dp_core.selection.base import Selector
+from dp_core.methods import registry
+from dp_core.methods.reconstruction.base import Reconstructor
+from dp_core.methods.selection.base import Selector
 from dp_core.wall.released import ReleasedKind
 
 PROTOCOLS: dict[registry.Family, Any] = {"selection": Selector, "reconstruction": Reconstructor}

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dp_core import registry
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.parametric.base import Ask, Synthesizer
-from dp_core.parametric.stages import Modelling, measuring
-from dp_core.presets import PRESETS
+from dp_core.methods import registry
+from dp_core.methods.parametric.base import Ask, Synthesizer
+from dp_core.methods.parametric.stages import Modelling, measuring
 from dp_core.schema.variables import Variable, Variables
+from dp_core.spec.presets import PRESETS
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.accounting.currency import choose_currency

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dp_core.bundle.claims import Charge
-from dp_core.bundle.paid import _sensitive_enough
+from dp_core.bundle.verification.claims import Charge
+from dp_core.bundle.verification.payments import _sensitive_enough
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.presets import PRESETS
-from dp_core.procedure import carry_out
 from dp_core.schema.privacy import Relation
+from dp_core.spec.presets import PRESETS
+from dp_core.spec.procedure import carry_out
+from dp_core.spec.trial import trial_plan
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.trial import trial_plan
 
 DOMAIN = Domain(("a", "b", "c"), (2, 2, 2))
 OPTIONS: dict[str, dict[str, Any]] = {

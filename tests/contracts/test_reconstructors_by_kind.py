@@ -8,8 +8,8 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from dp_core import registry
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.methods import registry
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros

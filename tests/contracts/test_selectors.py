@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dp_core import registry
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.presets import PRESETS
-from dp_core.selection.base import Selection
-from dp_core.selection.one_way import OneWay
+from dp_core.methods import registry
+from dp_core.methods.selection.base import Selection
+from dp_core.methods.selection.one_way import OneWay
+from dp_core.spec.presets import PRESETS
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.marginal import Marginal

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dp_core.bundle.claims import GARBAGE
+from dp_core.bundle.verification.claims import GARBAGE
 from dp_core.schema.privacy import Neighbours
 from dp_core.tables.domain import Domain
 from dp_core.wall.statistics.regressions.features import Features, Levels, Number

@@ -252,9 +252,9 @@ def inspect(place: Place) -> dict[str, Any]:
     Raises:
         ReleaseError: if the ledger does not verify or cannot be opened.
     """
-    from dp_core.bundle.verification import verify
-    from dp_core.plan import make_plan
-    from dp_core.spec_file import load_spec
+    from dp_core.bundle.verification.verify import verify
+    from dp_core.spec.plan import make_plan
+    from dp_core.spec.reading.spec_file import load_spec
     from tasks.places import home_key, open_ledger
 
     wrong: list[str] = []

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dp_core.bundle.verification import verify
+from dp_core.bundle.verification.verify import verify
 from tests.deployments.site import Site, running, seconds_ahead
 from tests.postgres import PostgresServer
 

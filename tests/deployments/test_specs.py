@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dp_core.schema.reading.schema_document import schema_hash
 from dp_core.schema.reading.schema_file import load_schema
-from dp_core.spec_file import load_spec
+from dp_core.spec.reading.spec_file import load_spec
 
 SPECS = Path(__file__).parents[2] / "deployments" / "specs"
 DEMO = Path(str(resources.files("flows.demo")))

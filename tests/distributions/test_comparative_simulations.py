@@ -14,7 +14,7 @@ from scipy import stats
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.inference.combine import combine
-from dp_core.parametric.modips import Modips
+from dp_core.methods.parametric.modips import Modips
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import StructuralZeros

@@ -15,7 +15,7 @@ import pytest
 import dp_core.wall.curator as curator_module
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.confidential.source import open_source
-from dp_core.private_domain.questions import ask
+from dp_core.methods.private_domain.questions import ask
 from dp_core.schema.privacy import Relation
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.tables.dataset import Dataset

@@ -15,8 +15,8 @@ import pytest
 from scipy import stats
 
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.methods.selection.pegs import Pegs
 from dp_core.schema.privacy import Relation
-from dp_core.selection.pegs import Pegs
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_core.averaging import draw, parts, shares_of
 from dp_core.errors import BadInput
-from dp_core.reconstruction.average import Average
+from dp_core.methods.averaging import draw, parts, shares_of
+from dp_core.methods.reconstruction.average import Average
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros

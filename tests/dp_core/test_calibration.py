@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from dp_core.bundle.weights import misses, weights_statement
-from dp_core.calibration import Calibrator, deviation, rake
-from dp_core.confidential.encoding import decode
 from dp_core.documents.canonical import canonical_json
 from dp_core.errors import BadInput
+from dp_core.methods.replicates.survey_weights import Calibrator, deviation, rake
+from dp_core.schema.decoding import decode
 from dp_core.schema.reading.schema_document import schema_hash
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
 from dp_core.tables.dataset import Dataset

@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dp_core.confidential.encoding import decode, encode
+from dp_core.confidential.encoding import encode
 from dp_core.errors import BadInput
+from dp_core.schema.decoding import decode
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.tables.dataset import Dataset
 

@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dp_core.bundle.pictures import picture
+from dp_core.bundle.report.pictures import picture
 from dp_core.confidential.dependency_check import DependencyCheck
-from dp_core.confidential.encoding import decode
 from dp_core.confidential.original_values import own_values
 from dp_core.confidential.source import open_source
 from dp_core.documents.canonical import canonical_json
 from dp_core.errors import BadInput, SchemaViolation
 from dp_core.metrics.marginal_error import Tally
+from dp_core.schema.decoding import decode
 from dp_core.schema.dependencies import followed_in_words, origin
 from dp_core.schema.grid import on_grid
 from dp_core.schema.reading.schema_document import schema_hash

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_core.forecast import forecast
+from dp_core.spec.account_forecast import forecast
 from dp_core.wall.accounting.composition import NOTHING, Amount, Terms, of_kind
 from dp_core.wall.ledger.account_balance import Standing
 from dp_core.wall.ledger.budget_periods import Calendar

@@ -8,14 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_core.confidential.encoding import decode, encode
+from dp_core.confidential.encoding import encode
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Column, Schema
-from dp_core.schema.grid import CoarseCounter, Coarsening, on_grid, variables
+from dp_core.schema.grid import Coarsening, on_grid, variables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.wall.coarse_counter import CoarseCounter
 
 
 def column(kind, edges, *, name="x", missing="reject", **rest):

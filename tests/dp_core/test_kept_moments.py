@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dp_core import record_moments
-from dp_core.kept_moments import (
+from dp_core.methods.reconstruction.consistency import norm_sub
+from dp_core.methods.replicates import record_moments
+from dp_core.methods.replicates.kept_moments import (
     Points,
     has_numbers,
     keep_moments,
@@ -17,8 +18,7 @@ from dp_core.kept_moments import (
     nearest,
     points_of,
 )
-from dp_core.reconstruction.consistency import norm_sub
-from dp_core.record_moments import _drawn, _equations, with_moments
+from dp_core.methods.replicates.record_moments import _drawn, _equations, with_moments
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain

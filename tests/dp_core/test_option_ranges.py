@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from dp_core import registry
+from dp_core.methods import registry
 
 
 @pytest.mark.parametrize(

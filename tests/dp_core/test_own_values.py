@@ -4,11 +4,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dp_core.confidential.encoding import decode, encode
+from dp_core.confidential.encoding import encode
 from dp_core.confidential.original_values import own_values
 from dp_core.confidential.source import open_source
-from dp_core.private_domain.resolving import Chosen, resolved
+from dp_core.schema.decoding import decode
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
+from dp_core.spec.chosen_domain import Chosen, resolved
 from dp_core.tables.dataset import Dataset
 from tasks.coding import write_codes
 

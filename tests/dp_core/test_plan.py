@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.plan import expected_error, make_plan
-from dp_core.procedure import carry_out
+from dp_core.methods.selection.threshold_delta import planned_threshold
 from dp_core.schema.privacy import Relation
-from dp_core.selection.thresholds import planned_threshold
+from dp_core.spec.plan import expected_error, make_plan
+from dp_core.spec.procedure import carry_out
+from dp_core.spec.trial import trial_plan
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.trial import trial_plan
 from dp_core.wall.accounting.currency import Currency, largest_limit
 from dp_core.wall.released import Records, SparseTable
 from dp_core.wall.statistics import InDif

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.procedure import LANES, SetDrawing, carry_out, generator, piece_sizes, sample
-from dp_core.reconstruction import base
-from dp_core.reconstruction.implied import counted
+from dp_core.methods.reconstruction import base
+from dp_core.methods.reconstruction.implied import counted
+from dp_core.spec.procedure import LANES, SetDrawing, carry_out, generator, piece_sizes, sample
+from dp_core.spec.trial import trial_plan
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.trial import trial_plan
 
 DOMAIN = Domain(("a", "b", "c"), (3, 4, 2))
 

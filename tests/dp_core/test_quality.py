@@ -15,7 +15,8 @@ from dp_core.confidential.utility import Utility
 from dp_core.documents.strict_yaml import parse
 from dp_core.errors import BadInput
 from dp_core.metrics.marginal_error import MarginalError, Tally
-from dp_core.quality import (
+from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.spec.quality_checks import (
     Threshold,
     chosen_tables,
     countable,
@@ -23,8 +24,7 @@ from dp_core.quality import (
     public_figures,
     reference_counts,
 )
-from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.spec_checks import read_tables
+from dp_core.spec.reading.checks_reader import read_tables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.wall.accounting.events import LaplaceEvent
@@ -59,7 +59,7 @@ def test_what_is_internal_cannot_be_printed_pickled_or_published():
         pickle.dumps(secret)
     with pytest.raises(TypeError):
         json.dumps(secret)
-    from dp_core.bundle.plain_values import plain
+    from dp_core.bundle.statement.plain_values import plain
 
     assert "1234" not in json.dumps(plain({"checks": secret}))
     assert not isinstance(secret, Public | Charged)

@@ -5,17 +5,17 @@ from typing import ClassVar, Literal
 
 import pytest
 
-from dp_core import registry
 from dp_core.documents.canonical import digest
 from dp_core.documents.strict_yaml import parse
 from dp_core.errors import BadInput
-from dp_core.method_options import convert
-from dp_core.presets import PRESETS
-from dp_core.reconstruction.base import TABLES
+from dp_core.methods import registry
+from dp_core.methods.reconstruction.base import TABLES
+from dp_core.methods.selection.base import AdaptiveSelector, PlannedSelector, Selection
 from dp_core.schema.reading.schema_document import schema_hash
 from dp_core.schema.reading.schema_file import load_schema
-from dp_core.selection.base import AdaptiveSelector, PlannedSelector, Selection
-from dp_core.spec_file import load_spec
+from dp_core.spec.method_options import convert
+from dp_core.spec.presets import PRESETS
+from dp_core.spec.reading.spec_file import load_spec
 
 SCHEMA = """\
 version: 1

@@ -3,7 +3,7 @@
 import pytest
 
 from dp_core.errors import BadInput
-from dp_core.plan import make_plan
+from dp_core.spec.plan import make_plan
 from tests.specs import FIXED, write_spec
 
 

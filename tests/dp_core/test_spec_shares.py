@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_core.errors import BadInput
-from dp_core.presets import PRESETS
 from dp_core.schema.privacy import PAYING_STAGES, Stage
-from dp_core.spec_file import load_spec
-from dp_core.spec_shares import resolve_shares
+from dp_core.spec.presets import PRESETS
+from dp_core.spec.reading.share_reader import resolve_shares
+from dp_core.spec.reading.spec_file import load_spec
 
 stage_shares = st.dictionaries(
     st.sampled_from(PAYING_STAGES), st.fractions(0, 1, max_denominator=1000)

@@ -31,7 +31,7 @@ PLACES = {
     "select": "dp_core.wall.statistics.InDif.compute",
     "measure": "dp_core.bundle.marginals_file.write_marginals",
     "reconstruct": "tasks.reconstruct._write_tables",
-    "synthesize": "dp_core.confidential.encoding.decode",  # in a thread
+    "synthesize": "dp_core.schema.decoding.decode",  # in a thread
     "check": "dp_core.confidential.utility.utility",
     "publish": "dp_core.bundle.writer.write_bundle",
     "outside": "flows.release.forget_lost",  # in the flow, but in no stage

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from dp_core.bundle.verification import verify
+from dp_core.bundle.verification.verify import verify
 from dp_core.documents.canonical import digest
 from dp_core.errors import Held, Unpublished
 from dp_core.wall.ledger.receipts import result_hash
@@ -115,7 +115,7 @@ def reseal(project, change):
     document = statement(project)
     change(document)
     document["sha256"] = digest({k: v for k, v in document.items() if k != "sha256"})
-    from dp_core.bundle.statement import render
+    from dp_core.bundle.statement.release_json import render
 
     (project.out / "release.json").write_bytes(render(document))
 
@@ -272,7 +272,9 @@ def test_sets_that_ignore_the_measured_interactions_are_stopped(project, monkeyp
         assert "noisy interactions the synthetic sets are on average" in report
         return
     for module in ("gum", "pgm"):
-        monkeypatch.setattr(f"dp_core.reconstruction.{module}.interactions_of", lambda _: ())
+        monkeypatch.setattr(
+            f"dp_core.methods.reconstruction.{module}.interactions_of", lambda _: ()
+        )
     with pytest.raises(Unpublished, match=r"fit is 0\.\d+, above"):
         project.release()
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dp_core.bundle.verification import verify
+from dp_core.bundle.verification.verify import verify
 from dp_core.documents.canonical import digest
 from dp_core.wall.accounting.composition import NOTHING
 from dp_core.wall.accounting.stability_thresholds import threshold_for

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from dp_core.comparison import cells, worker
-from dp_core.comparison.cells import Result
-from dp_core.presets import PRESETS
-from flows import comparison
+from dp_core.analysis.comparison import cells
+from dp_core.analysis.comparison.cells import Result
+from dp_core.spec.presets import PRESETS
+from flows import comparison, comparison_worker
 from tests.specs import SCHEMA
 
 ROOT = Path(__file__).parents[2]
@@ -50,7 +50,7 @@ def ran(monkeypatch):
 
     def in_process(jobs, store, declaration, *, told, **_):
         for job in jobs:
-            result = worker.perform(job.task)
+            result = comparison_worker.perform(job.task)
             done.append(job.cell)
             store.write(job.cell, declaration, result)
             told(job.cell, result, 0.1)
@@ -62,7 +62,7 @@ def ran(monkeypatch):
 @pytest.fixture
 def unseen(monkeypatch):
     """Draw no pictures: they take longer than all the rest."""
-    monkeypatch.setattr("dp_core.comparison.plots.draw_plots", lambda *_: ())
+    monkeypatch.setattr("dp_core.analysis.comparison.plots.draw_plots", lambda *_: ())
 
 
 # -- what it leaves

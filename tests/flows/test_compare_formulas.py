@@ -7,10 +7,10 @@ import random
 import pyarrow as pa
 import pytest
 
-from dp_core.comparison import cells, worker
+from dp_core.analysis.comparison import cells
 from dp_core.errors import BadInput
 from dp_core.metrics.inference_agreement import Coefficient
-from flows import comparison
+from flows import comparison, comparison_worker
 
 SURE = ("--public-data", "--by", "A. Person", "--reason", "a public-use file")
 SCHEMA = """\
@@ -55,7 +55,7 @@ def spec(tmp_path, monkeypatch):
 def in_this_process(monkeypatch):
     def run_here(jobs, store, declaration, *, told, **_):
         for job in jobs:
-            result = worker.perform(job.task)
+            result = comparison_worker.perform(job.task)
             store.write(job.cell, declaration, result)
             told(job.cell, result, 0.1)
 
@@ -103,8 +103,8 @@ def test_the_file_is_analysed_by_its_own_values_and_the_sets_by_their_rule(
         seen.append((rule, real, sets))
         return [Coefficient("a", 1.0, 0.5, 1.5)], [Coefficient("a", 1.0, 0.5, 1.5)]
 
-    monkeypatch.setattr("dp_core.comparison.formulas.analyse", analyse)
-    monkeypatch.setattr("dp_core.comparison.plots.draw_plots", lambda *_: ())
+    monkeypatch.setattr("dp_core.analysis.comparison.formulas.analyse", analyse)
+    monkeypatch.setattr("dp_core.analysis.comparison.plots.draw_plots", lambda *_: ())
     words = ("--formula", "wage ~ a", "--runs", "1", "--target", "b", "--out", "out")
     assert command("compare", spec, *SURE, *words).code == 0
 
@@ -128,8 +128,8 @@ def test_what_cannot_be_fitted_is_a_sentence_below_the_table(command, spec, tmp_
             raise BadInput("The level t is in no record.")
         return [Coefficient("a", 1.0, 0.5, 1.5)], [Coefficient("a", 1.0, 0.5, 1.5)]
 
-    monkeypatch.setattr("dp_core.comparison.formulas.analyse", analyse)
-    monkeypatch.setattr("dp_core.comparison.plots.draw_plots", lambda *_: ())
+    monkeypatch.setattr("dp_core.analysis.comparison.formulas.analyse", analyse)
+    monkeypatch.setattr("dp_core.analysis.comparison.plots.draw_plots", lambda *_: ())
     words = ("--formula", "wage ~ a", "--runs", "1", "--out", "out", "--json")
     answer = command("compare", spec, *SURE, *words)
 
@@ -160,7 +160,7 @@ def test_a_formula_that_will_not_do_is_one_sentence(command, spec, tmp_path, for
 
 @pytest.mark.usefixtures("home", "quick", "in_this_process")
 def test_formulas_are_part_of_what_defines_a_run(command, spec, tmp_path, monkeypatch):
-    monkeypatch.setattr("dp_core.comparison.plots.draw_plots", lambda *_: ())
+    monkeypatch.setattr("dp_core.analysis.comparison.plots.draw_plots", lambda *_: ())
     words = ("compare", spec, *SURE, "--runs", "1", "--out", "out")
     assert command(*words).code == 0
     header = (tmp_path / "out" / "results.csv").read_text().splitlines()[1]

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from dp_core.bundle.verification import verify
+from dp_core.bundle.verification.verify import verify
 from tests.flows.conftest import make_project
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick")]

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 import sqlalchemy as sa
 
-from dp_core.bundle.verification import verify
+from dp_core.bundle.verification.verify import verify
 from dp_core.errors import StageFailed
 from dp_core.wall.accounting.composition import NOTHING
 from flows.settings import require_room

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from dp_core.bundle.statement import render
+from dp_core.bundle.statement.release_json import render
 from dp_core.documents.canonical import digest
 from dp_core.inference.combine import combine
 from dp_core.inference.rules import OFF
@@ -428,9 +428,9 @@ def measured_as(*items):
     from types import SimpleNamespace
 
     from dp_core.bundle.reading import Bundle
+    from dp_core.spec.trial import codes_schema
     from dp_core.tables.domain import Domain
     from dp_core.tables.structural_zeros import StructuralZeros
-    from dp_core.trial import codes_schema
 
     schema = codes_schema(Domain(("pay", "age", "sex"), (9, 9, 2)), StructuralZeros())
     claims = SimpleNamespace(schema=schema)
@@ -446,7 +446,7 @@ def sum_of(kind, **about):
 
 
 def test_relations_that_only_sums_hold_are_told_as_such():
-    from dp_core.regression.formula import read_formula
+    from dp_core.inference.formulas.formula import read_formula
     from dp_core.wall.statistics.sums.binned_counts import BinnedCounts
     from dp_core.wall.statistics.sums.moments import Products
     from flows.inference import warnings_of

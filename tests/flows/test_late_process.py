@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from dp_core.bundle.marginals_file import read_marginals
-from dp_core.bundle.verification import verify
+from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, LedgerCorrupt, StageFailed
 from dp_core.wall.accounting.composition import Terms
 from dp_core.wall.released import tables_of

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dp_core.bundle.verification import verify
+from dp_core.bundle.verification.verify import verify
 from tests.flows.conftest import as_csv, make_project, survey
 from tests.flows.leaks import hits
 from tests.flows.network import read, watched, without_network

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dp_core.bundle.verification import verify
+from dp_core.bundle.verification.verify import verify
 from tests.flows.conftest import COLUMNS, as_csv, make_project, survey
 
 ROOT = Path(__file__).parents[2]

@@ -5,9 +5,9 @@ from fractions import Fraction
 
 import pytest
 
-from dp_core.bundle.verification import verify
+from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, StageFailed
-from dp_core.presets import PRESETS
+from dp_core.spec.presets import PRESETS
 from tasks.stores.session import LedgerSession
 from tests.flows.conftest import SCHEMA
 

@@ -8,8 +8,8 @@ import shutil
 import pyarrow.parquet as pq
 import pytest
 
-from dp_core.bundle.statement import render
-from dp_core.bundle.verification import verify
+from dp_core.bundle.statement.release_json import render
+from dp_core.bundle.verification.verify import verify
 from dp_core.documents.canonical import digest
 from dp_core.errors import StageFailed
 from tests.flows.conftest import SCHEMA, make_project

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dp_core.bundle.statement import render
-from dp_core.bundle.verification import verify
+from dp_core.bundle.statement.release_json import render
+from dp_core.bundle.verification.verify import verify
 from dp_core.documents.canonical import digest
 from dp_core.errors import BadInput, SchemaViolation
-from dp_core.spec_file import load_spec
+from dp_core.spec.reading.spec_file import load_spec
 from tests.flows.conftest import Project
 
 TRADES = """\

@@ -12,7 +12,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from dp_core.bundle.verification import verify
+from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
 from dp_core.wall.accounting.composition import NOTHING, Amount, Terms
 from flows.abandonment import abandon
@@ -180,7 +180,7 @@ def test_equal_seed_and_noise_give_equal_sets_and_another_seed_gives_others(proj
 def test_sets_drawn_in_pieces_do_not_depend_on_how_many_are_drawn_at_a_time(
     project, monkeypatch, method
 ):
-    from dp_core.reconstruction import base
+    from dp_core.methods.reconstruction import base
     from dp_core.wall import curator
     from tasks import synthesize
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dp_core.bundle.verification import verify
+from dp_core.bundle.verification.verify import verify
 from dp_core.confidential.source import Source
 from dp_core.errors import BadInput, StageFailed
 from dp_core.wall.accounting.composition import NOTHING, Amount
@@ -169,7 +169,7 @@ TRAPS = {
     "stored, not committed": ("measure", f"type(run.hold).commit = lambda *_: {KILL}", 0),
     "while the sets are drawn": (
         "synthesize",
-        f"import dp_core.confidential.encoding; dp_core.confidential.encoding.decode = lambda *_, **__: {KILL}",
+        f"import dp_core.schema.decoding; dp_core.schema.decoding.decode = lambda *_, **__: {KILL}",
         0,
     ),
     "before the bundle is renamed": ("publish", f"os.rename = lambda *_: {KILL}", 0),

@@ -247,9 +247,9 @@ def test_a_home_that_was_copied_without_its_links(project, command, says):
 
 @row("bundle-not-handed-over")
 def test_a_bundle_that_does_not_hold_what_it_says(project, command, monkeypatch, says):
-    from dp_core.bundle import verification
+    from dp_core.bundle.verification.verify import verify
 
-    check = verification.verify
+    check = verify.verify
 
     def lied_to(folder, *words, **options):
         statement = folder / "release.json"
@@ -258,7 +258,7 @@ def test_a_bundle_that_does_not_hold_what_it_says(project, command, monkeypatch,
         statement.write_text(json.dumps(facts))
         return check(folder, *words, **options)
 
-    monkeypatch.setattr(verification, "verify", lied_to)
+    monkeypatch.setattr(verify, "verify", lied_to)
     says(run(project, command))
     assert not project.out.exists()
 

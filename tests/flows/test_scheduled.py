@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from dp_core.bundle.verification import verify
+from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, LedgerCorrupt, ReleaseError, StageFailed
 from flows import nightly, scheduled, unattended
 from flows.attempts import Attempts

@@ -7,7 +7,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from dp_core.bundle.verification import verify
+from dp_core.bundle.verification.verify import verify
 from dp_core.confidential.code_store import CodeStore, StoreWriter
 from dp_core.wall.noise import gaussian, laplace
 from tasks import cluster as cluster_module
@@ -99,7 +99,7 @@ def test_a_release_outlives_lost_workers_and_draws_every_result_once(
 def undisturbed(project, steps):
     """Return the counts of the same file by threads of this process."""
     from dp_core.documents.names import interaction_step, table_step
-    from dp_core.spec_file import load_spec
+    from dp_core.spec.reading.spec_file import load_spec
     from dp_core.wall.statistics.sums.interactions import Interaction
     from tasks.dask_counter import DaskCounter
 

@@ -12,9 +12,9 @@ import pytest
 import sqlalchemy as sa
 
 from dp_core.confidential.source import keyed_digest
-from dp_core.data_place import parse_table
 from dp_core.errors import BadInput, StageFailed
 from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.spec.data_location import parse_table
 from flows.drafting import draft
 from tasks import database_source
 from tasks.coding import write_codes

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from dp_core.plan import Plan
+from dp_core.spec.plan import Plan
 from tasks.stores.ledger import Ledger
 from tests.ledger_filler import INPUT, KEY, fill, steps_of
 from tests.ledger_worker import named

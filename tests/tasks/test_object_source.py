@@ -4,8 +4,8 @@ import fsspec
 import pytest
 
 from dp_core.confidential.source import keyed_digest, open_source
-from dp_core.data_place import STORES, read_object_url
 from dp_core.errors import BadInput, StageFailed
+from dp_core.spec.data_location import STORES, read_object_url
 from flows.drafting import draft
 from tasks.object_source import beginning_of, object_source
 

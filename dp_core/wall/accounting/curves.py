@@ -19,8 +19,8 @@ SMOOTHING = 2
 MOST_CELLS = 2**31
 """Cells that one unit may change in one release; the rounding argument's slack is for this many.
 
-One or two of each table for every row of it (at most `dp_core.schema.privacy.MOST_ROWS`), all of a vector
-of scores, and all entries of an interaction, of which each set has 2^20 at most
+One or two of each table for every row of it (at most `dp_core.schema.privacy.MOST_ROWS`), all of a
+vector of scores, and all entries of an interaction, of which each set has 2^20 at most
 (`dp_core.wall.statistics.sums.interactions.MOST_ENTRIES`): far below, whatever a release measures.
 """
 

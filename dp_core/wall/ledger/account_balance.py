@@ -17,7 +17,8 @@ from dp_core.wall.ledger.budget_periods import Calendar, allowance
 class Standing:
     """An account's limits and what was taken of them: all that is asked of it for a promise.
 
-    `dp_core.wall.ledger.running_totals.Balance` is what became of the total alone, reserved apart from spent.
+    `dp_core.wall.ledger.running_totals.Balance` is what became of the total alone, reserved apart
+    from spent.
 
     Attributes:
         terms: How its releases add up.
@@ -75,7 +76,8 @@ def stops(standing: Standing, asked: Amount, day: date) -> str:
 def promise(standing: Standing, asked: Amount, day: date) -> Standing:
     """Return how the account would stand after it promised an amount on a day.
 
-    A supposition, for forecasts; what the ledger promised is a `dp_core.wall.ledger.account_terms.Promise`.
+    A supposition, for forecasts; what the ledger promised is a
+    `dp_core.wall.ledger.account_terms.Promise`.
     """
     used_in_period = dict(standing.used_in_period)
     if standing.calendar is not None:

@@ -63,7 +63,8 @@ class Promise:
     """What one reservation set aside for a release, from its receipt alone.
 
     `tasks.stores.reservations.Reservation` adds how the release ended; `books.promised` is what a
-    promise takes of one account; `dp_core.wall.ledger.account_balance.promise` supposes one in a forecast.
+    promise takes of one account; `dp_core.wall.ledger.account_balance.promise` supposes one in a
+    forecast.
 
     Attributes:
         position: Of its entry.

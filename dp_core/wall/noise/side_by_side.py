@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.processors import threads
 from dp_core.wall.ledger.session import Grant
 
 Perturb = Callable[[NDArray[np.int64], Grant], NDArray[np.int64]]
@@ -35,7 +35,7 @@ def perturbed(
         Noise is independent from cell to cell and comes from the operating system's generator,
         which no two threads get the same bytes of: it does not matter which of them draws a cell.
     """
-    at_once = threads()
+    at_once = len(os.sched_getaffinity(0))
     if at_once == 1 or sum(table.size for table in exact) <= FEW_CELLS:
         return [perturb(table, grant) for table, grant in zip(exact, grants, strict=True)]
     flat = [np.ascontiguousarray(table).ravel() for table in exact]

@@ -21,8 +21,8 @@ class Statistic(Protocol):
     """A vector of whole numbers computed from exact marginals.
 
     What it proves of itself is what one row can do, for any number of rows; what a person of
-    several rows can do follows from that (`dp_core.wall.accounting.sensitivity.of_unit`). Where a bound
-    holds for the file's own number of rows only, it is refused under add-remove.
+    several rows can do follows from that (`dp_core.wall.accounting.sensitivity.of_unit`). Where a
+    bound holds for the file's own number of rows only, it is refused under add-remove.
 
     It may also have methods `l1` and `l2_squared` like those of `Queries`, where one row cannot
     move every entry by the largest change at once.

@@ -18,9 +18,9 @@ from dp_core.bundle.fit import tally_sets
 from dp_core.bundle.published import Published
 from dp_core.bundle.synthetic_file import write_synthetic
 from dp_core.bundle.writer import write_bundle
-from dp_core.confidential.encoding import decode
 from dp_core.documents.canonical import digest
 from dp_core.documents.names import interaction_step, table_step
+from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import Noise, Privacy
 from dp_core.schema.reading.schema_file import parse_schema

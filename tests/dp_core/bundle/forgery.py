@@ -6,12 +6,12 @@ import contextlib
 import json
 from pathlib import Path
 
-from dp_core.bundle.accounting import accounting_json
-from dp_core.bundle.citation import CITATION, citation_text, suggested
-from dp_core.bundle.claims import GARBAGE, currency
-from dp_core.bundle.registry import REGISTRY, registry_text
-from dp_core.bundle.statement import file_record, render
-from dp_core.bundle.verification import Verification
+from dp_core.bundle.statement.citation import CITATION, citation_text, suggested
+from dp_core.bundle.statement.deployment_registry import REGISTRY, registry_text
+from dp_core.bundle.statement.release_json import file_record, render
+from dp_core.bundle.statement.spent_budget import accounting_json
+from dp_core.bundle.verification.claims import GARBAGE, currency
+from dp_core.bundle.verification.verify import Verification
 from dp_core.documents.canonical import digest
 from dp_core.schema.privacy import Relation
 from dp_core.wall.ledger.receipts import START, Receipt, make_receipt

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dp_core.bundle.decision import decided, decision_statement
+from dp_core.bundle.statement.decision import decided, decision_statement
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,15 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from dp_core.bundle.citation import CITATION, citation, citation_text
-from dp_core.bundle.registry import NOT_STATED, REGISTRY, registry_entry, registry_text
-from dp_core.bundle.statement import file_record, statement
-from dp_core.bundle.verification import verify
+from dp_core.bundle.statement.citation import CITATION, citation, citation_text
+from dp_core.bundle.statement.deployment_registry import (
+    NOT_STATED,
+    REGISTRY,
+    registry_entry,
+    registry_text,
+)
+from dp_core.bundle.statement.release_json import file_record, statement
+from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput
 from dp_core.schema.reading.schema_file import parse_schema
 from tests.dp_core.bundle.conftest import make_published, make_schema

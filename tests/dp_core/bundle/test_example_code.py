@@ -10,9 +10,9 @@ import os
 import numpy as np
 import pytest
 
-from dp_core.bundle.example_code import _total, example_code, size_factor
 from dp_core.bundle.fit import tally_sets
-from dp_core.bundle.report import report
+from dp_core.bundle.report.example_code import _total, example_code, size_factor
+from dp_core.bundle.report.page import report
 from dp_core.inference.combine import combine
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.tables.domain import Domain

@@ -9,19 +9,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dp_core.bundle.example_code import example_code
 from dp_core.bundle.fit import check_fit, columns_of, comparable, tally_sets
 from dp_core.bundle.marginals_file import read_marginals, write_marginals
-from dp_core.bundle.pictures import estimate_column, picture
-from dp_core.bundle.provenance import headline, made_from
-from dp_core.bundle.recount import tallies_of_files
 from dp_core.bundle.relations import measured_cliques
-from dp_core.bundle.report import report
-from dp_core.bundle.table_lines import beyond_lines, table_lines
-from dp_core.bundle.verification import verify
-from dp_core.bundle.within import within
-from dp_core.quality import public_figures
-from dp_core.reconstruction.pooled_parts import pool
+from dp_core.bundle.report.example_code import example_code
+from dp_core.bundle.report.page import report
+from dp_core.bundle.report.pictures import estimate_column, picture
+from dp_core.bundle.report.provenance import headline, made_from
+from dp_core.bundle.report.table_lines import beyond_lines, table_lines
+from dp_core.bundle.report.table_precision import within
+from dp_core.bundle.verification.recount import tallies_of_files
+from dp_core.bundle.verification.verify import verify
+from dp_core.methods.reconstruction.pooled_parts import pool
+from dp_core.spec.quality_checks import public_figures
 from dp_core.wall.released import Totals, interactions_of, tables_of
 from dp_core.wall.statistics.sums.interactions import Interaction
 from tests.dp_core.bundle.conftest import make_published, write

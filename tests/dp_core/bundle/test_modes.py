@@ -10,19 +10,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dp_core.bundle.paid import otherwise_made
-from dp_core.bundle.plain_values import plain
-from dp_core.bundle.statement import origin_of, statement
-from dp_core.bundle.verification import verify
+from dp_core.bundle.statement.plain_values import plain
+from dp_core.bundle.statement.release_json import origin_of, statement
+from dp_core.bundle.verification.payments import otherwise_made
+from dp_core.bundle.verification.verify import verify
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.documents.canonical import digest
 from dp_core.documents.names import set_of, step_name, table_step
 from dp_core.inference.rules import OFF, inference_statement
-from dp_core.presets import PRESETS
-from dp_core.procedure import carry_out
+from dp_core.spec.presets import PRESETS
+from dp_core.spec.procedure import carry_out
+from dp_core.spec.trial import trial_plan
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.trial import trial_plan
 from dp_core.wall.ledger.entries import signed_message
 from dp_core.wall.ledger.ledger_position import Place
 from dp_core.wall.ledger.signatures import make_key

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dp_core.bundle.verification import verify
+from dp_core.bundle.verification.verify import verify
 from dp_core.documents.canonical import digest
 from dp_core.schema.privacy import Relation
 from dp_core.wall.statistics import InDif, required

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from dp_core.bundle import parquet_file
 from dp_core.bundle.marginals_file import read_marginals, write_marginals
-from dp_core.bundle.recount import tallies_of_files
 from dp_core.bundle.synthetic_file import write_synthetic
+from dp_core.bundle.verification.recount import tallies_of_files
 from dp_core.errors import BadInput, StageFailed
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.tables.domain import Domain

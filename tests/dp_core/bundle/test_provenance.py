@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dp_core.bundle.provenance import headline, listed, made_from
+from dp_core.bundle.report.provenance import headline, listed, made_from
 from dp_core.wall.ledger.receipts import make_receipt
 from dp_core.wall.released import Answers, Measurement, SparseTable
 from dp_core.wall.statistics.counting_queries import Cells

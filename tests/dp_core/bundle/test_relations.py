@@ -5,9 +5,9 @@ import pytest
 
 from dp_core.bundle.relations import faint_levels, measured_cliques, relations, thin_groups
 from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.spec.trial import codes_schema
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from dp_core.trial import codes_schema
 from dp_core.wall.released import Measurement, Totals
 from dp_core.wall.statistics.sums.binned_counts import BinnedCounts
 from dp_core.wall.statistics.sums.interactions import Interaction
@@ -100,7 +100,7 @@ def test_noise_aware_sets_keep_what_a_number_s_thin_tails_would_bend(monkeypatch
     kept = thin_groups(thin, schema, groups, mode="noise-aware")
     assert [group for group, _ in kept] == [("a", "b")]
     # Of a table of very many cells the moments are not kept.
-    monkeypatch.setattr("dp_core.kept_moments.MOST_ENTRIES", 40)
+    monkeypatch.setattr("dp_core.methods.replicates.kept_moments.MOST_ENTRIES", 40)
     bent = thin_groups(thin, schema, groups, mode="noise-aware")
     assert [group for group, _ in bent] == groups
 

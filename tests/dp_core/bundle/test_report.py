@@ -13,11 +13,11 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from dp_core.bundle.example_code import example_code
 from dp_core.bundle.fit import TableFit, tally_sets
-from dp_core.bundle.pictures import estimate_column, picture
-from dp_core.bundle.report import bets, report
-from dp_core.bundle.table_lines import table_lines, within_words
+from dp_core.bundle.report.example_code import example_code
+from dp_core.bundle.report.page import bets, report
+from dp_core.bundle.report.pictures import estimate_column, picture
+from dp_core.bundle.report.table_lines import table_lines, within_words
 from dp_core.schema.definition import Choice, Margin
 from dp_core.tables.domain import Domain
 from dp_core.wall.released import Measurement

@@ -9,9 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from dp_core.bundle import accounting
-from dp_core.bundle.plain_values import exact
-from dp_core.bundle.statement import NOT_COVERED, file_record, in_words, over_all, render, statement
+from dp_core.bundle.statement.plain_values import exact
+from dp_core.bundle.statement.release_json import (
+    NOT_COVERED,
+    file_record,
+    in_words,
+    over_all,
+    render,
+    spent_budget,
+    statement,
+)
 from dp_core.documents.canonical import digest
 from dp_core.schema.privacy import Privacy
 from dp_core.wall.accounting.currency import Currency
@@ -59,8 +66,8 @@ def test_every_question_and_mechanism_has_its_reason():
     every = {"table", SPARSE_TABLE, DRAWN_RECORDS, DRAWN_CELLS, *SUMS, *vetted._BY_NAME}
     kinds = {"discrete-laplace", "discrete-gaussian", "noisy-max", "stability-histogram"}
 
-    assert set(accounting.QUESTIONS) == every
-    assert set(accounting.MECHANISMS) == {*kinds, "perturbed-draws", "polya-urn"}
+    assert set(spent_budget.QUESTIONS) == every
+    assert set(spent_budget.MECHANISMS) == {*kinds, "perturbed-draws", "polya-urn"}
 
 
 def test_what_is_not_covered_is_said(document):

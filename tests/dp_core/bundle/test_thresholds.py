@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from dp_core.bundle.verification import verify
+from dp_core.bundle.verification.verify import verify
 from dp_core.tables.domain import Domain
 from dp_core.wall.accounting.events import (
     LaplaceEvent,

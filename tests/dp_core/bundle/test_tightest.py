@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from dp_core.bundle.claims import read_charge
 from dp_core.bundle.published import Published
-from dp_core.bundle.verification import Check, verify
-from dp_core.plan import fixed_beforehand
+from dp_core.bundle.verification.claims import read_charge
+from dp_core.bundle.verification.verify import Check, verify
 from dp_core.schema.privacy import Relation
+from dp_core.spec.plan import fixed_beforehand
 from dp_core.wall.accounting.guarantee import PLD, Guarantee, implied, second, tightest
 
 BILLIONTH = Fraction(1, 10**9)

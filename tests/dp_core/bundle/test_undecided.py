@@ -9,15 +9,15 @@ from typing import ClassVar
 
 import pytest
 
-from dp_core import registry
-from dp_core.bundle.claims import read_charge
 from dp_core.bundle.reading import read_bundle
-from dp_core.bundle.undecided import unknown_method
-from dp_core.bundle.verification import verify
+from dp_core.bundle.verification.claims import read_charge
+from dp_core.bundle.verification.undecided import unknown_method
+from dp_core.bundle.verification.verify import verify
 from dp_core.documents.canonical import digest
 from dp_core.errors import BadInput
 from dp_core.inference.rules import inference_statement
-from dp_core.selection.base import PlannedSelector
+from dp_core.methods import registry
+from dp_core.methods.selection.base import PlannedSelector
 from dp_core.wall.accounting.guarantee import tightest
 from tests.dp_core.bundle.conftest import make_published, write
 from tests.dp_core.bundle.forgery import relink, reseal, statement_of

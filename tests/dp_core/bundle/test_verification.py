@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dp_core.bundle.statement import render
-from dp_core.bundle.verification import verify
+from dp_core.bundle.statement.release_json import render
+from dp_core.bundle.verification.verify import verify
 from dp_core.documents.canonical import digest
 from dp_core.errors import BadInput
 from dp_core.wall.ledger.receipts import make_receipt

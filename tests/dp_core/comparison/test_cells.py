@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from dp_core.comparison.cells import Cell, CellStore, Declaration, Result, program
+from dp_core.analysis.comparison.cells import Cell, CellStore, Declaration, Result, program
 
 DECLARATION = Declaration("A. Person", "2026-11-21", "a public-use file")
 CELL = Cell(

@@ -6,13 +6,9 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from dp_core.comparison.formulas import (
-    analyse,
-    check_formula,
-    compare_formulas,
-    mentioned,
-)
+from dp_core.analysis.comparison.formulas import analyse, compare_formulas
 from dp_core.errors import BadInput
+from dp_core.inference.formulas.shared_formulas import check_formula, mentioned
 from dp_core.metrics.inference_agreement import Coefficient
 from dp_core.schema.reading.schema_file import load_schema
 

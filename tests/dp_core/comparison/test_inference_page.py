@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from dp_core.comparison.inference_page import Comparison, as_html, as_json
-from dp_core.comparison.significance_plot import _LOOK, Bar, Panel, significance_png
+from dp_core.analysis.comparison.inference_page import Comparison, as_html, as_json
+from dp_core.analysis.comparison.significance_plot import _LOOK, Bar, Panel, significance_png
 from dp_core.metrics.inference_agreement import Agreement, Coefficient, agree
 from dp_core.metrics.significance import Outcome, shares
 

@@ -3,7 +3,14 @@ import math
 import numpy as np
 import pytest
 
-from dp_core.comparison.judging import Task, judge, noisy_numbers, resample, split, untested
+from dp_core.analysis.comparison.judging import (
+    Task,
+    judge,
+    noisy_numbers,
+    resample,
+    split,
+    untested,
+)
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.wall.released import Measurement, Records, SparseTable

@@ -4,9 +4,9 @@ from fractions import Fraction
 import pytest
 import yaml
 
-from dp_core.comparison.variants import planned, read_given, reference, told, variants
+from dp_core.analysis.comparison.variants import planned, read_given, reference, told, variants
 from dp_core.errors import BadInput
-from dp_core.spec_file import load_spec
+from dp_core.spec.reading.spec_file import load_spec
 from tests.specs import FIXED, SCHEMA, write_spec
 
 WIDE = SCHEMA.replace("[x, y]", f"[{', '.join(f'v{n}' for n in range(2000))}]").replace(

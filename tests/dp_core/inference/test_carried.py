@@ -2,7 +2,7 @@
 
 import pytest
 
-from dp_core.inference.carried import carried_sentence, needed_groups, not_carried
+from dp_core.inference.measured_relations import carried_sentence, needed_groups, not_carried
 
 
 def test_a_model_of_main_effects_needs_pairs():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dp_core.inference.faint import faint
+from dp_core.bundle.near_zero import faint
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.released import Measurement

@@ -10,10 +10,10 @@ from scipy import stats
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.parametric.beta_binomial import BetaBinomial
-from dp_core.parametric.drawn_records import edges_of, number_of_cells
-from dp_core.parametric.multinomial_dirichlet import MultinomialDirichlet
-from dp_core.parametric.smoothed_histogram import SmoothedHistogram
+from dp_core.methods.parametric.beta_binomial import BetaBinomial
+from dp_core.methods.parametric.drawn_records import edges_of, number_of_cells
+from dp_core.methods.parametric.multinomial_dirichlet import MultinomialDirichlet
+from dp_core.methods.parametric.smoothed_histogram import SmoothedHistogram
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain

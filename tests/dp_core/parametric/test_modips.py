@@ -8,13 +8,13 @@ from scipy import stats
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.parametric.general_location import (
+from dp_core.methods.parametric.general_location import (
     Layout,
     covariance_of,
     draw_covariance,
     freedom_of,
 )
-from dp_core.parametric.modips import MOST_CELLS, MOST_NUMBERS, Modips
+from dp_core.methods.parametric.modips import MOST_CELLS, MOST_NUMBERS, Modips
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain

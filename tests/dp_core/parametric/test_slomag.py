@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dp_core.errors import BadInput
-from dp_core.parametric.slomag import Slomag
+from dp_core.methods.parametric.slomag import Slomag
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import StructuralZeros

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_core.private_domain.quantile_tree import (
+from dp_core.methods.private_domain.quantile_tree import (
     EVEN,
     equal_cuts,
     estimate,

@@ -12,9 +12,10 @@ import pytest
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.documents.strict_yaml import parse
 from dp_core.errors import BadInput
-from dp_core.plan import make_plan
-from dp_core.private_domain.questions import ask, planned_choices, questions
-from dp_core.private_domain.resolving import (
+from dp_core.methods.private_domain.questions import ask, planned_choices, questions
+from dp_core.schema.privacy import Relation
+from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.spec.chosen_domain import (
     Chosen,
     choose,
     read_statement,
@@ -23,9 +24,8 @@ from dp_core.private_domain.resolving import (
     resolved_plan,
     statement,
 )
-from dp_core.procedure import carry_out, sample
-from dp_core.schema.privacy import Relation
-from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.spec.plan import make_plan
+from dp_core.spec.procedure import carry_out, sample
 from dp_core.tables.dataset import Dataset
 from dp_core.wall import curator as curator_module
 from dp_core.wall.accounting.currency import Currency
@@ -313,7 +313,7 @@ def test_equal_counts_keep_the_first_levels_of_the_schema():
 
 
 def test_a_set_cannot_be_decoded_before_bins_and_levels_are_chosen():
-    from dp_core.confidential.encoding import decode
+    from dp_core.schema.decoding import decode
 
     schema = parse_schema(_document())
     data = Dataset(schema.domain, np.zeros((4, 3), np.uint16))

@@ -5,11 +5,11 @@ import itertools
 import numpy as np
 import pytest
 
-from dp_core import registry
-from dp_core.reconstruction import auto
-from dp_core.reconstruction.auto import AutoReconstruction
-from dp_core.reconstruction.gum import GumModel
-from dp_core.reconstruction.pgm import GraphicalModel
+from dp_core.methods import registry
+from dp_core.methods.reconstruction import auto
+from dp_core.methods.reconstruction.auto import AutoReconstruction
+from dp_core.methods.reconstruction.gum import GumModel
+from dp_core.methods.reconstruction.pgm import GraphicalModel
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.released import Measurement, Totals

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dp_core.reconstruction.bayes_network import (
+from dp_core.methods.reconstruction.bayes_network import (
     BayesNetwork,
     BayesNetworkModel,
     Factor,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dp_core.errors import BadInput
-from dp_core.reconstruction.cipher import Cipher
-from dp_core.reconstruction.dense import Dense
+from dp_core.methods.reconstruction.cipher import Cipher
+from dp_core.methods.reconstruction.dense import Dense
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.released import Measurement
@@ -267,7 +267,7 @@ def test_a_set_inside_several_given_ones_is_the_mean_of_their_margins():
     joint = fit(paper(pivot="last"), domain, given, rows=100)
     # The pivot is c: the table of a and b is kept as it is, and c is even in every cell.
     np.testing.assert_allclose(joint.sum(axis=2), [[0.3, 0.2], [0.4, 0.1]], atol=1e-12)
-    from dp_core.reconstruction.cipher import _covered
+    from dp_core.methods.reconstruction.cipher import _covered
 
     known = {m.clique: m.values / 100 for m in given}
     np.testing.assert_allclose(_covered(("b",), known), [0.6, 0.4], atol=1e-15)

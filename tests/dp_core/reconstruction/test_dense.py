@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from dp_core.errors import BadInput
-from dp_core.reconstruction.dense import Dense
+from dp_core.methods.reconstruction.dense import Dense
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.released import Measurement

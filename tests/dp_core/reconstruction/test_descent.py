@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dp_core.reconstruction.kernels.descent import Gaps, descend
+from dp_core.methods.reconstruction.kernels.descent import Gaps, descend
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.wall.released import Table

@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
-from dp_core.reconstruction import implied
-from dp_core.reconstruction.gum import Gum, GumModel
-from dp_core.reconstruction.implied import counted, implied_tables, unmeasured
-from dp_core.reconstruction.pgm import GraphicalModel
+from dp_core.methods.reconstruction import implied
+from dp_core.methods.reconstruction.gum import Gum, GumModel
+from dp_core.methods.reconstruction.implied import counted, implied_tables, unmeasured
+from dp_core.methods.reconstruction.pgm import GraphicalModel
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
@@ -124,7 +124,7 @@ def test_evened_records_of_a_graphical_model_have_its_pairs(rows):
     columns = {n: counted(data, (n,)) for n in DOMAIN.columns}
     ab, bc = counted(data, ("a", "b")), np.outer(columns["b"], columns["c"]) / ROWS
     values = [ab, bc, columns["d"], columns["e"], columns["f"]]
-    from dp_core.reconstruction.graphical.junction_tree import JunctionTree
+    from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree
 
     tree = JunctionTree.of(DOMAIN, pairs)
     held = dict(zip(pairs, values, strict=True))

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dp_core.reconstruction import independent
-from dp_core.reconstruction.independent import Independent
-from dp_core.reconstruction.kernels.alias import AliasTable
+from dp_core.methods.reconstruction import independent
+from dp_core.methods.reconstruction.independent import Independent
+from dp_core.methods.reconstruction.kernels.alias import AliasTable
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.released import Measurement, Table

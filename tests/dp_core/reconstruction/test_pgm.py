@@ -9,16 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dp_core.errors import BadInput
-from dp_core.reconstruction.graphical.answers import Answers
-from dp_core.reconstruction.graphical.fitting import fit_tree
-from dp_core.reconstruction.graphical.junction_tree import (
+from dp_core.methods.reconstruction.graphical.answers import Answers
+from dp_core.methods.reconstruction.graphical.fitting import fit_tree
+from dp_core.methods.reconstruction.graphical.junction_tree import (
     JunctionTree,
     adjacency,
     tree_cells,
     within,
 )
-from dp_core.reconstruction.graphical.targets import targets
-from dp_core.reconstruction.pgm import Pgm
+from dp_core.methods.reconstruction.graphical.targets import targets
+from dp_core.methods.reconstruction.pgm import Pgm
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.released import Measurement, Table

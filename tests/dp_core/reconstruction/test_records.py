@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dp_core.errors import BadInput
-from dp_core.reconstruction.records import RecordsAgain
+from dp_core.methods.reconstruction.records import RecordsAgain
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros

@@ -5,15 +5,15 @@ import itertools
 import numpy as np
 import pytest
 
-from dp_core.reconstruction import gum
-from dp_core.reconstruction.average import Average
-from dp_core.reconstruction.base import in_series, piece_rows
-from dp_core.reconstruction.gum import Gum
-from dp_core.reconstruction.implied import counted
-from dp_core.reconstruction.independent import Independent
-from dp_core.reconstruction.pgm import Pgm
-from dp_core.reconstruction.series import Owed
-from dp_core.record_moments import ModelWithMoments
+from dp_core.methods.reconstruction import gum
+from dp_core.methods.reconstruction.average import Average
+from dp_core.methods.reconstruction.base import in_series, piece_rows
+from dp_core.methods.reconstruction.gum import Gum
+from dp_core.methods.reconstruction.implied import counted
+from dp_core.methods.reconstruction.independent import Independent
+from dp_core.methods.reconstruction.pgm import Pgm
+from dp_core.methods.reconstruction.series import Owed
+from dp_core.methods.replicates.record_moments import ModelWithMoments
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
@@ -151,8 +151,8 @@ class Spied:
     """Draws as a method does, and notes how."""
 
     def __init__(self, monkeypatch):
-        from dp_core.reconstruction.kernels import descent
-        from dp_core.reconstruction.kernels import gum as moves
+        from dp_core.methods.reconstruction.kernels import descent
+        from dp_core.methods.reconstruction.kernels import gum as moves
 
         self.rounds, self.descents = [], []
         update, descend = moves.update, descent.descend
@@ -171,7 +171,7 @@ class Spied:
 
 
 def test_a_record_of_a_large_set_is_worked_on_less(monkeypatch):
-    from dp_core.reconstruction.kernels.descent import OF_A_PIECE, Effort
+    from dp_core.methods.reconstruction.kernels.descent import OF_A_PIECE, Effort
 
     spied, model = Spied(monkeypatch), fitted(Gum())
     model.sample(500, rng=np.random.default_rng(0))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dp_core.errors import BadInput, StageFailed
-from dp_core.reconstruction.gibbs import Gibbs
-from dp_core.reconstruction.sparse import Sparse
+from dp_core.methods.reconstruction.gibbs import Gibbs
+from dp_core.methods.reconstruction.sparse import Sparse
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from tests.dp_core.reconstruction.thresholded import (
     DOMAIN,

@@ -6,12 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from dp_core.analysis.regression.analysis import analyse, analyse_tables
+from dp_core.analysis.regression.fitting import check_enough, fit_stacked
+from dp_core.analysis.regression.frames import frame_of, levels_of
 from dp_core.errors import BadInput
 from dp_core.inference.combine import combine
-from dp_core.regression.analysis import analyse, analyse_tables
-from dp_core.regression.fitting import check_enough, fit_stacked
-from dp_core.regression.formula import read_formula
-from dp_core.regression.frames import frame_of, levels_of
+from dp_core.inference.formulas.formula import read_formula
 from dp_core.schema.reading.schema_file import parse_schema
 
 SCHEMA = parse_schema(

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dp_core.regression.design import Design, Outcome
-from dp_core.regression.fitting import coefficient_names, fit_sets
+from dp_core.analysis.regression.design import Design, Outcome
+from dp_core.analysis.regression.fitting import coefficient_names, fit_sets
 
 LEVELS = ("poor", "fair", "good", "very good")
 

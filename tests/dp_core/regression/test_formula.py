@@ -3,7 +3,7 @@
 import pytest
 
 from dp_core.errors import BadInput
-from dp_core.regression.formula import check_levels, read_formula
+from dp_core.inference.formulas.formula import check_levels, read_formula
 
 HOURS = "hours-per-week"
 COLUMNS = ("income", "age", "sex", HOURS, "log_pay")

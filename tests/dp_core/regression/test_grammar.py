@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dp_core.analysis.regression.design import make_design
+from dp_core.analysis.regression.frames import Frame
 from dp_core.errors import BadInput
-from dp_core.regression import factors, grammar
-from dp_core.regression.design import make_design
-from dp_core.regression.factors import Factor
-from dp_core.regression.formula import check_factors, read_formula
-from dp_core.regression.frames import Frame
+from dp_core.inference.formulas import factors, grammar
+from dp_core.inference.formulas.factors import Factor
+from dp_core.inference.formulas.formula import check_factors, read_formula
 
 COLUMNS = ("income", "age", "sex", "eval", "open", "exec", "exit", "getattr", "np", "__class__")
 """Columns named like builtins make their names no less refused where they are called."""

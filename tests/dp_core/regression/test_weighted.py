@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dp_core.analysis.regression.design import Design, Outcome
+from dp_core.analysis.regression.weighted import weighted_fit
 from dp_core.errors import BadInput
-from dp_core.regression.design import Design, Outcome
-from dp_core.regression.weighted import weighted_fit
 
 ROWS = 400
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from dp_core.selection.advanced_composition import round_epsilon
+from dp_core.methods.selection.advanced_composition import round_epsilon
 from dp_core.wall.accounting.currency import largest_limit
 
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.reconstruction.graphical.junction_tree import JunctionTree
-from dp_core.reconstruction.pgm import Pgm
-from dp_core.selection.aim import Aim
-from dp_core.selection.candidates import (
+from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree
+from dp_core.methods.reconstruction.pgm import Pgm
+from dp_core.methods.selection.aim import Aim
+from dp_core.methods.selection.model_errors import (
     GRID,
     RoundModel,
     among,

@@ -8,10 +8,10 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.methods.selection.auto import Auto, Costs, _alone, _steadied
+from dp_core.methods.selection.dependence import usual
+from dp_core.methods.selection.one_way import OneWay
 from dp_core.schema.privacy import Relation
-from dp_core.selection.auto import Auto, Costs, _alone, _steadied
-from dp_core.selection.dependence import usual
-from dp_core.selection.one_way import OneWay
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
@@ -224,7 +224,7 @@ def test_options_beyond_what_a_table_may_hold_are_refused():
 
 
 def test_no_more_is_measured_apart_at_once_than_the_accounting_has_room_for(monkeypatch):
-    from dp_core.selection import auto
+    from dp_core.methods.selection import auto
 
     monkeypatch.setattr(auto, "MOST_ENTRIES", 12)
     selection, _ = selected(BINARY, dependent(BINARY), "20")
@@ -279,7 +279,7 @@ def test_pairs_too_large_to_be_measured_count_among_what_is_left():
 
 
 def test_of_many_triples_those_of_few_cells_come_first(monkeypatch):
-    from dp_core.selection import auto
+    from dp_core.methods.selection import auto
 
     domain = Domain(tuple("abcd"), (9, 2, 3, 2))
     given = dict.fromkeys(itertools.combinations("abcd", 2), 700.0)
@@ -292,7 +292,7 @@ def test_of_many_triples_those_of_few_cells_come_first(monkeypatch):
 
 
 def test_as_many_are_measured_apart_as_there_is_room_for(monkeypatch):
-    from dp_core.selection import auto
+    from dp_core.methods.selection import auto
 
     monkeypatch.setattr(auto, "MOST_ENTRIES", 8)
     pairs = list(itertools.combinations("abcdefgh", 2))

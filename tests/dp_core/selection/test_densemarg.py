@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dp_core.selection.densemarg import DenseMarg, combine, greedy
-from dp_core.selection.one_way import OneWay
+from dp_core.methods.selection.densemarg import DenseMarg, combine, greedy
+from dp_core.methods.selection.one_way import OneWay
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros

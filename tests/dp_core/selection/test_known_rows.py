@@ -1,7 +1,7 @@
 import pytest
 
-from dp_core import registry
 from dp_core.errors import BadInput
+from dp_core.methods import registry
 
 ROWS = ("dualquery", "mwem", "pegs", "privbayes", "sba", "sbhg")
 

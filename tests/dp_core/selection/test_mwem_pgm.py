@@ -8,11 +8,11 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.reconstruction.graphical.junction_tree import JunctionTree
-from dp_core.reconstruction.pgm import Pgm
-from dp_core.selection import mwem_pgm
-from dp_core.selection.candidates import distances
-from dp_core.selection.mwem_pgm import MwemPgm
+from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree
+from dp_core.methods.reconstruction.pgm import Pgm
+from dp_core.methods.selection import mwem_pgm
+from dp_core.methods.selection.model_errors import distances
+from dp_core.methods.selection.mwem_pgm import MwemPgm
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros

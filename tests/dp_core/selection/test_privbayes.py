@@ -7,7 +7,7 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.selection.privbayes import PrivBayes, tables
+from dp_core.methods.selection.privbayes import PrivBayes, tables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros

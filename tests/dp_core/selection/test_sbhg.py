@@ -9,10 +9,10 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.reconstruction.gibbs import Gibbs
-from dp_core.selection.sba import Sba
-from dp_core.selection.sbhg import Sbhg
-from dp_core.selection.thresholds import expected_cells
+from dp_core.methods.reconstruction.gibbs import Gibbs
+from dp_core.methods.selection.sba import Sba
+from dp_core.methods.selection.sbhg import Sbhg
+from dp_core.methods.selection.threshold_delta import expected_cells
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
@@ -166,7 +166,7 @@ def test_options_are_checked():
 
 
 def test_without_a_delta_there_is_no_plan(tmp_path):
-    from dp_core.plan import make_plan
+    from dp_core.spec.plan import make_plan
     from tests.specs import write_spec
 
     text = "select: {method: sba}\nreconstruct: {method: sparse}\nmeasure: {share: 0.98}\n"

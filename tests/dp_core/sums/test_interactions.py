@@ -339,7 +339,7 @@ def rounded(mass, scale, per_scale, reach, off):
 
 
 def test_a_record_moves_no_more_entries_than_the_accounting_has_room_for(monkeypatch):
-    from dp_core.spec_file import MAX_SETS
+    from dp_core.spec.reading.spec_file import MAX_SETS
     from dp_core.wall import curator as curator_module
     from dp_core.wall.accounting.account_curve import CELLS_OF_A_CHARGE
     from dp_core.wall.accounting.curves import MOST_CELLS

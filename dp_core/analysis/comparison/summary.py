@@ -1,0 +1,158 @@
+"""From cells to rows: the mean and the spread of each method's runs at each epsilon."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dp_core.analysis.comparison.cells import BOOTSTRAP, OUTCOMES, PLAIN, Cell, Outcome, Result
+from dp_core.analysis.comparison.figure_names import FIGURES
+from dp_core.metrics.relative_error import relative_error
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Several runs of one figure.
+
+    Attributes:
+        mean: Of the runs.
+        deviation: Sample standard deviation, None for one run.
+        runs: How many.
+    """
+
+    mean: float
+    deviation: float | None
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One method at one epsilon on one file.
+
+    Attributes:
+        file: Short name of the data.
+        label: Of the method.
+        method: Preset, or `BOOTSTRAP`.
+        epsilon: As a text, None for the bootstrap.
+        delta: Likewise.
+        neighbours: Likewise.
+        reference: Whether it was added to compare with.
+        figures: By name; a figure that no run has is not there.
+        runs: Runs asked for.
+        outcomes: How many of them came to which end.
+        sentences: Why some have no figures, each once.
+    """
+
+    file: str
+    label: str
+    method: str
+    epsilon: str | None
+    delta: str | None
+    neighbours: str | None
+    reference: bool
+    figures: Mapping[str, Spread]
+    runs: int
+    outcomes: Mapping[Outcome, int]
+    sentences: tuple[str, ...]
+
+    @property
+    def done(self) -> int:
+        """Runs that have figures."""
+        return self.outcomes.get("done", 0)
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Return mean and sample standard deviation of at least one value.
+
+    >>> spread([1.0, 3.0])
+    Spread(mean=2.0, deviation=1.4142135623730951, runs=2)
+    """
+    mean = math.fsum(values) / len(values)
+    if len(values) == 1:
+        return Spread(mean, None, 1)
+    squares = math.fsum((value - mean) ** 2 for value in values)
+    return Spread(mean, math.sqrt(squares / (len(values) - 1)), len(values))
+
+
+def summarise(results: Sequence[tuple[Cell, Result | None]]) -> tuple[Row, ...]:
+    """Return one row for each method and epsilon, in the order of the cells.
+
+    Args:
+        results: Every cell with its result; None for one that is still open.
+    """
+    groups: dict[tuple[object, ...], list[tuple[Cell, Result | None]]] = {}
+    for cell, result in results:
+        place = (cell.file, cell.label, cell.epsilon, cell.delta, cell.neighbours)
+        groups.setdefault(place, []).append((cell, result))
+    return _with_relative([_row(group) for group in groups.values()])
+
+
+def files(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Return the names of the files, in the order of the rows."""
+    return tuple(dict.fromkeys(row.file for row in rows))
+
+
+def shown_figures(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Return the names of the figures that some row has, in the order of the table."""
+    return tuple(
+        figure.name for figure in FIGURES if any(figure.name in row.figures for row in rows)
+    )
+
+
+def _row(group: Sequence[tuple[Cell, Result | None]]) -> Row:
+    cell = group[0][0]
+    outcomes: dict[Outcome, int] = {}
+    values: dict[str, list[float]] = {}
+    sentences: dict[str, None] = {}
+    for _, result in group:
+        if result is None:
+            continue
+        outcomes[result.outcome] = outcomes.get(result.outcome, 0) + 1
+        if result.sentence:
+            sentences[result.sentence] = None
+        for name, value in result.figures.items():
+            if value is not None:
+                values.setdefault(name, []).append(value)
+    return Row(
+        file=cell.file,
+        label=cell.label,
+        method=cell.method,
+        epsilon=cell.epsilon,
+        delta=cell.delta,
+        neighbours=cell.neighbours,
+        reference=cell.reference,
+        figures={name: spread(found) for name, found in values.items()},
+        runs=len(group),
+        outcomes={outcome: outcomes[outcome] for outcome in OUTCOMES if outcome in outcomes},
+        sentences=tuple(sentences),
+    )
+
+
+def _with_relative(rows: Sequence[Row]) -> tuple[Row, ...]:
+    """Put every row between the bootstrap of its file and `independent` at its guarantee."""
+    floors = {row.file: row.figures.get("tvd2") for row in rows if row.method == BOOTSTRAP}
+    plain = {
+        (row.file, row.epsilon, row.delta, row.neighbours): row.figures.get("tvd2")
+        for row in rows
+        if row.method == PLAIN
+    }
+    found = []
+    for row in rows:
+        floor = floors.get(row.file)
+        baseline = plain.get((row.file, row.epsilon, row.delta, row.neighbours))
+        own = row.figures.get("tvd2")
+        if floor and baseline and own:
+            width = baseline.mean - floor.mean
+            value = relative_error(own.mean, floor=floor.mean, baseline=baseline.mean)
+            if not math.isnan(value):
+                deviation = None if own.deviation is None else own.deviation / width
+                row = _also(row, "relative", Spread(value, deviation, own.runs))
+        found.append(row)
+    return tuple(found)
+
+
+def _also(row: Row, name: str, value: Spread) -> Row:
+    from dataclasses import replace
+
+    return replace(row, figures={**row.figures, name: value})

@@ -1,0 +1,132 @@
+"""A comparison as `results.csv` (one line a run) and `table.md` (one line a method and epsilon)."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+
+from dp_core.analysis.comparison.cells import Cell, Declaration, Result
+from dp_core.analysis.comparison.figure_names import FIGURE, FIGURES, about_runs, shown_number
+from dp_core.analysis.comparison.outcome_shares import figure_name
+from dp_core.analysis.comparison.summary import Row, Spread, files, shown_figures
+from dp_core.metrics.significance import Outcome
+
+_HEAD = ("file", "method", "preset", "epsilon", "delta", "neighbours", "run", "seed")
+_MORE = ("rows", "numbers")
+_OUTCOMES = tuple(figure_name(kind) for kind in Outcome)
+
+
+def as_csv(results: Sequence[tuple[Cell, Result | None]], declaration: Declaration) -> str:
+    """Return one line for each run, below the declaration and the names of the columns.
+
+    The first line begins with `#`: `pandas.read_csv(..., comment="#")` and `read.csv(...,
+    comment.char = "#")` pass over it. `relative` compares rows, not runs, and is not among them.
+    """
+    names = [figure.name for figure in FIGURES if figure.name != "relative"]
+    text = io.StringIO()
+    text.write(f"# {declaration.sentence}\n")
+    writer = csv.writer(text, lineterminator="\n")
+    asked = any(name in result.figures for _, result in results if result for name in _OUTCOMES)
+    names += _OUTCOMES if asked else ()
+    writer.writerow([*_HEAD, "outcome", *names, *_MORE, "sentence"])
+    for cell, result in results:
+        head = cell.head()
+        found = result.figures if result else {}
+        writer.writerow(
+            [
+                *("" if head[name] is None else head[name] for name in _HEAD),
+                result.outcome if result else "open",
+                *("" if found.get(name) is None else repr(found[name]) for name in names),
+                *("" if found.get(name) is None else int(found[name] or 0) for name in _MORE),
+                # A `#` further on would be taken for a comment as well.
+                (result.sentence if result else "").replace("#", "no."),
+            ]
+        )
+    return text.getvalue()
+
+
+def as_markdown(rows: Sequence[Row], declaration: Declaration, *, note: str = "") -> str:
+    """Return the table of every file, with what the columns mean and what did not work.
+
+    Args:
+        rows: Of the comparison.
+        declaration: The first line.
+        note: A sentence about all of it.
+    """
+    lines = [_escaped(declaration.sentence), "", "# Comparison of methods", ""]
+    lines += [_escaped(note), ""] if note else []
+    names = shown_figures(rows)
+    for file in files(rows):
+        mine = [row for row in rows if row.file == file]
+        lines += [f"## {_escaped(file)}", "", _guarantee(mine), ""]
+        shown = [name for name in names if any(name in row.figures for row in mine)]
+        header = ["method", "epsilon", "runs", *(FIGURE[name].label for name in shown)]
+        lines += [
+            "| " + " | ".join(header) + " |",
+            "|---" + "|---:" * (len(header) - 1) + "|",
+        ]
+        for row in mine:
+            cells = [_escaped(name_of(row)), row.epsilon or "", runs_of(row)]
+            cells += [_with_deviation(name, row.figures.get(name)) for name in shown]
+            lines.append("| " + " | ".join(cells) + " |")
+        lines.append("")
+        lines += [f"- {_escaped(sentence)}" for sentence in problems(mine)]
+        if problems(mine):
+            lines.append("")
+    lines += [
+        f"{about_runs(max((row.done for row in rows), default=0))} Rows in *italics* were added to"
+        " compare with.",
+        "",
+    ]
+    lines += [f"- **{FIGURE[name].label}**: {FIGURE[name].meaning}." for name in names]
+    return "\n".join(lines) + "\n"
+
+
+def name_of(row: Row) -> str:
+    """Return how a table names a row's method; references in italics."""
+    return f"*{row.label}*" if row.reference else row.label
+
+
+def runs_of(row: Row) -> str:
+    """Return how many runs have figures, or why none can have."""
+    refused = row.outcomes.get("refused", 0) == row.runs
+    return "refused" if refused else f"{row.done}/{row.runs}"
+
+
+def problems(rows: Sequence[Row]) -> list[str]:
+    """Return why rows have no figures, or fewer than asked for, one sentence each."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        for sentence in row.sentences:
+            at = f" at epsilon {row.epsilon}" if row.epsilon else ""
+            found.setdefault(f"{row.label}\0{sentence}", []).append(at)
+    lines = []
+    for key, places in found.items():
+        label, sentence = key.split("\0")
+        at = (
+            places[0]
+            if len(places) == 1
+            else " at epsilon " + ", ".join(place.removeprefix(" at epsilon ") for place in places)
+        )
+        lines.append(f"{label}{at}: {sentence}")
+    return lines
+
+
+def _with_deviation(name: str, found: Spread | None) -> str:
+    if found is None:
+        return ""
+    text = shown_number(name, found.mean)
+    return text if found.deviation is None else f"{text} ± {shown_number(name, found.deviation)}"
+
+
+def _guarantee(rows: Sequence[Row]) -> str:
+    guarantees = {(row.delta, row.neighbours) for row in rows if row.delta is not None}
+    if len(guarantees) != 1:
+        return "Several deltas or neighbouring relations; see `results.csv`."
+    ((delta, neighbours),) = guarantees
+    return f"delta {float(delta or 0):g}, {neighbours}"
+
+
+def _escaped(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")

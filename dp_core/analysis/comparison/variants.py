@@ -1,0 +1,284 @@
+"""What is compared: every spec at every method and epsilon, each as a spec of its own.
+
+A spec names a method. Methods and epsilons from the command line multiply it: the file, schema,
+privacy, checks, number of rows and seed stay; a stage's keys stay where they belong to the method.
+What was really run is written down as a spec, which `dp-release plan` and `run` take as well.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dp_core.analysis.comparison.cells import PLAIN
+from dp_core.documents.canonical import digest
+from dp_core.documents.node import Node
+from dp_core.documents.strict_yaml import load
+from dp_core.errors import BadInput
+from dp_core.schema.reading.schema_document import schema_hash
+from dp_core.spec.data_location import require_files
+from dp_core.spec.plan import Plan, make_plan
+from dp_core.spec.presets import PRESETS
+from dp_core.spec.reading.spec_file import DEFAULT_METHOD, load_spec
+from dp_core.spec.release_spec import ReleaseSpec
+
+_SYNTHESIS = ("sets", "rows", "mode", "seed")
+_STAGES = ("total", "one_way", "select", "measure", "reconstruct")
+"""Stages whose keys belong to a method. `domain` and `checks` are the release's: every method pays
+for them, or those that do not would look the better for it."""
+_PLACE = re.compile(r"^[^:]*?\.ya?ml(?:, line \d+)?(?:, ([\w.]+))?: ")
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A spec file that will be compared.
+
+    Attributes:
+        path: Where it is.
+        plain: What it says, as plain values.
+        method: The preset it names.
+        spec: Its file, schema and privacy; of a method that takes every domain.
+    """
+
+    path: Path
+    plain: Mapping[str, Any]
+    method: str
+    spec: ReleaseSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One method at one epsilon on one file.
+
+    Attributes:
+        data: Pattern of the data files, in full.
+        schema: Hash of the schema; with `data` it says which file this is.
+        method: The preset.
+        label: What the table calls it.
+        epsilon, delta, neighbours: The guarantee of one release.
+        path: Spec that is run.
+        document: What decides its result: the resolved spec without names and seed.
+        seed: Of the spec's post-processing.
+        refusal: Why the method will not do, None if it will.
+    """
+
+    data: str
+    schema: str
+    method: str
+    label: str
+    epsilon: Fraction
+    delta: Fraction
+    neighbours: str
+    path: Path
+    document: Mapping[str, object]
+    seed: int
+    refusal: str | None
+
+    @property
+    def input(self) -> tuple[str, str]:
+        """Which file this is about."""
+        return self.data, self.schema
+
+
+def read_given(path: Path, work: Path) -> Given:
+    """Read a spec that is to be compared.
+
+    Args:
+        path: The spec.
+        work: Existing folder for trial specs.
+
+    Raises:
+        BadInput: for any mistake of the spec or its schema. That the method itself does not take
+            the domain is none: then it is a row of the table.
+    """
+    root = load(path).root
+    plain = _plain(root)
+    problem: BadInput | None = None
+    try:
+        require_files(load_spec(path).data, "A comparison")
+    except BadInput as error:
+        problem = error
+    if problem is not None and not (isinstance(plain, dict) and _common(plain)):
+        raise problem
+    method = str(plain.get("method", DEFAULT_METHOD))
+    if problem is not None:
+        # Of our own making: no option of a stage that a person may have mistyped.
+        bare = _refusal(_written(path, plain, PLAIN, work))
+        if bare is not None or method not in PRESETS:
+            raise problem
+        if _refusal(_written(path, _without_stages(plain), method, work)) != told(problem.message):
+            raise problem
+    return Given(path, plain, method, load_spec(_written(path, plain, PLAIN, work)))
+
+
+def variants(
+    given: Sequence[Given],
+    methods: Sequence[str],
+    epsilons: Sequence[Fraction],
+    folder: Path,
+) -> tuple[Variant, ...]:
+    """Return everything that is compared, without repetition, in the order it was asked for.
+
+    Args:
+        given: The specs.
+        methods: Presets; none: each spec's own.
+        epsilons: None: each spec's own.
+        folder: Where the specs that are run are written.
+    """
+    found: dict[str, Variant] = {}
+    names: dict[str, str] = {}
+    for spec in given:
+        for method in methods or (spec.method,):
+            for epsilon in epsilons or (spec.spec.privacy.epsilon,):
+                made = _variant(spec, method, epsilon, folder)
+                key = digest([made.data, dict(made.document)])
+                if key not in found:
+                    found[key], names[key] = made, spec.spec.release
+    return tuple(_labelled(found, names))
+
+
+def reference(given: Sequence[Given], found: Sequence[Variant], folder: Path) -> list[Variant]:
+    """Return `independent` for every file and guarantee that is not compared with it already."""
+    have = {(one.input, one.epsilon, one.delta, one.neighbours, one.method) for one in found}
+    added: list[Variant] = []
+    for one in found:
+        wanted = (one.input, one.epsilon, one.delta, one.neighbours, PLAIN)
+        spec = next(spec for spec in given if _input(spec) == one.input and _like(spec, one))
+        if wanted not in have:
+            have.add(wanted)
+            added.append(_variant(spec, PLAIN, one.epsilon, folder))
+    return added
+
+
+def told(message: str) -> str:
+    """Return a message about a spec without the place in a file that nobody wrote.
+
+    >>> told("x.yaml, line 3, select: needs cliques."), told("No noise gives that.")
+    ('select: needs cliques.', 'No noise gives that.')
+    """
+    return _PLACE.sub(lambda found: f"{found[1]}: " if found[1] else "", message)
+
+
+def planned(path: Path, *, seed: int) -> Plan:
+    """Return the plan of a variant's spec, at the seed of one run.
+
+    Raises:
+        BadInput: if the method will not do.
+    """
+    return make_plan(dataclasses.replace(load_spec(path), seed=seed))
+
+
+def _variant(given: Given, method: str, epsilon: Fraction, folder: Path) -> Variant:
+    path = _written(given.path, given.plain, method, folder, epsilon)
+    spec, refusal = given.spec, None
+    try:
+        spec = load_spec(path)
+        make_plan(spec)
+    except BadInput as error:
+        refusal = told(error.message)
+    document = {
+        key: value
+        for key, value in spec.document.items()
+        if key not in ("release", "data", "account", "revises")
+    }
+    synthesis = document.get("synthesize")
+    if isinstance(synthesis, Mapping):
+        document["synthesize"] = {key: synthesis[key] for key in synthesis if key != "seed"}
+    if refusal is not None:
+        document = {"method": method, "text": digest(path.read_text()), "refused": refusal}
+    return Variant(
+        data=_input(given)[0],
+        schema=_input(given)[1],
+        method=method,
+        label=method,
+        epsilon=epsilon,
+        delta=given.spec.privacy.delta,
+        neighbours=given.spec.privacy.neighbours,
+        path=path,
+        document=document,
+        seed=given.spec.seed,
+        refusal=refusal,
+    )
+
+
+def _labelled(found: Mapping[str, Variant], names: Mapping[str, str]) -> Iterator[Variant]:
+    """Tell variants apart that are the same method at the same guarantee on the same file."""
+    alike: dict[tuple[object, ...], set[str]] = {}
+    guarantees: dict[tuple[str, str], set[tuple[Fraction, str]]] = {}
+    for key, one in found.items():
+        place = (one.input, one.method, one.epsilon, one.delta, one.neighbours)
+        alike.setdefault(place, set()).add(key)
+        guarantees.setdefault(one.input, set()).add((one.delta, one.neighbours))
+    for key, one in found.items():
+        place = (one.input, one.method, one.epsilon, one.delta, one.neighbours)
+        label = one.method
+        if len(alike[place]) > 1:
+            label += f" ({names[key]})"
+        if len(guarantees[one.input]) > 1:
+            label += f", delta {float(one.delta):g}, {one.neighbours}"
+        yield dataclasses.replace(one, label=label)
+
+
+def _input(given: Given) -> tuple[str, str]:
+    files = require_files(given.spec.data, "A comparison")
+    return str((given.path.parent / files).absolute()), schema_hash(given.spec.schema)
+
+
+def _like(given: Given, one: Variant) -> bool:
+    privacy = given.spec.privacy
+    return (privacy.delta, privacy.neighbours) == (one.delta, one.neighbours)
+
+
+def _common(plain: Mapping[str, Any]) -> bool:
+    return all(isinstance(plain.get(key), str) for key in ("release", "data", "schema")) and (
+        isinstance(plain.get("privacy"), Mapping)
+    )
+
+
+def _without_stages(plain: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in plain.items() if key not in _STAGES}
+    if isinstance(kept.get("synthesize"), Mapping):
+        # What is left out is a parametric method's own.
+        own = kept["synthesize"]
+        kept["synthesize"] = {key: own[key] for key in own if key in _SYNTHESIS}
+    return kept
+
+
+def _refusal(path: Path) -> str | None:
+    try:
+        load_spec(path)
+    except BadInput as error:
+        return told(error.message)
+    return None
+
+
+def _written(
+    of: Path, plain: Mapping[str, Any], method: str, folder: Path, epsilon: Fraction | None = None
+) -> Path:
+    """Write a spec with another method or epsilon, and full paths; return where it is."""
+    made = dict(plain if method == plain.get("method", DEFAULT_METHOD) else _without_stages(plain))
+    made["method"] = method
+    for key in ("data", "schema"):
+        made[key] = str((of.parent / str(made[key])).absolute())
+    if epsilon is not None:
+        made["privacy"] = {**made["privacy"], "epsilon": str(epsilon)}
+    text = yaml.safe_dump(made, sort_keys=False, allow_unicode=True)
+    number = "" if epsilon is None else f"-{float(epsilon):g}"
+    path = folder / f"{of.stem}-{method}{number}-{digest(text)[:8]}.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def _plain(node: Node) -> Any:
+    if isinstance(node.content, tuple):
+        return [_plain(item) for item in node.content]
+    if isinstance(node.content, Mapping):
+        return {key: _plain(value) for key, value in node.content.items()}
+    return node.content

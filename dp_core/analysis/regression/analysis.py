@@ -1,0 +1,89 @@
+"""One regression on all sets: from a formula to combined coefficients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dp_core.analysis.regression.design import Design, Family, make_design
+from dp_core.analysis.regression.fitting import Fit, coefficient_names, fit_sets
+from dp_core.analysis.regression.frames import Frame, frame_of, levels_of
+from dp_core.inference.combine import Combined, Rule, combine
+from dp_core.inference.formulas.formula import Formula, check_levels, read_formula
+from dp_core.schema.definition import Schema
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Analysis:
+    """A regression on every set.
+
+    Attributes:
+        formula: That was fitted.
+        design: What was fitted.
+        fits: One for each set.
+        combined: None for a single set, which is `fits[0]`.
+    """
+
+    formula: Formula
+    design: Design
+    fits: tuple[Fit, ...]
+    combined: Combined | None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the coefficients."""
+        return coefficient_names(self.design)
+
+
+def analyse(
+    formula: Formula,
+    frames: Sequence[Frame],
+    schema: Schema,
+    rule: Rule,
+    *,
+    family: Family | None = None,
+    size_factor: float = 1.0,
+) -> Analysis:
+    """Return a regression on every set, combined.
+
+    Args:
+        formula: With columns of the schema.
+        frames: Complete rows of each set.
+        schema: Of the release.
+        rule: By which the sets are combined.
+        family: Of the regression; None: by the outcome.
+        size_factor: By what W is multiplied where the sets have another size than the file.
+
+    Raises:
+        BadInput: if the regression has no solution on one of the sets.
+    """
+    categories = {column.name: levels_of(column) for column in schema.released if column.levels}
+    check_levels(formula, categories)
+    design = make_design(formula, frames, schema, family)
+    fits = fit_sets(design)
+    combined = None
+    if len(fits) > 1:
+        degrees = [fit.residual_df for fit in fits if fit.residual_df is not None]
+        combined = combine(
+            np.array([fit.coefficients for fit in fits]),
+            size_factor * np.array([fit.covariance for fit in fits]),
+            rule,
+            # Barnard and Rubin's (1999) correction is for imputations.
+            complete_df=min(degrees) if degrees and rule == "noise-aware" else None,
+        )
+    return Analysis(formula, design, fits, combined)
+
+
+def analyse_tables(text: str, tables: Sequence[Any], schema: Schema, rule: Rule) -> Analysis:
+    """Return a regression on Arrow tables, in the labels and units of synthetic sets.
+
+    Raises:
+        BadInput: if it is no formula about the schema's columns, or has no solution.
+    """
+    formula = read_formula(text, schema.names)
+    columns = [schema.column(name) for name in formula.columns]
+    frames = [frame_of(number, table, columns) for number, table in enumerate(tables, start=1)]
+    return analyse(formula, frames, schema, rule)

@@ -1,0 +1,354 @@
+"""Outcome and design of a regression, coded alike in every set."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from dp_core.analysis.regression.frames import Frame, levels_of
+from dp_core.errors import BadInput
+from dp_core.inference.formulas.formula import Formula, check_factors
+from dp_core.schema.definition import Column, Schema
+
+Floats = NDArray[np.float64]
+Family = Literal["linear", "logistic", "multinomial", "poisson"]
+FAMILIES: tuple[Family, ...] = get_args(Family)
+
+MAX_COLUMNS = 5_000
+"""Of a design; a regression of so many coefficients takes minutes."""
+
+_YES = frozenset({"yes", "y", "true", "1", "ja", "oui", "si", "sí", "sim"})
+_NO = frozenset({"no", "n", "false", "0", "nein", "non", "não"})
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What is modelled.
+
+    Attributes:
+        name: Left side of the formula.
+        family: Of the regression.
+        levels: Of a category, the reference first; empty for a number.
+        in_words: For people.
+    """
+
+    name: str
+    family: Family
+    levels: tuple[str, ...]
+    in_words: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Design:
+    """Numbers that are fitted.
+
+    Attributes:
+        names: Of the columns of x.
+        outcome: What y is.
+        y: Of each set, shape (rows,): a number, or the place of its level.
+        x: Of each set, shape (rows, columns).
+        notes: What the reader should know of the coding.
+        weights: Of each set, shape (rows,), where the analysis is weighted; otherwise empty.
+    """
+
+    names: tuple[str, ...]
+    outcome: Outcome
+    y: tuple[Floats, ...]
+    x: tuple[Floats, ...]
+    notes: tuple[str, ...]
+    weights: tuple[Floats, ...] = ()
+
+
+def make_design(
+    formula: Formula, frames: Sequence[Frame], schema: Schema, family: Family | None
+) -> Design:
+    """Return outcome and design of every set.
+
+    What a function of the formula learns from the data (the mean in `center`, the knots of `bs`) is
+    learnt from all sets together, so that a coefficient means the same in each.
+
+    Args:
+        formula: With columns of the frames.
+        frames: One for each set.
+        schema: Of the release.
+        family: As asked for; None: by the outcome.
+
+    Raises:
+        BadInput: if the formula cannot be computed, a level is in some sets only, a design is
+            collinear, or the family does not fit the outcome.
+    """
+    import pandas as pd
+    from patsy import EvalEnvironment, PatsyError
+    from patsy.build import build_design_matrices, design_matrix_builders
+    from patsy.missing import NAAction
+
+    check_factors(formula, tuple(frames[0].data))
+    frames, notes = _without_empty_levels(formula, frames, schema)
+    anything = NAAction(on_NA="raise", NA_types=[])
+    description = formula.description
+    whole = pd.concat([frame.data for frame in frames], ignore_index=True)
+    _check_width(formula, whole)
+    try:
+        with np.errstate(all="ignore"):
+            left, right = design_matrix_builders(
+                [description.lhs_termlist, description.rhs_termlist],
+                lambda: iter([whole]),
+                EvalEnvironment([]),  # of no use to our factors, which know what there is
+                anything,
+            )
+            x = [
+                np.asarray(build_design_matrices([right], frame.data, anything)[0], dtype=float)
+                for frame in frames
+            ]
+            levels, y = _outcome(left, description.lhs_termlist[0].factors[0], frames, anything)
+    except (
+        *(PatsyError, TypeError, ValueError, NameError, AttributeError, ArithmeticError),
+        *(LookupError, AssertionError, MemoryError, RecursionError),
+    ) as error:
+        reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
+        raise BadInput(
+            f"The formula {formula.text!r:.120} cannot be computed on the sets ({reason})."
+        ) from None
+    # A design of one row stands for all (an intercept alone).
+    x = [
+        np.broadcast_to(one, (frame.rows, one.shape[1]))
+        for one, frame in zip(x, frames, strict=True)
+    ]
+    names = tuple(right.column_names)
+    _check_finite(formula, names, y, x, frames)
+    outcome, y = _decide(formula, schema, family, levels, y)
+    weights = tuple(frame.weights for frame in frames if frame.weights is not None)
+    design = Design(names, outcome, tuple(y), tuple(x), tuple(notes), weights)
+    _check_outcome(formula, design, frames)
+    _check_rank(design, frames)
+    return design
+
+
+def _check_width(formula: Formula, whole: Any) -> None:
+    """Refuse a design of more columns than anyone reads, before it fills the memory."""
+    values = {name: int(whole[name].nunique()) for name in formula.columns}
+    numbers = {name for name in formula.columns if whole[name].dtype.kind == "f"}
+    wide = 0
+    for term, names in zip(formula.description.rhs_termlist, formula.terms, strict=True):
+        columns = 1
+        for factor in term.factors:
+            used = [name for name in names if name in factor.columns]
+            levels = math.prod(values[name] for name in used)
+            as_levels = not numbers.issuperset(used) or factor.is_category
+            many = as_levels and factor.is_by_level
+            columns *= max(min(levels, len(whole)) if many else 1, factor.splines)
+        wide += columns
+    if wide > MAX_COLUMNS:
+        raise BadInput(
+            f"The formula {formula.text!r:.120} would have more than {MAX_COLUMNS:,} coefficients;"
+            " leave terms out, or model single levels."
+        )
+
+
+def _without_empty_levels(
+    formula: Formula, frames: Sequence[Frame], schema: Schema
+) -> tuple[list[Frame], list[str]]:
+    """Return frames without levels that occur in no set, and a note of each.
+
+    Raises:
+        BadInput: if a level occurs in some sets only: it has a coefficient in those.
+    """
+    frames, notes = list(frames), []
+    for column in schema.released:
+        if column.name not in formula.by_level or not column.levels:
+            continue
+        counts = np.array([_level_counts(frame, column) for frame in frames])
+        labels = levels_of(column)
+        for place, label in enumerate(labels):
+            empty = [
+                frame.number
+                for frame, count in zip(frames, counts[:, place], strict=True)
+                if not count
+            ]
+            if empty and len(empty) < len(frames):
+                raise BadInput(
+                    f"Level {label!r} of {column.name} is in no complete row of {_sets(empty)}, so"
+                    f" it has no coefficient there; model single levels, as in"
+                    f" I({column.name} == {labels[0]!r}), or leave {column.name} out."
+                )
+        gone = [label for place, label in enumerate(labels) if not counts[:, place].any()]
+        left = [label for label in labels if label not in gone]
+        if gone:
+            notes.append(
+                f"No set has {column.name} = {', '.join(map(repr, gone))}; there is no coefficient"
+                " for it."
+            )
+            frames = [
+                replace(
+                    frame,
+                    data=frame.data.assign(
+                        **{column.name: frame.data[column.name].cat.set_categories(left)}
+                    ),
+                )
+                for frame in frames
+            ]
+    return frames, notes
+
+
+def _level_counts(frame: Frame, column: Column) -> NDArray[np.int64]:
+    codes = frame.data[column.name].cat.codes.to_numpy()
+    return np.bincount(codes, minlength=len(levels_of(column)))
+
+
+def _sets(numbers: Sequence[int]) -> str:
+    """Return sets by their numbers.
+
+    >>> _sets([2]), _sets([1, 3, 4])
+    ('set 2', 'sets 1, 3 and 4')
+    """
+    if len(numbers) == 1:
+        return f"set {numbers[0]}"
+    return f"sets {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
+
+
+def _outcome(
+    info: Any, factor: Any, frames: Sequence[Frame], anything: Any
+) -> tuple[tuple[str, ...], list[Floats]]:
+    """Return the levels of the outcome (none of a number) and its values in each set."""
+    from patsy.categorical import categorical_to_int
+
+    found = info.factor_infos[factor]
+    values = [factor.eval(found.state, frame.data) for frame in frames]
+    if found.type == "categorical":
+        codes = [categorical_to_int(one, found.categories, anything) for one in values]
+        return tuple(map(str, found.categories)), [np.asarray(one, dtype=float) for one in codes]
+    if found.num_columns != 1:
+        raise ValueError("its outcome is several numbers")
+    return (), [np.asarray(one, dtype=float).reshape(-1) for one in values]
+
+
+def _check_finite(
+    formula: Formula,
+    names: Sequence[str],
+    y: Sequence[Floats],
+    x: Sequence[Floats],
+    frames: Sequence[Frame],
+) -> None:
+    for frame, outcome, values in zip(frames, y, x, strict=True):
+        wrong = ~np.isfinite(values)
+        where = names[int(wrong.any(axis=0).argmax())] if wrong.any() else formula.outcome
+        rows = int(wrong.any(axis=1).sum()) or int((~np.isfinite(outcome)).sum())
+        if rows:
+            raise BadInput(
+                f"{where} is not a finite number in {rows:,} rows of set {frame.number}; the"
+                " logarithm of 0 is such a number, that of log1p is not."
+            )
+
+
+def _decide(
+    formula: Formula,
+    schema: Schema,
+    asked: Family | None,
+    levels: tuple[str, ...],
+    y: list[Floats],
+) -> tuple[Outcome, list[Floats]]:
+    """Return what is modelled, and y coded for it."""
+    name = formula.outcome
+    if not levels:
+        family = asked or ("logistic" if _is_zero_one(formula, schema) else "linear")
+        if family == "linear":
+            return Outcome(name, family, (), f"the mean of {name}"), y
+        if family == "poisson":
+            for number, one in enumerate(y, start=1):
+                if (one < 0).any() or (one != np.floor(one)).any():
+                    raise BadInput(
+                        f"--family poisson needs counts, whole numbers from 0; {name} has others in"
+                        f" set {number}."
+                    )
+            return Outcome(name, family, (), f"the mean count of {name}, on the log scale"), y
+        if family == "logistic" and all(np.isin(one, (0.0, 1.0)).all() for one in y):
+            return Outcome(name, family, ("0", "1"), f"the log odds of {name} = 1"), y
+        fit = "linear or poisson"
+        raise BadInput(
+            f"--family {family} needs a category, and {name} is a number: --family {fit}, or name"
+            f" an event as the outcome, as in '{name} > 10 ~ ...'."
+        )
+    if asked in ("linear", "poisson"):
+        fit = "logistic" if len(levels) == 2 else "multinomial"
+        raise BadInput(
+            f"--family {asked} needs a number, and {name} is a category: --family {fit}."
+        )
+    if len(levels) < 2:
+        raise BadInput(f"{name} has one value only in all sets; there is nothing to explain.")
+    family = asked or ("logistic" if len(levels) == 2 else "multinomial")
+    if family == "logistic":
+        if len(levels) > 2:
+            raise BadInput(
+                f"--family logistic needs two levels and {name} has {len(levels)}: --family"
+                f' multinomial, or one level as the outcome, as in "{name} == {levels[0]!r} ~'
+                ' ...".'
+            )
+        if levels[0].casefold() in _YES and levels[1].casefold() in _NO:
+            levels, y = (levels[1], levels[0]), [1 - one for one in y]
+        event = name if set(levels) == {"False", "True"} else f"{name} = {levels[1]!r}"
+        return Outcome(name, family, levels, f"the log odds of {event}"), y
+    words = f"the log odds of each level of {name} against {levels[0]!r}"
+    return Outcome(name, family, levels, words), y
+
+
+def _is_zero_one(formula: Formula, schema: Schema) -> bool:
+    """Whether the outcome is a whole number that can only be 0 or 1."""
+    if formula.outcome not in schema.names:
+        return False
+    column = schema.column(formula.outcome)
+    return column.kind == "integer" and (column.minimum, column.maximum) == (0, 1)
+
+
+def _check_outcome(formula: Formula, design: Design, frames: Sequence[Frame]) -> None:
+    for frame, y in zip(frames, design.y, strict=True):
+        values = np.unique(y)
+        if len(values) < max(2, len(design.outcome.levels)) or (
+            design.outcome.family == "poisson" and not y.any()
+        ):
+            raise BadInput(
+                f"The outcome {formula.outcome} lacks values in set {frame.number} that it has"
+                " elsewhere, or has one value only; there is nothing to explain there."
+            )
+
+
+def _check_rank(design: Design, frames: Sequence[Frame]) -> None:
+    count = len(design.names) * max(len(design.outcome.levels) - 1, 1)
+    for frame in frames:
+        if frame.rows <= count:
+            raise BadInput(
+                f"Set {frame.number} has {frame.rows} complete rows, too few for {count}"
+                " coefficients."
+            )
+    everywhere = _redundant(np.concatenate(design.x), design.names)
+    if everywhere:
+        raise BadInput(
+            f"The design is collinear: {everywhere} is a combination of the other terms in every"
+            " set; leave one of them out."
+        )
+    for frame, x in zip(frames, design.x, strict=True):
+        found = _redundant(x, design.names)
+        if found:
+            raise BadInput(
+                f"The design is collinear in set {frame.number}: {found} is there a combination of"
+                " the other terms, or always 0; leave it out."
+            )
+
+
+def _redundant(x: Floats, names: Sequence[str]) -> str:
+    """Return the name of a column that the others give, nothing if there is none."""
+    length = np.sqrt((x**2).sum(axis=0))
+    if (length == 0).any():
+        return names[int((length == 0).argmax())]
+    triangle = linalg.qr(x / length, mode="r")[0][: x.shape[1]]
+    _, sizes, directions = np.linalg.svd(triangle)
+    if sizes[-1] > 1e-9 * sizes[0]:
+        return ""
+    # Of the columns that cancel each other the last one was one too many.
+    weight = np.abs(directions[-1])
+    return names[int(np.flatnonzero(weight > 1e-3 * weight.max())[-1])]

@@ -1,0 +1,215 @@
+"""`report.html`: the release for people, in one file that asks nothing of the network."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dp_core.bundle.fit import check_fit, comparable
+from dp_core.bundle.published import Published
+from dp_core.bundle.relations import relations
+from dp_core.bundle.report.chosen_bins import chosen
+from dp_core.bundle.report.example_code import example_code, size_factor
+from dp_core.bundle.report.pictures import Picture, picture
+from dp_core.bundle.report.provenance import headline, listed, made_from
+from dp_core.bundle.report.table_lines import (
+    CARE,
+    FINE,
+    VERDICTS,
+    beyond_lines,
+    grouped,
+    summary_sentence,
+    table_lines,
+)
+from dp_core.bundle.report.table_precision import within
+from dp_core.bundle.statement.citation import CITATION
+from dp_core.bundle.statement.deployment_registry import REGISTRY
+from dp_core.bundle.statement.plain_values import plain, timestamp
+from dp_core.bundle.statement.release_json import (
+    NOT_COVERED,
+    in_words,
+    origin_of,
+    over_all,
+    software_versions,
+    statement,
+)
+from dp_core.bundle.weights import weights_statement
+from dp_core.documents.canonical import digest
+from dp_core.inference.rules import OFF, WORDING, rule_of
+from dp_core.metrics.marginal_error import Tally
+from dp_core.schema.dependencies import origin
+from dp_core.schema.privacy import unit_words
+from dp_core.wall.accounting.guarantee import Guarantee
+from dp_core.wall.released import SparseTable, tables_of
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+REPORT = "report.html"
+"""Name of the report in the bundle."""
+
+_TABLES_SHOWN = 500
+"""Of each verdict; the others are in the file of noisy tables."""
+_VALUES_SHOWN = 3000
+"""Codes of all columns up to which the values of wide pictures are given as a table, too."""
+_BETS = (1, 10, 50, 90)
+"""Percent that somebody takes for the probability, before they read a release."""
+_STAGE_WORDS = {
+    "domain": "choosing bins and levels",
+    "total": "the number of rows",
+    "one_way": "one-way tables",
+    "select": "choosing tables",
+    "measure": "the chosen tables",
+    "checks": "quality checks",
+}
+
+
+def report(published: Published, tallies: Sequence[Tally]) -> str:
+    """Return the report as one HTML page without scripts and outside requests.
+
+    Args:
+        published: The release.
+        tallies: One per synthetic set, of `fit.needed_counts`.
+    """
+    tables = tables_of(published.released)
+    schema = published.schema.coarse or published.schema
+    fits = check_fit(
+        comparable(published.released, schema.domain),
+        tallies,
+        records=published.records,
+        redrawn=published.mode == "noise-aware",
+    )
+    known = within(published)
+    lines = table_lines(fits, records=published.records, known=known)
+    pictures: list[Picture] = [
+        picture(
+            column,
+            tables,
+            tallies,
+            records=published.records,
+            origin=None if column.name in schema.domain.columns else origin(schema, column.name),
+            pooled=known.pooled,
+        )
+        for column in schema.released
+    ]
+    rows = sum(published.set_rows) / published.sets
+    rule = rule_of(published.mode, published.sets)
+    unit = unit_words(published.privacy.unit, published.privacy.max_rows)
+    stated = statement(published, {})
+    return _template().render(
+        published=published,
+        privacy=published.privacy,
+        enforced=published.enforced,
+        best=published.best,
+        sharper=_sharper(published.best, published.enforced),
+        words=in_words(published.best, published.privacy.neighbours, unit),
+        unit=unit,
+        over_all=[over_all(total) for total in published.totals],
+        not_covered=NOT_COVERED,
+        created=timestamp(published.created),
+        day=timestamp(published.created)[:10],
+        lines=lines,
+        shown=_TABLES_SHOWN,
+        tables=len(fits),
+        pooled=known.pooled is not None,
+        made=any(line.made for line in lines),
+        verdicts=[
+            (verdict, [line for line in lines if line.verdict == verdict]) for verdict in VERDICTS
+        ],
+        bets=bets(published.best.epsilon),
+        values=sum(len(drawn.marks) for drawn in pictures) <= _VALUES_SHOWN,
+        publication=published.schema.publication,
+        cite_as=stated["release"]["cite_as"],
+        decision=stated["decision"],
+        charged=stated["checks"]["charged"],
+        summary=summary_sentence(fits),
+        pictures=pictures,
+        chosen=chosen(published),
+        weights=weights_statement(published.schema, published.off),
+        code=example_code(published),
+        rule=rule,
+        combine=WORDING[rule],
+        off=OFF.get(origin_of(published.plan)),
+        relations=relations(published.released, published.schema, mode=published.mode),
+        size_factor=size_factor(published),
+        spending=_spending(published),
+        made_from=listed(made_from(published)),
+        headline=headline(published),
+        beyond=beyond_lines(fits),
+        thresholds=any(isinstance(item, SparseTable) for item in published.released),
+        rows=rows,
+        uneven=len(set(published.set_rows)) > 1,
+        plan_hash=digest(plain(published.plan)),
+        schema_hash=digest(plain(published.schema.document)),
+        software=dict(sorted((published.software or software_versions()).items())),
+        rules=[rule.text for rule in published.schema.zeros.rules],
+        fine=100 * FINE,
+        care=100 * CARE,
+        citation=CITATION,
+        registry=REGISTRY,
+    )
+
+
+@cache
+def _template() -> Template:
+    """Return the compiled template; to compile it takes longer than to fill it in."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent, encoding="utf-8"),
+        autoescape=True,  # titles and labels are whatever the schema says
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["count"] = grouped
+    environment.filters["decimal"] = decimal
+    environment.filters["fraction"] = lambda text: decimal(Fraction(text))
+    return environment.get_template("report.html.jinja")
+
+
+def bets(epsilon: Fraction) -> tuple[tuple[str, str], ...]:
+    """Return how sure somebody can be that a unit is in the file: before, and after at most.
+
+    Bayes' theorem, with both conclusions as far apart as the guarantee allows: p e^epsilon / (1 - p
+    + p e^epsilon).
+
+    >>> bets(Fraction(1))
+    (('1', '2.7'), ('10', '23.2'), ('50', '73.2'), ('90', '96.1'))
+    """
+    shrink = math.exp(-float(epsilon))
+    after = [(before, 100 * before / (before + (100 - before) * shrink)) for before in _BETS]
+    # Rounded up: less would not be true.
+    return tuple((str(before), f"{math.ceil(10 * then - 1e-9) / 10:g}") for before, then in after)
+
+
+def decimal(value: object) -> str:
+    """Return an exact number for people.
+
+    >>> from fractions import Fraction
+    >>> decimal(Fraction(1)), decimal(Fraction(1, 10**9)), decimal(Fraction(1, 3))
+    ('1', '1e-09', '0.333333')
+    """
+    return f"{float(value):.6g}"  # type: ignore[arg-type]
+
+
+def _spending(published: Published) -> list[tuple[str, float]]:
+    """Return what part of the reserved total each stage was charged, in percent."""
+    spent: dict[str, Fraction] = {}
+    for row in published.receipts:
+        if row.kind == "charge":
+            stage = str(row.body["stage"])
+            spent[stage] = spent.get(stage, Fraction(0)) + Fraction(str(row.body["cost"]))
+    return [
+        (_STAGE_WORDS.get(stage, stage), 100 * float(cost / published.currency.limit))
+        for stage, cost in spent.items()
+    ]
+
+
+def _sharper(best: Guarantee, enforced: Guarantee) -> bool:
+    return decimal(best.epsilon) != decimal(enforced.epsilon) or best.delta != enforced.delta

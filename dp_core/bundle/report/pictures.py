@@ -1,0 +1,240 @@
+"""Pictures of single columns: synthetic sets beside the noisy tables they came from.
+
+Labels are HTML text and only the marks are drawn, stretched to the width there is, so a page reads
+the same on a telephone; strokes do not stretch. Everything is computed from noisy tables and
+synthetic sets.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.methods.reconstruction.pooled_parts import Pooled
+from dp_core.metrics.marginal_error import Tally
+from dp_core.metrics.noise_size import half_width, standard_deviation
+from dp_core.schema.definition import Column
+from dp_core.wall.released import Measurement
+
+ROWS_AT_MOST = 16
+"""Columns of more codes are drawn as one picture, not as a row per code."""
+_NORMAL = 1.959963984540054
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What the noisy tables say about one column.
+
+    Attributes:
+        counts: Noisy number of records of each code, shape (codes,).
+        half_width: The noise in each is within this many records 95 times in 100.
+        source: Where it comes from, in words.
+    """
+
+    counts: NDArray[np.float64]
+    half_width: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One code of a column: shares in percent of the records, positions in percent of the axis."""
+
+    label: str
+    synthetic: float
+    lowest: float
+    highest: float
+    noisy: float | None
+    noisy_low: float
+    noisy_high: float
+    bar: float
+    set_positions: tuple[float, ...]
+    dot: float | None
+    whisker_low: float
+    whisker_high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One column, ready for the template."""
+
+    column: str
+    description: str
+    marks: tuple[Mark, ...]
+    source: str
+    top: float
+    summary: str
+
+    @property
+    def wide(self) -> bool:
+        """Whether there are too many codes for a row each."""
+        return len(self.marks) > ROWS_AT_MOST
+
+    @property
+    def ticks(self) -> tuple[str, ...]:
+        """A few labels for below the axis of a wide picture."""
+        last = len(self.marks) - 1
+        places = sorted({round(last * part / 3) for part in range(4)})
+        return tuple(self.marks[place].label for place in places)
+
+
+def estimate_column(
+    column: str, measurements: Sequence[Measurement], pooled: Pooled | None = None
+) -> Estimate | None:
+    """Return the least noisy estimate of a column's counts, None if nothing holds it.
+
+    A table of the column alone, or the margin of a larger one (whose noise adds up); where every
+    set has its own measurement, the mean over them.
+
+    Args:
+        column: Its name.
+        measurements: Noisy tables.
+        pooled: Where interactions were measured, all that was measured together.
+    """
+    if pooled is not None:
+        values, width = pooled.counts((column,)), pooled.half_width((column,))
+        if values is None or width is None:
+            return None
+        return Estimate(values, width, _together(pooled, column))
+    best: tuple[float, list[Measurement]] | None = None
+    groups: dict[tuple[object, ...], list[Measurement]] = {}
+    for table in measurements:
+        if column in table.clique:
+            groups.setdefault((table.clique, table.stage), []).append(table)
+    for tables in groups.values():
+        variance = math.fsum(_margin_variance(column, table) for table in tables) / len(tables) ** 2
+        if best is None or variance < best[0]:
+            best = (variance, tables)
+    if best is None:
+        return None
+    variance, tables = best
+    margins = np.array([_margin(column, table) for table in tables], dtype=np.float64)
+    counts: NDArray[np.float64] = margins.sum(axis=0) / len(tables)
+    first = tables[0]
+    if len(first.clique) == 1:
+        source = "its own noisy table"
+    else:
+        source = f"the margin of the noisy table {' × '.join(first.clique)}"
+    if len(tables) > 1:
+        source += f", mean of {len(tables)} measurements"
+    exact = len(tables) == 1 and len(first.clique) == 1
+    width = half_width(first.noise, first.scale) if exact else _NORMAL * math.sqrt(variance)
+    return Estimate(counts, float(width), source)
+
+
+def _together(pooled: Pooled, column: str) -> str:
+    tables = len(pooled.holders((column,)))
+    several = f"{tables} noisy tables" if tables > 1 else "a noisy table"
+    if (column,) not in pooled.interactions:
+        return f"{several} together" if tables > 1 else several
+    return f"an interaction and {several} together" if tables else "an interaction"
+
+
+def _margin(column: str, table: Measurement) -> NDArray[np.int64]:
+    axis = table.clique.index(column)
+    others = tuple(other for other in range(len(table.clique)) if other != axis)
+    margin: NDArray[np.int64] = table.values.sum(axis=others)
+    return margin
+
+
+def _margin_variance(column: str, table: Measurement) -> float:
+    size = table.domain.sizes[table.clique.index(column)]
+    return table.values.size / size * standard_deviation(table.noise, table.scale) ** 2
+
+
+def picture(
+    column: Column,
+    measurements: Sequence[Measurement],
+    tallies: Sequence[Tally],
+    *,
+    records: float,
+    origin: tuple[str, NDArray[np.intp]] | None = None,
+    pooled: Pooled | None = None,
+) -> Picture:
+    """Return the picture of one column.
+
+    Args:
+        column: The column.
+        measurements: Noisy tables.
+        tallies: One per synthetic set, counting at least the single column.
+        records: Public or estimated number of records of the file.
+        origin: Of a column that follows another: the name of that one, and for each of its codes
+            the code of this one.
+        pooled: As for `estimate_column`.
+    """
+    name, becomes = origin or (column.name, np.arange(column.size))
+    shares = np.array(
+        [
+            100 * _merged(tally.count((name,)), becomes, column.size) / max(tally.rows, 1)
+            for tally in tallies
+        ],
+        dtype=np.float64,
+    ).reshape(len(tallies), column.size)
+    found = estimate_column(name, measurements, pooled)
+    if origin and found:
+        found = Estimate(
+            _merged(found.counts, becomes, column.size),
+            found.half_width * math.sqrt(np.bincount(becomes).max()),
+            found.source.replace("its own noisy table", f"the noisy table {name}"),
+        )
+    whole = max(records, 1.0)
+    noisy = 100 * found.counts / whole if found else np.zeros(column.size)
+    half = 100 * found.half_width / whole if found else 0.0
+    top = float(max(shares.max(initial=0.0), (noisy + half).max(initial=0.0), 1e-9))
+    marks = tuple(
+        Mark(
+            label=label,
+            synthetic=float(shares[:, code].mean()) if len(tallies) else 0.0,
+            lowest=float(shares[:, code].min(initial=100.0)),
+            highest=float(shares[:, code].max(initial=0.0)),
+            noisy=float(noisy[code]) if found else None,
+            noisy_low=float(noisy[code] - half),
+            noisy_high=float(noisy[code] + half),
+            bar=_place(float(shares[:, code].mean()) if len(tallies) else 0.0, top),
+            set_positions=tuple(_place(float(share), top) for share in shares[:, code]),
+            dot=_place(float(noisy[code]), top) if found else None,
+            whisker_low=_place(float(noisy[code] - half), top),
+            whisker_high=_place(float(noisy[code] + half), top),
+        )
+        for code, label in enumerate(column.code_labels())
+    )
+    return Picture(
+        column=column.name,
+        description=column.description,
+        marks=marks,
+        source=found.source if found else "",
+        top=top,
+        summary=_summary(column, marks, found, whole),
+    )
+
+
+def _merged(counts: NDArray[Any], becomes: NDArray[np.intp], size: int) -> NDArray[np.float64]:
+    """Return counts by the codes that others become."""
+    return np.bincount(becomes, weights=counts, minlength=size).astype(np.float64)
+
+
+def _place(value: float, top: float) -> float:
+    return round(min(max(100 * value / top, 0.0), 100.0), 2)
+
+
+def _summary(column: Column, marks: Sequence[Mark], found: Estimate | None, records: float) -> str:
+    most = max(marks, key=lambda mark: mark.synthetic)
+    text = (
+        f"{column.name}: {len(marks)} codes; the most frequent in the synthetic sets is"
+        f" {most.label} with {most.synthetic:.1f} percent."
+    )
+    if found is None:
+        return text + " No noisy table holds this column."
+    inside = sum(
+        mark.noisy_low - 50 / records <= mark.synthetic <= mark.noisy_high + 50 / records
+        for mark in marks
+    )
+    return text + (
+        f" For {inside} of {len(marks)} codes the synthetic share is within the noise of"
+        f" {found.source}."
+    )

@@ -1,0 +1,308 @@
+"""`release.json`: what was promised, what was done, and what is not covered."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import math
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from dp_core.bundle.published import Published
+from dp_core.bundle.statement.citation import suggested
+from dp_core.bundle.statement.decision import decision_statement
+from dp_core.bundle.statement.plain_values import exact, plain, timestamp
+from dp_core.bundle.statement.spent_budget import accounting_json
+from dp_core.documents.canonical import canonical_json, digest
+from dp_core.errors import BadInput
+from dp_core.inference.rules import Origin, inference_statement
+from dp_core.methods import registry
+from dp_core.schema.definition import Schema
+from dp_core.schema.privacy import Relation, unit_words
+from dp_core.spec.chosen_domain import statement as chosen
+from dp_core.spec.method_options import plain_options
+from dp_core.tables.domain import Domain
+from dp_core.wall.accounting.guarantee import Guarantee
+from dp_core.wall.ledger.ledger_position import Place, Total
+
+FORMAT_NAME = "dp-release bundle"
+FORMAT_VERSION = 3
+"""Raised also when a sentence of the statement gets other words: `verify` makes each of them again,
+and would take the words of another version for a lie."""
+STATEMENT = "release.json"
+"""Name of the statement in the bundle."""
+
+NOT_COVERED = (
+    "That this release exists. A release can be stopped by the validation of the confidential file"
+    " or by a person, so its existence says that in the end neither happened. The out-of-range"
+    " rules clip and missing, instead of reject, avoid the first.",
+    "The choice among draws. The operator is trusted not to repeat a noisy draw and keep the one"
+    " they prefer, neither by deleting stored results nor by interrupting after reading one. The"
+    " ledger shows attempts; it cannot prevent them.",
+    "An internal look. Staff may compare the release with the confidential data, in a folder that"
+    " is not published, and then publish it or withdraw it; it is never made again with other seeds"
+    " or methods. That decision is outside epsilon. The section `decision` says whether the release"
+    " was held for such a decision, and on which days the ledger recorded a look.",
+    "Other releases. A person who is in several releases is protected by their sum. This statement"
+    " covers what the ledger and account named here paid for, and claims no more.",
+    "What the schema says. Levels, bounds, bin edges and impossible combinations are taken as"
+    " public knowledge; where they were read off the confidential file they are not protected.",
+    "What the population has in common. Conclusions about a group, drawn from this release, can be"
+    " true of a member of the group whether or not that person's row was in the file.",
+)
+
+
+Sign: TypeAlias = Callable[[bytes], tuple[str, str] | None]
+"""Gives the public key and the signature of a message, in hex; None where nothing is signed."""
+
+
+def statement(
+    published: Published,
+    files: Mapping[str, Mapping[str, object]],
+    sign: Sign = lambda _: None,
+) -> dict[str, Any]:
+    """Return the content of `release.json`.
+
+    Args:
+        published: The release.
+        files: `file_record` of every other file, by its path in the bundle with forward slashes.
+        sign: With the ledger's key.
+    """
+    privacy, best = published.privacy, published.best
+    document: dict[str, Any] = {
+        "format": {"name": FORMAT_NAME, "version": FORMAT_VERSION},
+        "release": {
+            "name": published.release,
+            "title": published.title,
+            "created": timestamp(published.created),
+            "revises": published.revises,
+            "version": published.version,
+        },
+        "guarantee": {
+            "neighbours": privacy.neighbours,
+            "unit": privacy.unit,
+            **({"max_rows": privacy.max_rows} if privacy.unit != "row" else {}),
+            "enforced": guarantee_json(published.enforced),
+            "tightest": guarantee_json(best),
+            "also": guarantee_json(published.also) if published.also else None,
+            "in_words": in_words(
+                best, privacy.neighbours, unit_words(privacy.unit, privacy.max_rows)
+            ),
+            "over_all_releases": [over_all(total) for total in published.totals],
+            "not_covered": list(NOT_COVERED),
+        },
+        "method": {
+            "name": published.method,
+            "plan": plain(published.plan),
+            "plan_sha256": digest(plain(published.plan)),
+            "schema": plain(published.schema.document),
+            "schema_sha256": digest(plain(published.schema.document)),
+            "selection": plain(published.note),
+            **_domain(published.schema),
+        },
+        "accounting": accounting_json(published.currency, privacy.relation, published.receipts),
+        "software": dict(sorted((published.software or software_versions()).items())),
+        "ledger": {
+            "id": published.ledger,
+            "account": published.account,
+            "currency": {
+                "kind": published.currency.kind,
+                "limit": exact(published.currency.limit),
+                "own_delta": exact(published.currency.own_delta),
+            },
+            "receipts": [receipt.to_json() for receipt in published.receipts],
+            "head": published.head,
+            "place": _place(published.place),
+            "totals": [total_json(total) for total in published.totals],
+        },
+        "sets": {
+            "m": published.sets,
+            "rows": list(published.set_rows),
+            "mode": published.mode,
+            "seed": published.seed,
+            "records": {
+                "value": round(published.records, 3),
+                "how": "public" if published.records_public else "estimated from noisy tables",
+            },
+            **_weights(published),
+        },
+        "inference": inference_statement(
+            published.mode, published.sets, origin=origin_of(published.plan)
+        ),
+        "decision": decision_statement(
+            plain(published.plan),
+            published.receipts[-1].body if published.receipts else None,
+            published.checks,
+        ),
+        "checks": plain(published.checks),
+        "files": {path: dict(files[path]) for path in sorted(files)},
+    }
+    document["release"]["cite_as"] = suggested(document)
+    signed = sign(statement_message(document))
+    document["signature"] = signed and {"public_key": signed[0], "signature": signed[1]}
+    document["sha256"] = digest(document)
+    return document
+
+
+def _weights(published: Published) -> dict[str, object]:
+    from dp_core.bundle.weights import weights_statement
+
+    stated = weights_statement(published.schema, published.off)
+    return {} if stated is None else {"weights": stated}
+
+
+def _domain(schema: Schema) -> dict[str, object]:
+    """Return the bins and levels that were chosen privately, where there are any."""
+    return {"domain": chosen(schema)} if schema.private else {}
+
+
+def origin_of(plan: Mapping[str, Any]) -> Origin:
+    """Return where the records of a plan's sets come from, by what its method releases."""
+    spec = plan["spec"]
+    name = spec["synthesize"].get("method")
+    try:
+        if name is not None:
+            if registry.find("parametric", name).draws:
+                return "drawn"
+            # What noise left below 0 is cut off, and so every empty cell is raised on the average.
+            return "pulled" if spec["synthesize"].get("negative") == "zero" else "modelled"
+        # No option decides whether a selection gives tables, cells or records.
+        selector = registry.find("selection", spec["select"]["method"])()
+        pulls = _pulls(spec["reconstruct"])
+    except BadInput:
+        return "unknown"
+    if "records" in selector.gives:
+        one = Domain(("any",), (2,))
+        return "drawn" if selector.draws(one, Relation("add-remove")) else "chosen"
+    if "sparse" in selector.gives:
+        return "cut"
+    return "pulled" if pulls else "modelled"
+
+
+def _pulls(options: Mapping[str, Any]) -> bool:
+    """Return whether a reconstruction has what noise-aware sets would have switched off."""
+    method = registry.find("reconstruction", options["method"])
+    if not getattr(method, "pulls", False):
+        return False
+    without = plain(plain_options(method(**method.for_inference)))
+    return any(options.get(name) != without[name] for name in method.for_inference)
+
+
+def statement_message(document: Mapping[str, object]) -> bytes:
+    """Return what the signature of a statement is of: all of it, and so the hash of every file."""
+    body = {name: document[name] for name in document if name not in ("signature", "sha256")}
+    return canonical_json(["dp-release statement", FORMAT_VERSION, digest(body)])
+
+
+def render(document: Mapping[str, object]) -> bytes:
+    """Return the one spelling of a statement: UTF-8, two spaces, a final newline."""
+    text = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False)
+    return (text + "\n").encode("utf-8")
+
+
+def file_record(path: Path) -> dict[str, object]:
+    """Return SHA-256 and size of a file.
+
+    Raises:
+        OSError: if it cannot be read.
+    """
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"sha256": found, "bytes": path.stat().st_size}
+
+
+def in_words(guarantee: Guarantee, neighbours: str, unit: str) -> str:
+    """Return the guarantee as a sentence; `unit` in the words of `unit_words`."""
+    differ = f"{unit} added or removed" if neighbours == "add-remove" else f"{unit} replaced"
+    epsilon = float(guarantee.epsilon)
+    factor = f"{math.exp(epsilon):.4g}" if epsilon < 700 else f"e^{epsilon:.4g}"
+    sentence = (
+        f"For any two files that differ by {differ}, whatever is concluded from this release is at"
+        f" most {factor} times (e to the power {epsilon:.6g}) as likely from one as from the other"
+    )
+    if guarantee.delta:
+        sentence += f", apart from a probability of {float(guarantee.delta):.3g}"
+    return sentence + "."
+
+
+def software_versions() -> dict[str, str]:
+    """Return the versions on which the release depends."""
+    versions = {"python": f"{sys.version_info.major}.{sys.version_info.minor}"}
+    for name, distribution in (
+        ("dp_release", "dp-release"),
+        ("opendp", "opendp"),
+        ("numpy", "numpy"),
+        ("pyarrow", "pyarrow"),
+    ):
+        try:
+            versions[name] = importlib.metadata.version(distribution)
+        except importlib.metadata.PackageNotFoundError:
+            versions[name] = "unknown"
+    return versions
+
+
+def over_all(total: Total) -> str:
+    """Return what a person is promised who is in several releases."""
+    sentence = (
+        f"Whoever is in several releases of account {total.account} is protected by their sum:"
+        f" epsilon at most {float(total.epsilon):.6g}, delta at most {float(total.delta):.3g}"
+    )
+    raised = [day.isoformat() for day, kind, *_ in total.changed if kind == "raise"]
+    if raised:
+        sentence += f", a total that was raised on {', '.join(raised)} and may be raised again"
+    sentence += "."
+    restated = [
+        f"{day.isoformat()} (from then on by {composition} composition)"
+        for day, kind, composition, *_ in total.changed
+        if kind == "restate"
+    ]
+    if restated:
+        sentence += (
+            f" How they add up was restated for all of them on {', '.join(restated)}; whoever did"
+            " so is trusted not to have decided it by looking at what was released."
+        )
+    return sentence
+
+
+def total_json(total: Total) -> dict[str, object]:
+    """Return an account's total as the statement has it."""
+    return {
+        "account": total.account,
+        "composition": total.composition,
+        "epsilon": exact(total.epsilon),
+        "delta": exact(total.delta),
+        "own_delta": exact(total.own_delta),
+        "opened": total.opened.isoformat(),
+        "changed": [
+            {
+                "day": day.isoformat(),
+                "what": kind,
+                "composition": composition,
+                "epsilon": exact(epsilon),
+                "delta": exact(delta),
+            }
+            for day, kind, composition, epsilon, delta in total.changed
+        ],
+    }
+
+
+def _place(place: Place | None) -> dict[str, object] | None:
+    if place is None:
+        return None
+    return {
+        "link": place.link,
+        "public_key": place.public_key,
+        "signature": place.signature,
+    }
+
+
+def guarantee_json(guarantee: Guarantee) -> dict[str, object]:
+    """Return a guarantee as the statement has it."""
+    return {
+        "epsilon": exact(guarantee.epsilon),
+        "delta": exact(guarantee.delta),
+        "theorem": guarantee.theorem,
+    }

@@ -1,0 +1,265 @@
+"""What a statement claims, read into types; nothing in it is trusted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, cast
+
+from dp_core.bundle.statement.release_json import STATEMENT, statement_message
+from dp_core.documents.exact import exact_fraction
+from dp_core.errors import BadInput
+from dp_core.schema.definition import Schema
+from dp_core.schema.grid import on_grid
+from dp_core.schema.privacy import Neighbours, Relation
+from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.spec.chosen_domain import read_statement, resolved
+from dp_core.wall.accounting.currency import Currency, Kind
+from dp_core.wall.accounting.events import Event, event_from_json
+from dp_core.wall.accounting.guarantee import Guarantee
+from dp_core.wall.ledger.ledger_position import Total
+from dp_core.wall.ledger.receipts import Receipt
+
+GARBAGE = (
+    KeyError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    IndexError,
+    ArithmeticError,
+    RecursionError,
+    UnicodeError,
+)
+"""What reading plain values of the wrong shape raises."""
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """A receipt of kind `charge`.
+
+    Attributes:
+        number: Of the receipt.
+        stage: Stage that paid.
+        step: What was measured.
+        batch: Steps that were drawn and committed together.
+        cost: What was charged, in the release's currency.
+        event: What was done.
+        asks: What was computed from the data, as the receipt describes it.
+    """
+
+    number: int
+    stage: str
+    step: str
+    batch: str
+    cost: Fraction
+    event: Event
+    asks: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What a statement claims, in types.
+
+    Attributes:
+        name: Release.
+        account: Account that paid.
+        head: Hash that the last receipt should have.
+        relation, unit: Of the guarantee.
+        enforced: Epsilon and delta.
+        tightest: The guarantee to quote.
+        also: The second statement, None where there is none.
+        currency: Kind of cost and reserved total.
+        plan: The plan's document.
+        hashes: What is hashed, the value, and the hash stated for it.
+        receipts: All of them, in their order.
+        reserve: The reservation that the release spent from: the first.
+        charges: Receipts of charges.
+        committed: Batches whose result was committed, and its hash.
+        settled: The receipt that ended it, if there is one.
+        sets: Number of synthetic sets.
+        rows: Records of each.
+        records: Number of records of the file, None unless it is public.
+        schema: The schema that the statement carries.
+        totals: Of the accounts that paid, from the settlement; empty without one.
+        place: Link, public key and signature of the last receipt; None where it is not stated.
+        off: Stated deviation of each set's weights from public totals; empty: there are none.
+        signature: Public key and signature of the whole statement; None where it has none.
+        message: What that signature is of.
+        program: Name and version of the program that made the release.
+    """
+
+    name: str
+    account: str
+    head: str
+    relation: Relation
+    unit: str
+    enforced: tuple[Fraction, Fraction]
+    tightest: Guarantee
+    also: Guarantee | None
+    currency: Currency
+    plan: Mapping[str, Any]
+    hashes: tuple[tuple[str, object, str], ...]
+    receipts: tuple[Receipt, ...]
+    reserve: Receipt
+    charges: tuple[Charge, ...]
+    committed: Mapping[str, str]
+    settled: Receipt | None
+    sets: int
+    rows: tuple[int, ...]
+    records: int | None
+    schema: Schema
+    totals: tuple[Total, ...]
+    off: tuple[float, ...]
+    place: tuple[str, str | None, str | None] | None
+    signature: tuple[str, str] | None
+    message: bytes
+    program: str
+
+
+def read_claims(document: Mapping[str, Any]) -> Claims:
+    """Return what a statement claims.
+
+    Args:
+        document: A statement of a format that is known; its content may be anything.
+
+    Raises:
+        BadInput: if something that everything else rests on is not there.
+        Exception: one of `GARBAGE` if a value has not the shape it should have.
+    """
+    ledger, guarantee, method = document["ledger"], document["guarantee"], document["method"]
+    receipts = tuple(Receipt.from_json(row) for row in ledger["receipts"])
+    if not receipts or [row.kind for row in receipts].count("reserve") != 1:
+        raise BadInput(f"{STATEMENT} holds no receipt of a reservation, or several.")
+    reserve, signed = receipts[0], document["signature"]
+    settled = next((row for row in receipts if row.kind == "settle"), None)
+    if guarantee["neighbours"] not in ("add-remove", "replace-one"):
+        raise BadInput(f"{STATEMENT} names a neighbouring relation that is not known.")
+    return Claims(
+        name=_text(document["release"]["name"]),
+        account=_text(ledger["account"]),
+        head=_text(ledger["head"]),
+        relation=Relation(
+            cast(Neighbours, guarantee["neighbours"]), _whole(guarantee.get("max_rows", 1))
+        ),
+        unit=_text(guarantee["unit"]),
+        enforced=_pair(guarantee["enforced"]),
+        tightest=_guarantee(guarantee["tightest"]),
+        also=None if guarantee["also"] is None else _guarantee(guarantee["also"]),
+        currency=currency(
+            ledger["currency"]["kind"],
+            ledger["currency"]["limit"]["exact"],
+            ledger["currency"]["own_delta"]["exact"],
+        ),
+        plan=method["plan"],
+        hashes=(
+            ("plan", method["plan"], _text(method["plan_sha256"])),
+            ("schema", method["schema"], _text(method["schema_sha256"])),
+        ),
+        receipts=receipts,
+        reserve=reserve,
+        charges=tuple(read_charge(row) for row in receipts if row.kind == "charge"),
+        committed={
+            _text(row.body["batch"]): _text(row.body["result"])
+            for row in receipts
+            if row.kind == "commit"
+        },
+        settled=settled,
+        sets=_whole(document["sets"]["m"]),
+        rows=tuple(_whole(rows) for rows in document["sets"]["rows"]),
+        records=_records(document["sets"]["records"]),
+        schema=_schema(method),
+        totals=tuple(
+            Total.from_json(total)
+            for total in cast("Sequence[Any]", settled.body["totals"] if settled else ())
+        ),
+        off=tuple(map(float, document["sets"].get("weights", {}).get("largest_deviation", ()))),
+        place=_place(ledger["place"]),
+        signature=signed and (_text(signed["public_key"]), _text(signed["signature"])),
+        message=statement_message(document),
+        program=_program(document["software"].get("dp_release")),
+    )
+
+
+def read_charge(row: Receipt) -> Charge:
+    """Return what a receipt of kind `charge` says.
+
+    Raises:
+        Exception: one of `GARBAGE` if a value has not the shape it should have.
+    """
+    event = cast("Mapping[str, object]", row.body["event"])
+    exact_fraction(event["scale"])  # bounded before anyone multiplies it
+    return Charge(
+        number=row.number,
+        stage=_text(row.body["stage"]),
+        step=_text(row.body["step"]),
+        batch=_text(row.body["batch"]),
+        cost=exact_fraction(row.body["cost"]),
+        event=event_from_json(event),
+        asks=cast("Mapping[str, Any]", row.body["asks"]),
+    )
+
+
+def _schema(method: Mapping[str, Any]) -> Schema:
+    """Return the schema by which codes are to be read; numbers may stand on a grid."""
+    schema = parse_schema(method["schema"])
+    if schema.private:
+        # Whether these follow from what was measured is a check of its own.
+        schema = resolved(schema, read_statement(method["domain"]))
+    positions = method["plan"]["spec"]["synthesize"].get("positions")
+    return schema if positions is None else on_grid(schema, _whole(positions))
+
+
+def _records(values: Mapping[str, Any]) -> int | None:
+    return int(values["value"]) if values["how"] == "public" else None
+
+
+def _place(values: Mapping[str, Any] | None) -> tuple[str, str | None, str | None] | None:
+    if values is None:
+        return None
+    public, signature = values["public_key"], values["signature"]
+    return (
+        _text(values["link"]),
+        None if public is None else _text(public),
+        None if signature is None else _text(signature),
+    )
+
+
+def currency(kind: object, limit: object, own_delta: object) -> Currency:
+    """Return a currency from its kind and the exact texts of its total and its own delta.
+
+    Raises:
+        BadInput: if the kind is not known.
+    """
+    if kind not in ("pure", "zcdp", "gaussian"):
+        raise BadInput(f"{STATEMENT} names a currency that is not known.")
+    return Currency(cast(Kind, kind), exact_fraction(limit), exact_fraction(own_delta))
+
+
+def _guarantee(values: Mapping[str, Any]) -> Guarantee:
+    epsilon, delta = _pair(values)
+    return Guarantee(epsilon=epsilon, delta=delta, theorem=_text(values["theorem"]))
+
+
+def _pair(guarantee: Mapping[str, Any]) -> tuple[Fraction, Fraction]:
+    epsilon, delta = guarantee["epsilon"]["exact"], guarantee["delta"]["exact"]
+    return exact_fraction(epsilon), exact_fraction(delta)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("not a text")
+    return value
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise TypeError("not a whole number")
+    return value
+
+
+def _program(version: object) -> str:
+    """Return the program's name and version, if it is one: who reads it may install that."""
+    known = isinstance(version, str) and re.fullmatch(r"\d{1,4}(\.\w{1,8}){0,4}", version)
+    return f"dp_release {version}" if known else "the version of dp_release"

@@ -1,0 +1,126 @@
+"""Anyone's check of a bundle's folder: its files, and its synthetic sets as they are described."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dp_core.bundle.codebook import CODEBOOK, MARGINALS, synthetic_path
+from dp_core.bundle.report.page import REPORT
+from dp_core.bundle.statement.citation import CITATION, citation_text
+from dp_core.bundle.statement.deployment_registry import REGISTRY, registry_text
+from dp_core.bundle.statement.release_json import STATEMENT, file_record, origin_of
+from dp_core.bundle.verification.claims import GARBAGE, Claims
+from dp_core.bundle.weights import misses
+from dp_core.inference.rules import ORIGINS
+
+
+def files_in(folder: Path) -> set[str]:
+    """Return the paths of all files below a folder; links count as files, none is followed."""
+    found: set[str] = set()
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    for place, folders, files in os.walk(folder, onerror=refuse):
+        linked = [name for name in folders if (Path(place) / name).is_symlink()]
+        for name in [*files, *linked]:
+            found.add((Path(place) / name).relative_to(folder).as_posix())
+    return found
+
+
+def as_published(
+    folder: Path, found: set[str], document: Mapping[str, Any]
+) -> str | tuple[str, ...]:
+    """Return that the files found are those the statement lists, or what is wrong with them."""
+    listed = document["files"]
+    wrong: list[str] = []
+    for needed in (MARGINALS, CODEBOOK, REPORT, REGISTRY, CITATION):
+        if needed not in listed:
+            wrong.append(f"{STATEMENT} lists no {needed}.")
+    wrong += [f"{name} is missing." for name in sorted(set(listed) - found)]
+    wrong += [
+        f"{name} does not belong to the release." for name in sorted(found - {*listed, STATEMENT})
+    ]
+    for name in sorted(set(listed) & found):
+        path = folder / name
+        if path.is_symlink() or not path.is_file():
+            wrong.append(f"{name} is not an ordinary file.")
+            continue
+        try:
+            record = file_record(path)
+        except OSError as error:
+            wrong.append(f"{name} cannot be read ({error.strerror}).")
+            continue
+        if record != listed[name]:
+            wrong.append(f"{name} was changed: its checksum does not match.")
+    return tuple(wrong) or f"All {len(listed)} files are as they were published, and no other."
+
+
+def made_again(folder: Path, document: Mapping[str, Any]) -> str | tuple[str, ...]:
+    """Return that citation and registry entry say what the statement does, or which does not."""
+    origin = origin_of(document["method"]["plan"])
+    # Of a method that is not known here, the entry may say either.
+    origins = ORIGINS if origin == "unknown" else (origin,)
+    made = {
+        CITATION: [citation_text(document)],
+        REGISTRY: [registry_text(document, each) for each in origins],
+    }
+    wrong = [
+        f"{name} says something else than {STATEMENT}."
+        for name, contents in made.items()
+        if (folder / name).is_file() and (folder / name).read_bytes() not in contents
+    ]
+    return tuple(wrong) or f"{CITATION} and {REGISTRY} say what {STATEMENT} says."
+
+
+def as_described(folder: Path, claims: Claims) -> str | tuple[str, ...]:
+    """Return that the sets are as statement and codebook describe them, or where they differ."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    wrong: list[str] = []
+    if claims.reserve.body["sets"] != claims.sets:
+        wrong.append(f"{STATEMENT} states another number of sets than was reserved.")
+    if len(claims.rows) != claims.sets:
+        return (f"{STATEMENT} does not state the rows of every set.",)
+    described = _codebook_columns(folder)
+    names = {path.name for path in (folder / "synthetic").glob("*")}
+    if len(names) != claims.sets:
+        wrong.append(f"The folder synthetic holds {len(names)} sets, not {claims.sets}.")
+    for number in range(1, min(claims.sets, len(names)) + 1):
+        path = synthetic_path(number)
+        try:
+            with pq.ParquetFile(folder / path) as file:
+                rows, columns = file.metadata.num_rows, file.schema_arrow.names
+        except (OSError, pa.ArrowException, ValueError):
+            wrong.append(f"{path} cannot be read as Parquet.")
+            continue
+        if rows != claims.rows[number - 1]:
+            wrong.append(f"{path} has another number of rows than {STATEMENT} states.")
+        if described is not None and columns != described.get(path):
+            wrong.append(f"{path} has other columns than {CODEBOOK} describes.")
+    if not wrong:
+        if claims.schema.calibration and len(claims.off) != claims.sets:
+            wrong.append(
+                f"{STATEMENT} does not state how the weights of every set were calibrated."
+            )
+        wrong += misses(folder, claims.schema, claims.off)
+    if described is None:
+        wrong.append(f"{CODEBOOK} cannot be read as a codebook.")
+    sets = f"{claims.sets} synthetic set{'s' if claims.sets != 1 else ''}"
+    return tuple(wrong) or f"{sets} with {sum(claims.rows)} rows, as described."
+
+
+def _codebook_columns(folder: Path) -> dict[str, list[str]] | None:
+    try:
+        document = json.loads((folder / CODEBOOK).read_bytes().decode("utf-8"))
+        return {
+            resource["path"]: [field["name"] for field in resource["schema"]["fields"]]
+            for resource in document["resources"]
+        }
+    except (OSError, *GARBAGE):
+        return None

@@ -1,0 +1,107 @@
+"""Anyone's check of the guarantee: what was reserved and the noise of the receipts imply it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from dp_core.bundle.verification.claims import Claims, currency
+from dp_core.bundle.verification.undecided import Undecided, by_unknown_method
+from dp_core.documents.exact import exact_fraction
+from dp_core.errors import BadInput
+from dp_core.methods import registry
+from dp_core.schema.privacy import TABLE_STAGES
+from dp_core.spec.plan import fixed_beforehand
+from dp_core.wall.accounting.guarantee import PLD, shown
+
+
+def guaranteed(claims: Claims) -> str | tuple[str, ...] | Undecided:
+    """Return that the reservation and the noise give the guarantees stated, or which they do not.
+
+    Args:
+        claims: What the statement claims; it is not trusted.
+
+    Raises:
+        Exception: one of `claims.GARBAGE` if a value has not the shape it should have.
+    """
+    body: Mapping[str, Any] = claims.reserve.body
+    epsilon, delta = claims.enforced
+    wrong: list[str] = []
+    if (epsilon, delta) != (exact_fraction(body["epsilon"]), exact_fraction(body["delta"])):
+        wrong.append("The stated (epsilon, delta) is not the one that was reserved.")
+    reserved_for = body["neighbours"], body["unit"], body.get("max_rows", 1)
+    if (claims.relation.neighbours, claims.unit, claims.relation.max_rows) != reserved_for:
+        wrong.append("The stated neighbours or unit are not those that were reserved.")
+    # privacy: rows above the limit are dropped by what the schema states.
+    unit = claims.schema.unit
+    if (claims.unit, claims.relation.max_rows) != (unit.word, unit.max_rows):
+        wrong.append("The stated unit is not that of the schema.")
+    reserved = currency(*(body["currency"][name] for name in ("kind", "limit", "own_delta")))
+    if reserved != claims.currency:
+        wrong.append("The stated currency or total is not the one that was reserved.")
+    if epsilon <= 0 or not 0 <= delta < 1:
+        return (*wrong, "The stated (epsilon, delta) is no guarantee.")
+    if not reserved.implies(epsilon, delta):
+        wrong.append(
+            "The reserved total does not imply the stated (epsilon, delta) by the accounting of"
+            f" this program; the release was made with {claims.program}."
+        )
+    if wrong:
+        return tuple(wrong)
+    sentences: list[str] = []
+    unknown = _unknown_selection(claims)
+    undecided = False
+    for claim in (claims.tightest, claims.also):
+        if claim is None:
+            continue
+        pair = claim.epsilon, claim.delta
+        words = f"epsilon {float(claim.epsilon):.6g} at delta {float(claim.delta):.3g}"
+        implied = pair == claims.enforced or reserved.implies(*pair)
+        if claim.theorem == reserved.theorem and implied:
+            sentences.append(f"The reserved total implies {words}.")
+        elif claim.theorem == PLD and _shown(claims, *pair):
+            undecided = bool(unknown)
+            sentences.append(f"The noise of the planned tables gives {words}.")
+        else:
+            wrong.append(
+                f"Neither the reserved total nor the noise of the tables gives {words}, by the"
+                " theorem that is named."
+            )
+    if undecided and not wrong:
+        what = "whether its plan fixed all noise beforehand, on which the stated guarantee rests,"
+        return by_unknown_method(unknown, claims.program, what)
+    return tuple(wrong) or " ".join(sentences)
+
+
+def _shown(claims: Claims, epsilon: Fraction, delta: Fraction) -> bool:
+    """Return whether the receipts' own noise shows a guarantee that the total does not.
+
+    That is where the plan fixed it beforehand; of a selection that is not known, as if it had.
+    Recomputed without any tolerance: what is published was rounded up by more than two machines'
+    results differ.
+    """
+    # privacy: losses of events compose only where no event depended on another's result.
+    tables = all(charge.stage in TABLE_STAGES for charge in claims.charges)
+    # Whatever the method is: a plan that pays anything else than tables is adaptive.
+    tables = tables and all(
+        stage in TABLE_STAGES for stage, cost in claims.plan["costs"].items() if cost != "0"
+    )
+    fixed = fixed_beforehand(claims.plan) or bool(_unknown_selection(claims))
+    if not (claims.charges and tables and fixed):
+        return False
+    return shown([charge.event for charge in claims.charges], claims.relation, epsilon, delta)
+
+
+def _unknown_selection(claims: Claims) -> str:
+    """Return the name of a selection that is not known here; it may or may not look at the data."""
+    spec = claims.plan["spec"]
+    if "select" not in spec:
+        return ""
+    name: str = spec["select"]["method"]
+    # By its family: a plan can name a parametric method by the name of a selection.
+    try:
+        registry.find("selection", name)
+    except BadInput:
+        return name
+    return ""

@@ -1,0 +1,277 @@
+"""Anyone's check of what was paid: charges that cover their events, and tables that have charges.
+
+A charge has to cover what its event costs, its event what one record can do to what was asked, and
+every noisy table has to be what one charge paid for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.bundle.codebook import MARGINALS
+from dp_core.bundle.marginals_file import Measured
+from dp_core.bundle.verification.claims import GARBAGE, Charge, Claims
+from dp_core.documents.exact import exact_fraction
+from dp_core.documents.names import interaction_step, set_of, step_name, table_step
+from dp_core.errors import BadInput
+from dp_core.tables.sparse_cells import sparse_result
+from dp_core.wall.accounting.events import (
+    Event,
+    GaussianEvent,
+    LaplaceEvent,
+    NoisyMaxEvent,
+    PerturbedDrawsEvent,
+    PolyaUrnEvent,
+    StabilityEvent,
+)
+from dp_core.wall.accounting.sensitivity import count_bounds
+from dp_core.wall.ledger.receipts import result_hash
+from dp_core.wall.ledger.session import (
+    DRAWN_CELLS,
+    DRAWN_RECORDS,
+    SPARSE_TABLE,
+    TABLE,
+    differing_draws,
+    drawn_from_cells,
+    sparse_asks,
+)
+from dp_core.wall.released import Answers, SparseTable, Totals
+from dp_core.wall.statistics import QueryCounts, required
+from dp_core.wall.statistics.sums import SUMS
+from dp_core.wall.statistics.sums.interactions import Interaction
+
+
+def charges_cover(claims: Claims) -> str | tuple[str, ...]:
+    """Return that charges cover their events and stay within the reservation, or what does not."""
+    wrong: list[str] = []
+    costs = {
+        stage: exact_fraction(cost)
+        for stage, cost in cast("Mapping[str, object]", claims.reserve.body["costs"]).items()
+    }
+    spent: dict[str, Fraction] = dict.fromkeys(costs, Fraction(0))
+    for charge in claims.charges:
+        spent[charge.stage] = spent.get(charge.stage, Fraction(0)) + charge.cost
+        try:
+            cost = claims.currency.cost(charge.event)
+        except ValueError:
+            wrong.append(f"Receipt {charge.number} is for an event that this currency cannot pay.")
+            continue
+        if cost <= 0 or cost > charge.cost:
+            wrong.append(f"Receipt {charge.number} charges less than its event costs.")
+        enough = _sensitive_enough(charge, claims)
+        if enough is None:
+            wrong.append(
+                f"Receipt {charge.number} is for a question whose sensitivity this program does not"
+                " know."
+            )
+        elif not enough:
+            wrong.append(
+                f"Receipt {charge.number} assumes a smaller effect of one {claims.unit} than its"
+                " neighbours have."
+            )
+    for stage, total in spent.items():
+        if total > costs.get(stage, Fraction(0)):
+            wrong.append(f"Stage {stage!r:.40} charged more than was reserved for it.")
+    if sum(spent.values()) > claims.currency.limit or sum(costs.values()) > claims.currency.limit:
+        wrong.append("The charges add up to more than was reserved.")
+    # privacy: what thresholds fail with is no part of any cost; it is counted by itself.
+    own_delta = sum((charge.event.own_delta() for charge in claims.charges), Fraction(0))
+    if own_delta > claims.currency.own_delta:
+        wrong.append("The thresholds fail with a larger probability than was reserved for them.")
+    # Without the settlement, receipts at the end of the chain could have been left out.
+    if claims.settled is None or claims.settled.body["outcome"] != "finished":
+        wrong.append("No receipt says that the release was finished and settled.")
+    elif exact_fraction(claims.settled.body["spent"]) != sum(spent.values()):
+        wrong.append("The settlement states another sum than was charged.")
+    mode = claims.plan["spec"]["synthesize"]["mode"]
+    # Sets that share a measurement, called independent, would get intervals that are too narrow.
+    if claims.reserve.body["mode"] != mode:
+        wrong.append("The plan makes its sets in another mode than was reserved.")
+    wrong += otherwise_made(
+        mode,
+        claims.sets,
+        # What was asked after the sets were finished is of all of them, and made none.
+        [(charge.stage, charge.step) for charge in claims.charges if charge.stage != "checks"],
+    )
+    if not claims.charges:
+        wrong.append("Nothing was charged, so nothing can have been measured.")
+    return tuple(wrong) or (
+        f"{len(claims.charges)} charges cover their events and stay within the reservation."
+    )
+
+
+def otherwise_made(mode: str, sets: int, charged: Iterable[tuple[str, str]]) -> list[str]:
+    """Return a sentence for each way in which charges contradict how sets are said to be made.
+
+    Args:
+        mode: Of the plan.
+        sets: Their number.
+        charged: Stage and name of every step that was charged.
+    """
+    wrong: list[str] = []
+    paid: dict[int, set[str]] = {}
+    for stage, step in charged:
+        paid.setdefault(set_of(step), set()).add(stage)
+    if mode != "split":
+        own = sorted(number for number in paid if number)
+        if own:
+            wrong.append(f"Set {own[0]} has measurements of its own, and {mode} sets have none.")
+        return wrong
+    # One choice of tables may serve all sets; every measurement of numbers is of one of them.
+    # So do the bins and levels that were chosen privately: no set's numbers come from them.
+    if paid.pop(0, set()) - {"domain", "select"}:
+        wrong.append("A measurement is of all sets, and split sets share none.")
+    measured = {number: stages - {"select"} for number, stages in paid.items()}
+    if not any(measured.values()):
+        measured = paid  # records that are choices
+    every = set().union(*measured.values())
+    without = (number for number in range(1, sets + 1) if measured.get(number, set()) != every)
+    missing = next(without, None) if every else 1
+    if missing is not None:
+        wrong.append(f"Set {missing} has not all measurements of its own, as split sets have.")
+    if max(measured, default=0) > sets:
+        wrong.append(f"Set {max(measured)} was measured, and does not exist.")
+    return wrong
+
+
+def _noise(event: Event) -> tuple[str, Fraction] | None:
+    if isinstance(event, LaplaceEvent | StabilityEvent):
+        return "laplace", event.scale
+    return ("gaussian", event.scale) if isinstance(event, GaussianEvent) else None
+
+
+def _sensitive_enough(charge: Charge, claims: Claims) -> bool | None:
+    """Return whether an event is calibrated to what one record can do to what it was computed from.
+
+    None where the receipt describes nothing whose sensitivity is proven.
+    """
+    relation, name = claims.relation, None
+    try:
+        # privacy: the more rows a score is said to be of, the smaller its sensitivity.
+        if charge.asks.get("rows", claims.records) != claims.records:
+            return None
+        name = charge.asks["name"]
+        if charge.asks == TABLE or name == SPARSE_TABLE:
+            change, l1, l2_squared = count_bounds(relation)
+        elif name == DRAWN_RECORDS:
+            change = l1 = l2_squared = differing_draws(charge.asks, relation)
+        elif name == DRAWN_CELLS:
+            change = l1 = l2_squared = drawn_from_cells(charge.asks)
+        else:
+            change, l1, l2_squared = required(charge.asks, relation)
+    except (*GARBAGE, BadInput):
+        return None
+    most = relation.max_rows
+    # privacy: of observed cells only what a threshold keeps is proven to be private, and of draws
+    # only those by counts with virtual records; neither mechanism is proven for anything else.
+    match charge.event:
+        case StabilityEvent(l1_sensitivity=stated, rows=rows):
+            return name == SPARSE_TABLE and stated >= l1 and rows >= most
+        case PerturbedDrawsEvent(draws=stated, rows=rows):
+            return name in (DRAWN_RECORDS, DRAWN_CELLS) and stated >= change and rows >= most
+        case PolyaUrnEvent(records=stated, rows=rows):
+            return name == DRAWN_CELLS and stated >= change and rows >= most
+        case _ if name in (SPARSE_TABLE, DRAWN_RECORDS, DRAWN_CELLS):
+            return False
+        case LaplaceEvent(l1_sensitivity=stated):
+            return stated >= l1
+        case GaussianEvent(l2_sensitivity_squared=stated):
+            return stated >= l2_squared
+        case NoisyMaxEvent(sensitivity=stated):
+            return stated >= change
+    # privacy: what one record can do to another mechanism's result is not known here.
+    return False
+
+
+def tables_paid(measured: Sequence[Measured], claims: Claims) -> str | tuple[str, ...]:
+    """Return that each noisy table is what a charge of its own paid for, or which are not."""
+    wrong: list[str] = []
+    charges = {charge.number: charge for charge in claims.charges}
+    used: set[int] = set()
+    for number, item in enumerate(measured, start=1):
+        name = _name(item, number)
+        charge = charges.get(item.grant)
+        if charge is None:
+            wrong.append(f"{name} in {MARGINALS} names no receipt of this release.")
+            continue
+        if item.grant in used:
+            wrong.append(f"{name} in {MARGINALS} names receipt {item.grant}, which is used twice.")
+        used.add(item.grant)
+        if _noise(charge.event) != (item.noise, Fraction(item.scale)):
+            wrong.append(f"{name} in {MARGINALS} has other noise than receipt {item.grant} paid.")
+        if not _is_what_was_asked(item, charge):
+            wrong.append(f"{name} in {MARGINALS} is of other columns than receipt {item.grant}.")
+        if item.stage != charge.stage:
+            wrong.append(f"{name} in {MARGINALS} is of another stage than receipt {item.grant}.")
+        if charge.batch not in claims.committed:
+            wrong.append(f"{name} in {MARGINALS} was never committed in the ledger.")
+        if not 0 <= item.replicate <= claims.sets:
+            wrong.append(f"{name} in {MARGINALS} is for a set that does not exist.")
+    unseen = [
+        charge.number
+        for charge in claims.charges
+        if charge.number not in used and _is_measurement(charge)
+    ]
+    if unseen:
+        wrong.append(f"Receipt {unseen[0]} paid for a table that is not in {MARGINALS}.")
+    if not wrong:
+        wrong += _changed(measured, charges, claims.committed)
+    return tuple(wrong) or f"{len(measured)} noisy tables, each paid for by its own receipt."
+
+
+def _name(item: Measured, number: int) -> str:
+    if isinstance(item, Answers | Totals):
+        return f"Measurement {number}"
+    return f"The noisy table {' x '.join(item.clique) or '(number of rows)'}"
+
+
+def _is_measurement(charge: Charge) -> bool:
+    """Return whether a charge is for noisy numbers of the file: no choice, and no draw."""
+    names = (TABLE["name"], SPARSE_TABLE, "query-counts", *SUMS)
+    return charge.asks.get("name") in names
+
+
+def _is_what_was_asked(item: Measured, charge: Charge) -> bool:
+    """Return whether a measurement is of what its receipt says was computed from the data."""
+    if isinstance(item, Answers | Totals):
+        # Its name is the method's own; of which set and round it is stands before it.
+        where = step_name("", item.replicate, item.round)
+        name = charge.step.removeprefix(where)
+        own = charge.step.startswith(where) and not name.startswith(("set ", "round "))
+        asked = QueryCounts(item.queries) if isinstance(item, Answers) else item.of
+        if isinstance(asked, Interaction):
+            # Its name is of its columns, as a table's is.
+            own = charge.step == interaction_step(asked.clique, item.replicate, item.round)
+        return own and asked.to_json() == charge.asks
+    if table_step(item.clique, item.replicate, item.round) != charge.step:
+        return False
+    if isinstance(item, SparseTable):
+        kept = isinstance(charge.event, StabilityEvent) and charge.event.threshold == item.threshold
+        return kept and sparse_asks(item.domain, item.capacity) == charge.asks
+    return charge.asks == TABLE
+
+
+def _changed(
+    measured: Sequence[Measured], charges: Mapping[int, Charge], committed: Mapping[str, str]
+) -> list[str]:
+    """Return a sentence for each batch whose noisy counts are not those that were committed."""
+    batches: dict[str, list[Measured]] = {}
+    for item in sorted(measured, key=lambda item: item.grant):
+        batches.setdefault(charges[item.grant].batch, []).append(item)
+    return [
+        f"Noisy counts of {batch!r:.40} in {MARGINALS} are not those that were committed."
+        for batch, drawn in batches.items()
+        if result_hash((item.grant, _stored(item)) for item in drawn) != committed[batch]
+    ]
+
+
+def _stored(item: Measured) -> NDArray[np.int64]:
+    """Return noisy numbers in the form in which they were stored and committed."""
+    if isinstance(item, SparseTable):
+        return sparse_result(item.cells, item.values, item.domain.sizes, item.capacity)
+    return item.values

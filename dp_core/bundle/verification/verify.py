@@ -1,0 +1,300 @@
+"""Anyone's check of a bundle: files, receipts and privacy arithmetic, from the bundle alone.
+
+It shows that the folder is whole, that its receipts are a chain, and that the noise they state is
+enough for the guarantee claimed. It cannot show that the noise was drawn as stated.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from dp_core.bundle.codebook import MARGINALS
+from dp_core.bundle.marginals_file import Measured, read_marginals
+from dp_core.bundle.statement.decision import decided
+from dp_core.bundle.statement.release_json import FORMAT_NAME, FORMAT_VERSION, STATEMENT, render
+from dp_core.bundle.verification.charged_checks import checks_paid
+from dp_core.bundle.verification.claims import GARBAGE, Claims, read_claims
+from dp_core.bundle.verification.folder_contents import (
+    as_described,
+    as_published,
+    files_in,
+    made_again,
+)
+from dp_core.bundle.verification.guarantee_check import guaranteed
+from dp_core.bundle.verification.payments import charges_cover, tables_paid
+from dp_core.bundle.verification.undecided import Undecided
+from dp_core.bundle.verification.wording import differences
+from dp_core.documents.canonical import digest
+from dp_core.errors import BadInput
+from dp_core.schema.definition import Schema
+from dp_core.spec.chosen_domain import choose
+from dp_core.wall.accounting.composition import Composition, Terms
+from dp_core.wall.ledger.entries import signed_message
+from dp_core.wall.ledger.receipts import first_bad_link
+from dp_core.wall.ledger.signatures import fingerprint, is_signed
+
+_MOST_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One question and its answer.
+
+    Attributes:
+        name: Short name, fixed.
+        passed: The answer.
+        sentence: What was found, naming the file or receipt if it failed.
+        decided: Whether this program could tell. What it could not tell has not passed.
+    """
+
+    name: str
+    passed: bool
+    sentence: str
+    decided: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """All checks of one bundle.
+
+    Attributes:
+        folder: The bundle.
+        checks: In the order they were made.
+    """
+
+    folder: Path
+    checks: tuple[Check, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every check passed."""
+        return all(check.passed for check in self.checks)
+
+    @property
+    def failures(self) -> tuple[Check, ...]:
+        """Checks that failed."""
+        return tuple(check for check in self.checks if not check.passed)
+
+    @property
+    def undecided(self) -> bool:
+        """Whether no fault was found, but this program cannot tell all there is to check."""
+        return not self.passed and not any(check.decided for check in self.failures)
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain values."""
+        return {
+            "folder": str(self.folder),
+            "passed": self.passed,
+            "checks": [
+                {
+                    "name": check.name,
+                    "passed": check.passed,
+                    "decided": check.decided,
+                    "sentence": check.sentence,
+                }
+                for check in self.checks
+            ],
+        }
+
+
+def verify(folder: Path, *, trusted: Collection[str] = ()) -> Verification:
+    """Check a bundle and return every finding; nothing in it is trusted.
+
+    Args:
+        folder: The bundle.
+        trusted: Public keys of the ledger, known from elsewhere; one of them must have signed.
+
+    Raises:
+        BadInput: if it is not a folder with a statement in it.
+    """
+    if not folder.is_dir():
+        what = "is a file" if folder.exists() else "does not exist"
+        raise BadInput(f"{folder} {what}; name the folder of a release (it holds {STATEMENT}).")
+    if not (folder / STATEMENT).is_file():
+        raise BadInput(f"{folder} is not a release: it holds no {STATEMENT}.")
+    try:
+        found = files_in(folder)
+    except OSError as error:
+        raise BadInput(f"{folder} cannot be read ({error.strerror}).") from None
+    document, opening = _statement(folder / STATEMENT)
+    checks = [opening]
+    if document is None:
+        return Verification(folder, tuple(checks))
+    checks.append(_guard("files", lambda: as_published(folder, found, document)))
+    claims = _guarded_claims(document)
+    if isinstance(claims, Check):
+        return Verification(folder, (*checks, claims))
+    checks.append(_guard("receipts", lambda: _receipts(claims)))
+    checks.append(_guard("ledger", lambda: _ledger(claims)))
+    checks.append(_guard("signature", lambda: _signature(claims, trusted)))
+    checks.append(_guard("wording", lambda: differences(document, claims)))
+    checks.append(_guard("copies", lambda: made_again(folder, document)))
+    checks.append(_guard("guarantee", lambda: guaranteed(claims)))
+    checks.append(_guard("charges", lambda: charges_cover(claims)))
+    checks += _tables(folder, claims)
+    checks.append(_guard("checks", lambda: checks_paid(folder, document, claims)))
+    checks.append(_guard("decision", lambda: decided(document, claims)))
+    checks.append(_guard("sets", lambda: as_described(folder, claims)))
+    return Verification(folder, tuple(checks))
+
+
+def _guard(name: str, check: Callable[[], str | tuple[str, ...] | Undecided]) -> Check:
+    """Turn a check's finding into a `Check`: a text is a pass, a tuple is what failed.
+
+    What nobody can tell here is neither, and has not passed.
+    """
+    try:
+        finding = check()
+    except BadInput as error:
+        return Check(name, False, error.message)
+    except OSError as error:
+        return Check(name, False, f"A file of the release cannot be read ({error.strerror}).")
+    except GARBAGE as error:
+        return Check(name, False, f"{STATEMENT} has not the expected form ({_what(error)}).")
+    if isinstance(finding, Undecided):
+        return Check(name, False, finding.sentence, decided=False)
+    if isinstance(finding, str):
+        return Check(name, True, finding)
+    more = f" And {len(finding) - 3} more." if len(finding) > 3 else ""
+    return Check(name, False, " ".join(finding[:3]) + more)
+
+
+def _what(error: BaseException) -> str:
+    return f"missing {error}" if isinstance(error, KeyError) else type(error).__name__
+
+
+def _statement(path: Path) -> tuple[dict[str, Any] | None, Check]:
+    def failed(sentence: str) -> tuple[None, Check]:
+        return None, Check("statement", False, sentence)
+
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            return failed(f"{STATEMENT} is far too large to be a statement.")
+        content = path.read_bytes()
+        document = json.loads(content.decode("utf-8"))
+    except OSError as error:
+        return failed(f"{STATEMENT} cannot be read ({error.strerror}).")
+    except (ValueError, RecursionError):
+        return failed(f"{STATEMENT} is not JSON: it is cut off or damaged.")
+    try:
+        name, version = document["format"]["name"], document["format"]["version"]
+        if name != FORMAT_NAME:
+            return failed(f"{STATEMENT} is not the statement of a release.")
+        if version != FORMAT_VERSION:
+            return failed(
+                f"{STATEMENT} has format version {version!r:.20}, and this program knows"
+                f" {FORMAT_VERSION}; verify it with a newer dp-release."
+            )
+        body = {key: value for key, value in document.items() if key != "sha256"}
+        if digest(body) != document["sha256"] or render(document) != content:
+            return None, Check(
+                "statement", False, f"{STATEMENT} was changed: its own checksum does not match."
+            )
+    except GARBAGE as error:
+        return failed(f"{STATEMENT} has not the expected form ({_what(error)}).")
+    return document, Check("statement", True, f"{STATEMENT} is whole, format {FORMAT_VERSION}.")
+
+
+def _guarded_claims(document: Mapping[str, Any]) -> Claims | Check:
+    try:
+        return read_claims(document)
+    except BadInput as error:
+        return Check("receipts", False, error.message)
+    except GARBAGE as error:
+        return Check("receipts", False, f"{STATEMENT} has not the expected form ({_what(error)}).")
+
+
+def _receipts(claims: Claims) -> str | tuple[str, ...]:
+    wrong: list[str] = []
+    broken = first_bad_link(claims.receipts)
+    if broken:
+        wrong.append(broken)
+    if claims.receipts[-1].hash != claims.head:
+        wrong.append(f"The last receipt is not the one that {STATEMENT} names as the last.")
+    for row in claims.receipts:
+        if row.release != claims.name or row.account != claims.account:
+            wrong.append(f"Receipt {row.number} is of another release or account.")
+    for what, value, stated in claims.hashes:
+        if digest(value) != stated:
+            wrong.append(f"The {what} does not have the hash that {STATEMENT} states.")
+    if digest(claims.plan) != claims.reserve.body["plan"]:
+        wrong.append("The plan is not the one that was reserved: its hash differs.")
+    return tuple(wrong) or f"{len(claims.receipts)} receipts form one unbroken chain."
+
+
+def _ledger(claims: Claims) -> str | tuple[str, ...]:
+    wrong: list[str] = []
+    if not claims.totals or claims.totals[0].account != claims.account:
+        wrong.append("The settlement does not state the total of the account that paid.")
+    for total in claims.totals:
+        terms = Terms(
+            cast(Composition, total.composition), total.epsilon, total.delta, total.own_delta
+        )
+        if not terms.promised(claims.currency, *claims.enforced).within(terms.limit):
+            wrong.append(f"The release costs more than account {total.account!r:.40} has in total.")
+    accounts = " and ".join(repr(total.account) for total in claims.totals)
+    return tuple(wrong) or f"The release is within the total of account {accounts}."
+
+
+def _signature(claims: Claims, trusted: Collection[str]) -> str | tuple[str, ...]:
+    wrong: list[str] = []
+    link, receipts_by, signature = claims.place or ("", None, None)
+    message = signed_message(claims.head, link)
+    if receipts_by is not None and not is_signed(receipts_by, message, signature):
+        wrong.append("The last receipt has not the signature that is stated for it.")
+    signed_by, signature = claims.signature or (None, None)
+    if signed_by is not None and not is_signed(signed_by, claims.message, signature):
+        wrong.append(f"{STATEMENT} has not the signature that is stated for it.")
+    # Whoever signed the statement vouches for the receipts in it, whoever had signed those.
+    if trusted and signed_by not in trusted:
+        wrong.append(f"{STATEMENT} is not signed by the key that was given.")
+    if wrong:
+        return tuple(wrong)
+    known = "the key that was given"
+    if signed_by is None:
+        if receipts_by is None:
+            return "Nothing is signed: whoever passed the release on could have made it anew."
+        return (
+            "The receipts, the totals of the accounts and, through the commits, the noisy tables"
+            f" are signed by {_named(receipts_by)}; the synthetic sets and the rest are not."
+        )
+    if not trusted:
+        known = _named(signed_by)
+    return f"{STATEMENT}, and through it every file, is signed by {known}."
+
+
+def _named(public: str) -> str:
+    return f"key {fingerprint(public)}, which is to be compared elsewhere"
+
+
+def _tables(folder: Path, claims: Claims) -> list[Check]:
+    try:
+        measured = read_marginals(folder / MARGINALS, claims.schema)
+    except BadInput as error:
+        return [Check("tables", False, error.message)]
+    found = [_guard("tables", lambda: tables_paid(measured, claims))]
+    if claims.schema.private:
+        found.append(_guard("domain", lambda: _domain(measured, claims.schema)))
+    return found
+
+
+def _domain(measured: Sequence[Measured], schema: Schema) -> str | tuple[str, ...]:
+    """Return that bins and levels are those which the noisy counts choose, or which are not."""
+    try:
+        choices = choose(schema, measured)
+    except ValueError:
+        return (f"{MARGINALS} has not the counts by which bins and levels were to be chosen.",)
+    wrong = tuple(
+        f"The {'levels' if column.levels else 'bins'} of {column.name!r:.40} in {STATEMENT} are not"
+        f" those that the noisy counts in {MARGINALS} choose, or values are not spread within them"
+        " as those counts say."
+        for column in schema.private
+        if column.choice is None
+        or (column.choice.codes, column.choice.pieces)
+        != (choices[column.name].codes, choices[column.name].pieces)
+    )
+    return wrong or f"The noisy counts choose the bins and levels of {len(choices)} columns."

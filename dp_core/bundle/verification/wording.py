@@ -1,0 +1,179 @@
+"""What a statement says in words, decimals and copies, made again from what its receipts show.
+
+People read the sentences and the decimals, programs read the copies; a change to any of them, with
+every checksum made to fit, would tell them another guarantee than the receipts do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dp_core.bundle.statement.citation import suggested
+from dp_core.bundle.statement.plain_values import exact
+from dp_core.bundle.statement.release_json import (
+    NOT_COVERED,
+    STATEMENT,
+    guarantee_json,
+    in_words,
+    origin_of,
+    over_all,
+    total_json,
+)
+from dp_core.bundle.statement.spent_budget import accounting_json
+from dp_core.bundle.verification.claims import Claims
+from dp_core.bundle.verification.undecided import Undecided, by_unknown_method, unknown_method
+from dp_core.bundle.weights import weights_statement
+from dp_core.documents.canonical import canonical_json
+from dp_core.inference.rules import ORIGINS, inference_statement
+from dp_core.schema.privacy import unit_words
+from dp_core.spec.chosen_domain import statement as chosen
+from dp_core.wall.accounting.guarantee import Guarantee
+
+_SECTIONS: Mapping[str, frozenset[str]] = {
+    "release": frozenset({"name", "title", "created", "revises", "version", "cite_as"}),
+    "guarantee": frozenset(
+        {
+            *("neighbours", "unit", "max_rows", "enforced", "tightest", "also", "in_words"),
+            *("over_all_releases", "not_covered"),
+        }
+    ),
+    "method": frozenset({"name", "plan", "plan_sha256", "schema", "schema_sha256", "selection"}),
+    "ledger": frozenset({"id", "account", "currency", "receipts", "head", "place", "totals"}),
+    "sets": frozenset({"m", "rows", "mode", "seed", "records", "weights"}),
+}
+_OTHERS = (
+    "accounting",
+    "checks",
+    "format",
+    "inference",
+    "decision",
+    "software",
+    "files",
+    "signature",
+)
+_WHOLE = frozenset({*_SECTIONS, *_OTHERS, "sha256"})
+
+
+def differences(document: Mapping[str, Any], claims: Claims) -> str | tuple[str, ...] | Undecided:
+    """Return a sentence for each part that is not as it is made from plan and receipts.
+
+    Args:
+        document: The statement.
+        claims: What it claims, read from it.
+
+    Returns:
+        One sentence if there is no difference; if there is none but that the plan's method is not
+        known here, which says what intervals from the sets are worth, that nobody can tell.
+    """
+    wrong = [
+        f"{STATEMENT} states {name!r:.40}, which no statement has."
+        for name in sorted(set(document) - _WHOLE)
+    ]
+    mode, origin = claims.plan["spec"]["synthesize"]["mode"], origin_of(claims.plan)
+    possible = ORIGINS if origin == "unknown" else (origin,)
+    if canonical_json(document["inference"]) not in [
+        canonical_json(inference_statement(mode, claims.sets, origin=each)) for each in possible
+    ]:
+        wrong.append(f"{STATEMENT} states 'inference' otherwise than plan and receipts.")
+    if canonical_json(document["accounting"]) != canonical_json(
+        accounting_json(claims.currency, claims.relation, claims.receipts)
+    ):
+        wrong.append(f"{STATEMENT} states 'accounting' otherwise than plan and receipts.")
+    for section, names in _SECTIONS.items():
+        if section == "method" and claims.schema.private:
+            names = names | {"domain"}
+        wrong += [
+            f"{STATEMENT} states '{section}.{name:.40}', which no statement has."
+            for name in sorted(set(document[section]) - names)
+        ]
+    for (section, name), made in _made_again(document, claims):
+        if canonical_json(document[section][name]) != canonical_json(made):
+            wrong.append(f"{STATEMENT} states '{section}.{name}' otherwise than plan and receipts.")
+    wrong += [
+        f"The plan in {STATEMENT} states {name!r} otherwise than was reserved."
+        for name, planned, reserved in _planned(claims)
+        if canonical_json(planned) != canonical_json(reserved)
+    ]
+    if wrong:
+        return tuple(wrong)
+    if origin == "unknown":
+        name = unknown_method(claims.plan)
+        what = "what it says of intervals from the sets ('inference')"
+        return by_unknown_method(name, claims.program, what)
+    return "Words, decimals and copies are those of the plan and the receipts."
+
+
+def _planned(claims: Claims) -> Iterator[tuple[str, object, object]]:
+    """Yield what the plan says of guarantee and costs, and what the reservation does.
+
+    People read the plan too; another epsilon or unit there would be another guarantee.
+    """
+    reserved, plan = claims.reserve.body, claims.plan
+    protects = ("epsilon", "delta", "neighbours", "unit", "max_rows")
+    yield (
+        "privacy",
+        plan["spec"]["privacy"],
+        {name: reserved[name] for name in protects if name in reserved},
+    )
+    yield "costs", plan["costs"], reserved["costs"]
+    yield "currency", plan["currency"], reserved["currency"]
+    yield "release", plan["spec"]["release"], claims.name
+    yield "account", plan["spec"]["account"], claims.account
+
+
+def _made_again(
+    document: Mapping[str, Any], claims: Claims
+) -> Iterator[tuple[tuple[str, str], object]]:
+    """Yield places of a statement and what should stand there."""
+    reserved, settled, spec = claims.reserve.body, claims.settled, claims.plan["spec"]
+    synthesize = spec["synthesize"]
+    if settled is not None:
+        yield ("release", "created"), f"{settled.at}T00:00:00Z"
+        yield ("ledger", "id"), settled.body["ledger"]
+    yield ("release", "title"), document["method"]["schema"]["title"]
+    yield ("release", "revises"), reserved.get("revises")
+    version = document["release"]["version"]
+    if reserved.get("revises") is None or type(version) is not int or version < 2:
+        yield ("release", "version"), 1 if reserved.get("revises") is None else 2
+    yield ("release", "cite_as"), suggested(document)
+
+    epsilon, delta = claims.enforced
+    enforced = Guarantee(epsilon=epsilon, delta=delta, theorem=claims.currency.theorem)
+    yield ("guarantee", "enforced"), guarantee_json(enforced)
+    yield ("guarantee", "tightest"), guarantee_json(claims.tightest)
+    yield ("guarantee", "also"), claims.also and guarantee_json(claims.also)
+    words = in_words(
+        claims.tightest,
+        claims.relation.neighbours,
+        unit_words(claims.unit, claims.relation.max_rows),
+    )
+    yield ("guarantee", "in_words"), words
+    yield ("guarantee", "over_all_releases"), [over_all(total) for total in claims.totals]
+    yield ("guarantee", "not_covered"), list(NOT_COVERED)
+
+    yield ("method", "name"), spec["method"]
+    yield ("method", "schema_sha256"), spec["schema"]["sha256"]
+    if claims.schema.private:
+        yield ("method", "domain"), chosen(claims.schema)
+
+    limit, own_delta = exact(claims.currency.limit), exact(claims.currency.own_delta)
+    paid_in = {"kind": claims.currency.kind, "limit": limit, "own_delta": own_delta}
+    yield ("ledger", "currency"), paid_in
+    yield ("ledger", "totals"), [total_json(total) for total in claims.totals]
+
+    yield ("sets", "m"), synthesize["sets"]
+    yield ("sets", "mode"), synthesize["mode"]
+    yield ("sets", "seed"), synthesize["seed"]
+    records: dict[str, object] = dict(document["sets"]["records"])
+    public = claims.relation.rows_public
+    records["how"] = "public" if public else "estimated from noisy tables"
+    if synthesize["rows"] == "same":
+        records["value"] = round(sum(claims.rows) / len(claims.rows))
+    else:
+        yield ("sets", "rows"), [synthesize["rows"]] * claims.sets
+    yield ("sets", "records"), records
+    if claims.schema.weight is not None or "weights" in document["sets"]:
+        # Whether the deviations are so is seen in the sets.
+        off = document["sets"]["weights"]["largest_deviation"]
+        yield ("sets", "weights"), weights_statement(claims.schema, off)

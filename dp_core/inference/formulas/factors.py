@@ -1,0 +1,256 @@
+"""A formula's factors, computed without Python's `eval`.
+
+patsy computes a factor by `eval`, in a frame where every builtin, and by `Q` every global, is
+within reach. The factors here go through the syntax tree instead and know the operations of
+`grammar` only: what is not on those lists has no way to be computed, checked or not.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from dp_core.errors import BadInput
+from dp_core.inference.formulas.grammar import (
+    CONTRASTS,
+    ELEMENTWISE,
+    LEARNING,
+    MAX_SPLINE,
+    function_of,
+    parse,
+    text_of,
+)
+
+Operation = Callable[..., Any]
+
+_BINARY: dict[type[ast.operator], Operation] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+}
+_COMPARE: dict[type[ast.cmpop], Operation] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_UNARY: dict[type[ast.unaryop], Operation] = {ast.UAdd: operator.pos, ast.USub: operator.neg}
+
+
+class Factor:
+    """A factor by patsy's protocol for those that are not its own.
+
+    Attributes:
+        code: As patsy spells it.
+        origin: Where it stands, for patsy's messages.
+        columns: Names in it, those of functions too.
+        is_category: Whether it makes a category of something.
+        is_by_level: Whether it may have a coefficient for each level of its columns.
+        splines: Columns at most that a spline in it has; 1 without one.
+    """
+
+    def __init__(self, code: str, origin: Any = None) -> None:
+        self.code = code
+        self.origin = origin
+        self._tree = parse(code, code)
+        nodes = list(ast.walk(self._tree))
+        self.columns = {one.id for one in nodes if isinstance(one, ast.Name)}
+        calls = [one for one in nodes if isinstance(one, ast.Call)]
+        self.columns |= {text_of(one) or "" for one in calls if function_of(one) == "Q"}
+        called = {function_of(one) for one in calls}
+        whole = self._tree
+        while isinstance(whole, ast.Call) and function_of(whole) == "I" and whole.args:
+            whole = whole.args[0]
+        alone = isinstance(whole, ast.Name) or (
+            isinstance(whole, ast.Call) and function_of(whole) == "Q"
+        )
+        self.is_category = "C" in called
+        self.is_by_level = alone or bool(called & {"C", "where"})
+        self.splines = max(map(_width, calls), default=1)
+
+    def name(self) -> str:
+        """Return what coefficients are named by."""
+        return self.code
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Factor) and self.code == other.code
+
+    def __hash__(self) -> int:
+        return hash((Factor, self.code))
+
+    def memorize_passes_needed(self, state: dict[str, Any], _eval_env: object) -> int:
+        """Return how often the rows are gone through: transforms inside others come first."""
+        import patsy
+
+        passes: list[list[ast.Call]] = []
+        made: dict[ast.AST, Any] = {}
+
+        def visit(node: ast.AST) -> int:
+            inside = max((visit(child) for child in ast.iter_child_nodes(node)), default=0)
+            name = function_of(node) if isinstance(node, ast.Call) else ""
+            if name not in LEARNING or not isinstance(node, ast.Call):
+                return inside
+            made[node] = getattr(patsy, name).__patsy_stateful_transform__()
+            if len(passes) == inside:
+                passes.append([])
+            passes[inside].append(node)
+            return inside + 1
+
+        visit(self._tree)
+        state.update(passes=passes, transforms=made)
+        return len(passes)
+
+    def memorize_chunk(self, state: dict[str, Any], which_pass: int, data: Any) -> None:
+        """Let the transforms of a pass learn from rows."""
+        for call in state["passes"][which_pass]:
+            given, named = _Computation(state["transforms"], data).arguments(call)
+            state["transforms"][call].memorize_chunk(*given, **named)
+
+    def memorize_finish(self, state: dict[str, Any], which_pass: int) -> None:
+        """Let the transforms of a pass end their learning."""
+        for call in state["passes"][which_pass]:
+            state["transforms"][call].memorize_finish()
+
+    def eval(self, state: dict[str, Any], data: Any) -> Any:
+        """Return the factor's values on rows."""
+        return _Computation(state["transforms"], data).value(self._tree)
+
+
+class _Computation:
+    """One way through a tree, on the rows given.
+
+    Raises:
+        BadInput: at whatever is on no list.
+    """
+
+    def __init__(self, transforms: Mapping[ast.AST, Any], data: Any) -> None:
+        self.transforms = transforms
+        self.data = data
+
+    def value(self, node: ast.expr) -> Any:
+        # privacy: the only things that are ever computed; there is no namespace to look names up.
+        if isinstance(node, ast.Constant) and type(node.value) in (int, float, str, bool):
+            return node.value
+        if isinstance(node, ast.Name):
+            return self._column(node.id)
+        if isinstance(node, ast.UnaryOp) and type(node.op) in _UNARY:
+            return _UNARY[type(node.op)](_bounded(self.value(node.operand)))
+        if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
+            left, right = self.value(node.left), self.value(node.right)
+            if isinstance(node.op, ast.BitAnd | ast.BitOr):
+                return _BINARY[type(node.op)](left, right)
+            return _BINARY[type(node.op)](_bounded(left), _bounded(right))
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARE:
+            left, right = self.value(node.left), self.value(node.comparators[0])
+            return _COMPARE[type(node.ops[0])](left, right)
+        if isinstance(node, ast.Call):
+            return self._call(node)
+        raise _no_part()
+
+    def _column(self, name: object) -> Any:
+        if not isinstance(name, str) or name not in self.data:
+            raise _no_part()
+        return self.data[name]
+
+    def _call(self, node: ast.Call) -> Any:
+        name = function_of(node)
+        if name == "Q":
+            return self._column(text_of(node))
+        if name == "C":
+            return self._category(node)
+        if name in LEARNING:
+            given, named = self.arguments(node)
+            return self.transforms[node].transform(*given, **named)
+        if node.keywords:
+            raise _no_part()
+        if name == "I":
+            (only,) = node.args
+            return self.value(only)
+        if name not in ELEMENTWISE or not 1 <= len(node.args) <= ELEMENTWISE[name][1]:
+            raise _no_part()
+        if name == "round":
+            return np.round(self.value(node.args[0]), *map(_setting, node.args[1:]))
+        given = [self.value(one) for one in node.args]
+        return getattr(np, name)(*(given if name == "where" else map(_bounded, given)))
+
+    def _category(self, call: ast.Call) -> Any:
+        from patsy.categorical import C
+
+        named = dict(zip(("contrast", "levels"), call.args[1:], strict=False))
+        named |= {str(one.arg): one.value for one in call.keywords}
+        contrast = _contrast(named["contrast"]) if "contrast" in named else None
+        levels = _setting(named["levels"]) if "levels" in named else None
+        return C(self.value(call.args[0]), contrast, levels)
+
+    def arguments(self, call: ast.Call) -> tuple[list[Any], dict[str, Any]]:
+        """Return those of a transform: rows first, then settings."""
+        given = [self.value(call.args[0]), *map(_setting, call.args[1:])]
+        named: dict[str, Any] = {}
+        for one in call.keywords:
+            if one.arg is None:
+                raise _no_part()
+            named[one.arg] = _setting(one.value)
+        return given, named
+
+
+def _bounded(value: Any) -> Any:
+    """Return a whole number as a float, which has a greatest; a text, which can grow, is none.
+
+    >>> _bounded(9)
+    9.0
+    """
+    if isinstance(value, str):
+        raise TypeError("a text is no number")
+    if type(value) in (int, bool):
+        return float(value)
+    return value
+
+
+def _width(call: ast.Call) -> int:
+    if function_of(call) not in {"bs", "cr", "cc"}:
+        return 1
+    numbers = [
+        int(node.value)
+        for option in [*call.args[1:], *(one.value for one in call.keywords)]
+        for node in ast.walk(option)
+        if isinstance(node, ast.Constant) and type(node.value) is int
+    ]
+    # Of df, or of knots with a degree and ends.
+    return max(*[number for number in numbers if number <= MAX_SPLINE], len(numbers) + 12, 12)
+
+
+def _setting(node: ast.expr) -> Any:
+    """Return a constant, or a list of them."""
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        raise _no_part() from None
+
+
+def _contrast(node: ast.expr) -> Any:
+    """Return one of patsy's codings."""
+    import patsy
+
+    called = node.func if isinstance(node, ast.Call) else node
+    if not isinstance(called, ast.Name) or called.id not in CONTRASTS:
+        raise _no_part()
+    if not isinstance(node, ast.Call):
+        return getattr(patsy, called.id)
+    given = [*node.args, *(one.value for one in node.keywords)]
+    return getattr(patsy, called.id)(*map(_setting, given))
+
+
+def _no_part() -> BadInput:
+    return BadInput("A part of the formula is on no list of what formulas can compute.")

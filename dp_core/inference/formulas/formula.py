@@ -1,0 +1,322 @@
+"""A formula as it was typed: parsed, its columns found, every mistake one sentence."""
+
+from __future__ import annotations
+
+import ast
+import keyword
+import math
+import re
+import tokenize
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dp_core.errors import BadInput, nearest
+from dp_core.inference.formulas.factors import Factor
+from dp_core.inference.formulas.grammar import (
+    LEARNING,
+    MAX_DEPTH,
+    MAX_LENGTH,
+    function_of,
+    parse,
+    read_factor,
+    text_of,
+)
+
+MAX_TERMS = 2_000
+MAX_FACTORS = 8
+"""Of one interaction: patsy looks at each of its subsets."""
+
+_HOW = "write it as in 'income ~ age + C(sex)', in quotes"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Formula:
+    """A formula that names columns there are.
+
+    Attributes:
+        text: As it is fitted.
+        outcome: Left side, as patsy spells it.
+        outcome_columns: Columns in it.
+        terms: Columns of each term of the right side; none for the intercept.
+        by_level: Columns that stand by themselves: if categories, with something for each level.
+        description: patsy's `ModelDesc`, of factors that are computed without `eval`.
+        learns: Functions in it that learn from the rows they are given.
+    """
+
+    text: str
+    outcome: str
+    outcome_columns: tuple[str, ...]
+    terms: tuple[tuple[str, ...], ...]
+    by_level: tuple[str, ...]
+    description: Any
+    learns: tuple[str, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns, the outcome's first."""
+        found = [*self.outcome_columns, *(name for term in self.terms for name in term)]
+        return tuple(dict.fromkeys(found))
+
+
+def read_formula(text: str, columns: Sequence[str]) -> Formula:
+    """Return a formula, in the language of R and patsy.
+
+    R's `factor(x)`, names in backticks and the dot for all other columns are understood.
+
+    Args:
+        text: As typed.
+        columns: Those of the synthetic sets.
+
+    Raises:
+        BadInput: if it does not parse, says what is not in `grammar`, or names what is not there.
+    """
+    # privacy: a spec's formula meets the file, so it is read as a formula and never run as Python.
+    _check_size(text)
+    text = _in_patsys_words(text.strip(), columns)
+    _check_sides(text)
+    text = _without_dot(text, columns)
+    described = _described(text)
+    left = described.lhs_termlist
+    if len(left) != 1 or len(left[0].factors) != 1:
+        raise BadInput(
+            f"The formula {text!r:.120} has not one outcome on its left; sums of columns go into"
+            " I(...), as in 'I(a + b) ~ c'."
+        )
+    outcome = left[0].factors[0].code
+    terms, by_level = [], []
+    for term in described.rhs_termlist:
+        used: list[str] = []
+        for factor in term.factors:
+            _, found = read_factor(factor.code, columns, text)
+            used += found
+            if len(found) == 1 and _by_itself(factor.code, found[0]):
+                by_level.append(found[0])
+        terms.append(tuple(dict.fromkeys(used)))
+    _, outcome_columns = read_factor(outcome, columns, text)
+    if not outcome_columns:
+        raise BadInput(f"The left side of {text!r:.120} names no column of the release.")
+    if len(outcome_columns) == 1 and _by_itself(outcome, outcome_columns[0]):
+        by_level.append(outcome_columns[0])
+    both = [name for name in outcome_columns if any(name in term for term in terms)]
+    if both:
+        raise BadInput(f"Column {both[0]!r} stands on both sides of the formula {text!r:.120}.")
+    if not terms:
+        raise BadInput(f"The right side of {text!r:.120} is empty; the mean alone is '~ 1'.")
+    return Formula(
+        text=text,
+        outcome=outcome,
+        outcome_columns=outcome_columns,
+        terms=tuple(terms),
+        by_level=tuple(dict.fromkeys(by_level)),
+        description=_computed_here(described),
+        learns=_learning(described),
+    )
+
+
+def check_factors(formula: Formula, columns: Sequence[str]) -> None:
+    """Refuse a formula, however it was made, that says what is not in `grammar`.
+
+    Args:
+        formula: About to be computed.
+        columns: Of the rows it will be computed on.
+
+    Raises:
+        BadInput: at the first factor that does.
+    """
+    for factor in _factors(formula.description):
+        if not isinstance(factor, Factor):
+            raise BadInput(f"The formula {formula.text!r:.120} was not read as one.")
+        read_factor(factor.code, columns, formula.text)
+
+
+def check_levels(formula: Formula, levels: Mapping[str, Sequence[str]]) -> None:
+    """Refuse comparisons of a category with what is no level of it: they hold in no row.
+
+    Args:
+        formula: As read.
+        levels: Of each category.
+
+    Raises:
+        BadInput: naming the nearest level.
+    """
+    for code in {factor.code for factor in _factors(formula.description)}:
+        for node in ast.walk(parse(code, formula.text)):
+            if not isinstance(node, ast.Compare) or not isinstance(node.ops[0], ast.Eq | ast.NotEq):
+                continue
+            for column, value in (
+                (node.left, node.comparators[0]),
+                (node.comparators[0], node.left),
+            ):
+                name = _name_of(column)
+                if name not in levels or not isinstance(value, ast.Constant):
+                    continue
+                if value.value not in levels[name]:
+                    near = nearest(str(value.value), levels[name])
+                    quotes = "" if isinstance(value.value, str) else "; levels are texts, in quotes"
+                    raise BadInput(f"{name} has no level {value.value!r}{quotes}.{near}")
+
+
+def _name_of(node: ast.expr) -> str:
+    """Return the column that an expression is, nothing if it is none."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Call) and function_of(node) == "Q":
+        return text_of(node) or ""
+    return ""
+
+
+def _factors(description: Any) -> list[Any]:
+    terms = [*description.lhs_termlist, *description.rhs_termlist]
+    return [factor for term in terms for factor in term.factors]
+
+
+def _learning(description: Any) -> tuple[str, ...]:
+    found = {
+        function_of(node)
+        for factor in _factors(description)
+        for node in ast.walk(parse(factor.code, factor.code))
+        if isinstance(node, ast.Call)
+    }
+    return tuple(sorted(found & LEARNING))
+
+
+def _computed_here(description: Any) -> Any:
+    """Return patsy's description with our factors instead of those that it would `eval`."""
+    from patsy import ModelDesc, Term
+
+    def ours(terms: Sequence[Any]) -> list[Any]:
+        return [Term([Factor(one.code, one.origin) for one in term.factors]) for term in terms]
+
+    return ModelDesc(ours(description.lhs_termlist), ours(description.rhs_termlist))
+
+
+def _check_size(text: str) -> None:
+    """Refuse what would keep a parser busy, before there is one."""
+    if len(text) > MAX_LENGTH:
+        raise BadInput(
+            f"The formula has {len(text):,} characters; {MAX_LENGTH:,} are the most. '.' stands for"
+            " all other columns."
+        )
+    depth = deepest = 0
+    for sign in text:
+        depth += (sign in "([{") - (sign in ")]}")
+        deepest = max(deepest, depth)
+    if deepest > MAX_DEPTH:
+        raise BadInput(
+            f"The formula {text!r:.80} has {deepest} brackets inside one another; {MAX_DEPTH} are"
+            " the most."
+        )
+    if not text.isprintable() and not text.replace("\n", " ").replace("\t", " ").isprintable():
+        raise BadInput(f"The formula {text!r:.120} has signs that cannot be printed; {_HOW}.")
+
+
+def _described(text: str) -> Any:
+    """Return patsy's `ModelDesc` of a formula whose terms can be counted.
+
+    Raises:
+        BadInput: if there are none, or too many.
+    """
+    from patsy import ModelDesc, PatsyError
+    from patsy.parse_formula import parse_formula
+
+    try:
+        terms, factors = _size(parse_formula(text))
+        if terms <= MAX_TERMS and factors <= MAX_FACTORS:
+            return ModelDesc.from_formula(text)
+    except (RecursionError, MemoryError):
+        reason = "it is too deep"
+    except (
+        *(PatsyError, SyntaxError, ValueError, TypeError, tokenize.TokenError),
+        *(AssertionError, LookupError, ArithmeticError),
+    ) as error:
+        reason = str(error).splitlines()[0][:120] if str(error) else "it is no formula"
+    else:
+        raise BadInput(
+            f"The formula {text!r:.120} has more than {MAX_TERMS:,} terms, or more than"
+            f" {MAX_FACTORS} columns in one interaction; write out those that matter."
+        )
+    raise BadInput(f"The formula {text!r:.120} does not parse ({reason}); {_HOW}.")
+
+
+def _size(tree: Any) -> tuple[int, int]:
+    """Return how many terms patsy would make of a tree, and of how many factors, at most.
+
+    >>> from patsy.parse_formula import parse_formula
+    >>> _size(parse_formula("y ~ (a + b + c)**2"))
+    (7, 2)
+    """
+    if not tree.args:
+        return 1, 1
+    if tree.type == "**":
+        count, factors = _size(tree.args[0])
+        number = tree.args[1].token.extra if not tree.args[1].args else None
+        power = min(int(number), count) if number and number.isdigit() else 1
+        # Sums of binomials: the same term twice is one.
+        terms = 0
+        for size in range(1, power + 1):
+            terms += math.comb(count, size)
+            if terms > MAX_TERMS:
+                break
+        return terms, min(factors * power, MAX_FACTORS + 1)
+    sizes = [_size(one) for one in tree.args]
+    if len(sizes) == 1:
+        return sizes[0]
+    (left, inner), (right, outer) = sizes
+    largest = max(inner, outer)
+    if tree.type == ":":
+        return left * right, inner + outer
+    if tree.type == "*":
+        return left + right + left * right, inner + outer
+    if tree.type == "/":
+        return left + right, left * inner + outer
+    return left + right, largest
+
+
+def _in_patsys_words(text: str, columns: Sequence[str]) -> str:
+    for quote in ("'", '"'):  # quotes that the shell left
+        if len(text) > 1 and text[0] == text[-1] == quote and text.count(quote) == 2:
+            text = text[1:-1].strip()
+    text = re.sub(r"`([^`]+)`", lambda found: f"Q({found.group(1)!r})", text)
+    if "factor" not in columns:
+        text = re.sub(r"\b(?:as\.)?factor\(", "C(", text)
+    return text
+
+
+def _check_sides(text: str) -> None:
+    if not text:
+        raise BadInput(f"The formula is empty; {_HOW}.")
+    if text.count("~") == 1 and not text.startswith("~"):
+        return
+    if text.startswith("~"):
+        raise BadInput(f"The formula {text!r:.120} has no outcome on its left; {_HOW}.")
+    if "~" in text:
+        raise BadInput(f"The formula {text!r:.120} has more than one '~'; {_HOW}.")
+    if re.search(r"(?<![=!<>])=(?!=)", text):
+        raise BadInput(f"The formula {text!r:.120} has '=' where '~' belongs; {_HOW}.")
+    raise BadInput(f"The formula {text!r:.120} has no '~'; {_HOW}.")
+
+
+def _without_dot(text: str, columns: Sequence[str]) -> str:
+    """Return a formula with R's dot written out: all columns that are not in the outcome."""
+    left, right = text.split("~")
+    dot = r"(?<![\w.)\]])\.(?![\w.])"
+    if not re.search(dot, right):
+        return text
+    outside = [name for name in columns if not re.search(rf"(?<!\w){re.escape(name)}(?!\w)", left)]
+    written = " + ".join(_written(name) for name in outside)
+    return f"{left.strip()} ~ {re.sub(dot, lambda _: f'({written})', right).strip()}"
+
+
+def _written(name: str) -> str:
+    plain = name.isidentifier() and not keyword.iskeyword(name)
+    return name if plain else f"Q({name!r})"
+
+
+def _by_itself(code: str, column: str) -> bool:
+    """Whether a factor is the column as it is, or C(column) with its levels as they are."""
+    plain = code.replace(" ", "").replace('"', "'")
+    own = {column, f"Q('{column}')"}
+    return plain in own or any(
+        plain.startswith((f"C({name})", f"C({name},")) and "levels=" not in plain for name in own
+    )

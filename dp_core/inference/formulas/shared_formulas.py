@@ -1,0 +1,39 @@
+"""Formulas that mean the same in a file and in its synthetic sets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dp_core.errors import BadInput
+from dp_core.inference.formulas.formula import read_formula
+from dp_core.schema.definition import Schema
+
+
+def check_formula(formula: str, schema: Schema) -> None:
+    """Refuse a formula that no file of this schema can be compared by.
+
+    Raises:
+        BadInput: if it is none, names a column that is not there, or one whose levels are chosen
+            privately and so are others in the file, or uses a function that learns from the rows,
+            so that a coefficient would mean something else in the file.
+    """
+    read = read_formula(formula, schema.names)
+    for column in schema.private:
+        if column.levels and column.name in read.columns:
+            raise BadInput(
+                f"The formula {formula!r:.120} speaks of {column.name!r}, whose levels are chosen"
+                " privately: the file has others than the sets; leave it out, or state its levels."
+            )
+    if read.learns:
+        raise BadInput(
+            f"The formula {formula!r:.120} uses {read.learns[0]}, which learns from the rows, so"
+            " that file and sets would have other coefficients; write the numbers, as in"
+            " I((age - 40) / 10)."
+        )
+
+
+def mentioned(schema: Schema, formulas: Sequence[str]) -> list[str]:
+    """Return the columns that formulas name, in the schema's order."""
+    columns = schema.names
+    named = {name for formula in formulas for name in read_formula(formula, columns).columns}
+    return [name for name in columns if name in named]

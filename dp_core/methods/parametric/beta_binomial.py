@@ -1,0 +1,115 @@
+"""Beta-binomial of McClure & Reiter: each binary column drawn at a proportion with a prior."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from dp_core.errors import BadInput
+from dp_core.methods.parametric.base import Ask, Synthesizer
+from dp_core.methods.parametric.drawn_records import DrawnRecords, fitted, number_of_records
+from dp_core.schema.privacy import Neighbours
+from dp_core.schema.variables import Variables
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.released import Records, Released
+
+if TYPE_CHECKING:
+    from dp_core.wall.curator import Curator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BetaBinomial(Synthesizer):
+    """Draw binary columns, each at the posterior mean of its proportion under a prior.
+
+    McClure & Reiter (2012), section 3.2.1 of Bowen & Liu (2020): k values, each 1 with probability
+    (n_1 + a)/(n + 2a), a = 1/(e^(epsilon/k) - 1), exactly epsilon. The paper's data are one column;
+    p columns have epsilon/p each, and are independent in the sets. The prior is no option: less of
+    it is not private, and more spends less than the budget. It is about k/epsilon, so that a
+    proportion is pulled to 1/2 by 2/(2 + epsilon) of its distance from it, whatever n is.
+
+    Attributes:
+        records: Values drawn of each column, k; as many as a set holds if not stated. Fewer are
+            pulled less, and the sets repeat them.
+    """
+
+    records: int | None = None
+
+    draws: ClassVar[bool] = True
+    needs_rows: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.records is not None and self.records < 1:
+            raise ValueError(f"records is a number from 1, not {self.records}.")
+
+    def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
+        for variable in variables:
+            if variable.numeric or variable.size != 2:
+                codes = "1 code" if variable.size == 1 else f"{variable.size} codes"
+                what = "is numeric" if variable.numeric else f"has {codes}"
+                raise BadInput(
+                    f"beta_binomial draws columns of two levels, and {variable.name!r} {what};"
+                    " leave it out, or take multinomial_dirichlet or smoothed_histogram."
+                )
+
+    def asks(self, variables: Variables) -> tuple[Ask, ...]:  # noqa: ARG002
+        """Return nothing: records are drawn, no statistic is released."""
+        return ()
+
+    def evenness(
+        self,
+        variables: Variables,
+        currency: Currency,
+        cost: Fraction,
+        rows: int,
+        max_rows: int = 1,
+    ) -> float:
+        """Return the part of each column that tells nothing of a file of `rows`."""
+        each = cost / len(variables)
+        virtual = 2 * float(currency.draws_event(each, self.records or rows, max_rows).scale)
+        return virtual / (virtual + rows)
+
+    def measure(
+        self,
+        curator: Curator,
+        variables: Variables,
+        *,
+        cost: Fraction,
+        rows: int | None,
+        zeros: StructuralZeros,  # noqa: ARG002
+        rng: np.random.Generator,  # noqa: ARG002
+        replicate: int = 0,
+    ) -> tuple[Released, ...]:
+        records = number_of_records(self.records, rows)
+        columns = [
+            curator.draw_cells(
+                "measure",
+                f"column-{number}",
+                (name,),
+                # privacy: p columns of the same records, each a p-th of the budget.
+                cost / len(variables),
+                records=records,
+                kind="independent",
+                replicate=replicate,
+            ).codes[0]
+            for number, name in enumerate(variables.domain.columns, start=1)
+        ]
+        return (Records(Dataset(variables.domain, np.stack(columns)), replicate),)
+
+    def fit(
+        self,
+        variables: Variables,
+        released: Sequence[Released],
+        *,
+        rows: int | None,
+        zeros: StructuralZeros,
+    ) -> DrawnRecords:
+        return fitted(variables, released, rows=rows, zeros=zeros)
+
+
+METHOD = BetaBinomial

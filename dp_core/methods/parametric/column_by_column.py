@@ -1,0 +1,302 @@
+"""Models of one column after another, each by a private regression on those before it.
+
+The confidential half and the public half walk the same chain: ask for a noisy gradient, fit, draw
+records of the model so far, and use them in the place of the predictors of the next column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+from scipy.stats import qmc
+
+from dp_core.methods.parametric.base import ParametricModel
+from dp_core.methods.parametric.fitted_regressions import (
+    ClassFit,
+    NumberFit,
+    chances,
+    class_precision,
+    fit_classes,
+    fit_number,
+    whole_coefficients,
+)
+from dp_core.methods.parametric.regression_questions import (
+    Options,
+    Part,
+    Piece,
+    again,
+    part_of,
+    pieces,
+    predictor,
+    question,
+    step_name,
+)
+from dp_core.schema.variables import Variable, Variables
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Measurement, Released, Totals
+from dp_core.wall.statistics.regressions.features import ONE, Features, Levels, Number
+from dp_core.wall.statistics.regressions.gradients import ClassGradient, NumberGradient
+from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
+from dp_core.wall.statistics.sums import Sum
+
+if TYPE_CHECKING:
+    from dp_core.wall.curator import Curator
+
+MODEL_RECORDS = 1 << 12
+"""Records of the model that stand for the predictors: a low-discrepancy sequence, no randomness."""
+
+NUMBER_PRIOR = 1.0
+"""Standard deviation beforehand of a linear regression's coefficients, in half ranges."""
+
+
+class Chain:
+    """What is known so far: the fits, and records of the model in the order's columns.
+
+    Attributes:
+        order: Columns in the order in which they are drawn.
+        options: Of the method.
+        rows: Number of records.
+        fits: By column of the order and part.
+        proportions: Noisy counts of the first column, if it has levels.
+    """
+
+    def __init__(self, order: Sequence[Variable], options: Options, rows: float) -> None:
+        """Begin with no column."""
+        self.order, self.options, self.rows = tuple(order), options, max(1.0, rows)
+        self.fits: dict[tuple[int, Part], ClassFit | NumberFit] = {}
+        self.proportions: NDArray[np.float64] | None = None
+        self._codes = np.empty((MODEL_RECORDS, 0), dtype=np.uint16)
+        self._there = np.ones(MODEL_RECORDS)
+        self._predictors: tuple[Number | Levels, ...] = ()
+        axes = 2 * len(self.order)
+        uniform = qmc.Sobol(axes, scramble=False).random(MODEL_RECORDS)
+        # The sequence's first point is the corner.
+        self._uniform = (uniform + 0.5 / MODEL_RECORDS).reshape(MODEL_RECORDS, -1, 2)
+
+    @property
+    def closed(self) -> int:
+        """Number of columns that are done."""
+        return int(self._codes.shape[1])
+
+    def question(self, piece: Piece) -> Sum:
+        """Return the next question of a regression: at 0, or at the coefficients found so far."""
+        asked = question(
+            piece, self.order[piece.column], Features(self._predictors), self.options, self.rows
+        )
+        fit = self.fits.get((piece.column, piece.part))
+        return asked if fit is None else again(asked, whole_coefficients(fit.coefficients))
+
+    def learn(self, piece: Piece, answer: Totals) -> None:
+        """Fit a regression to an answer."""
+        asked, values = answer.of, answer.values.astype(np.float64)
+        noise, prior = answer.variance**0.5, self.options.prior
+        mass = np.full(MODEL_RECORDS, self.rows / MODEL_RECORDS)
+        fit: ClassFit | NumberFit
+        if isinstance(asked, NumberGradient):
+            matrix, mass = asked.features.matrix(self._codes), mass * self._there
+            fit = fit_number(matrix, mass, asked, values, noise, prior=NUMBER_PRIOR)
+            self._predictors_are(asked.features)
+        elif isinstance(asked, ClassGradient):
+            matrix = asked.features.matrix(self._codes)
+            fit = fit_classes(matrix, mass, asked, values, noise, prior=prior)
+            self._predictors_are(asked.features)
+        else:
+            assert isinstance(asked, ClassMinimiser)
+            features = asked.features.matrix(self._codes) / ONE
+            found = values.reshape(asked.classes - 1, -1) * float(asked.unit)
+            fit = ClassFit(found, class_precision(features, mass, found, prior=prior))
+            self._predictors_are(asked.features)
+        self.fits[piece.column, piece.part] = fit
+
+    def _predictors_are(self, features: Features) -> None:
+        """Take the scales that were asked with, which is all that another machine can know."""
+        self._predictors = features.all
+
+    def close(self, column: int) -> None:
+        """Draw a column of the model's records; it is a predictor from now on."""
+        variable, uniform = self.order[column], self._uniform[:, column]
+        matrix = Features(self._predictors).matrix(self._codes) / ONE
+        codes = self._drawn(column, matrix, uniform, None)
+        self._codes = np.column_stack([self._codes, codes])
+        self._predictors += (predictor(variable, codes, self.options.reach),)
+        self._there = np.ones(MODEL_RECORDS)
+
+    def missing_done(self, column: int) -> None:
+        """Weigh the model's records by how likely the column is there."""
+        fit = self.fits[column, "missing"]
+        matrix = Features(self._predictors).matrix(self._codes) / ONE
+        self._there = chances(matrix, fit.coefficients)[:, 0]
+
+    def sample(self, rows: int, rng: np.random.Generator) -> list[NDArray[np.uint16]]:
+        """Return codes of records, column by column of the order, by newly drawn parameters."""
+        codes = np.empty((rows, 0), dtype=np.uint16)
+        for column in range(len(self.order)):
+            features = Features(self._predictors[:column])
+            uniform = rng.random((rows, 2))
+            drawn = self._drawn(column, features.matrix(codes) / ONE, uniform, rng)
+            codes = np.column_stack([codes, drawn])
+        return list(codes.T)
+
+    def _drawn(
+        self,
+        column: int,
+        matrix: NDArray[np.float64],
+        uniform: NDArray[np.float64],
+        rng: np.random.Generator | None,
+    ) -> NDArray[np.uint16]:
+        """Return codes of a column given features; parameters are drawn if there is an `rng`."""
+        variable = self.order[column]
+        if not variable.numeric:
+            if column == 0:
+                return _inverse(self._first(rng)[None, :], uniform[:, 0])
+            fit = self.fits.get((column, "levels"))
+            if fit is None:
+                return np.zeros(len(matrix), dtype=np.uint16)
+            return _inverse(chances(matrix, _classes(fit, rng)), uniform[:, 0])
+        fit = self.fits[column, "number"]
+        assert isinstance(fit, NumberFit)
+        coefficients, variance = (fit.coefficients, fit.variance) if rng is None else fit.drawn(rng)
+        value = matrix @ coefficients + np.sqrt(variance) * ndtri(
+            np.clip(uniform[:, 0], 1e-12, 1 - 1e-12)
+        )
+        reach = max(1, variable.positions - 1)
+        position = np.rint((value * reach + variable.positions - 1) / 2)
+        codes = np.asarray(np.clip(position, 0, variable.positions - 1), dtype=np.uint16)
+        if variable.missing:
+            missing = chances(matrix, _classes(self.fits[column, "missing"], rng))[:, 1]
+            codes[uniform[:, 1] < missing] = variable.positions
+        return codes
+
+    def _first(self, rng: np.random.Generator | None) -> NDArray[np.float64]:
+        """Return the proportions of the first column."""
+        assert self.proportions is not None
+        prior = np.maximum(self.proportions, 0) + 1 / len(self.proportions)
+        return prior / prior.sum() if rng is None else rng.dirichlet(prior)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChainModel(ParametricModel):
+    """A chain of regressions; their parameters are drawn anew for every set.
+
+    Attributes:
+        variables: All columns.
+        rows: Estimated number of records.
+        zeros: Impossible cells.
+        chain: The fits.
+    """
+
+    variables: Variables
+    rows: int
+    zeros: StructuralZeros
+    chain: Chain = field(repr=False)
+
+    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
+        drawn = self.chain.sample(rows, rng)
+        names = [variable.name for variable in self.chain.order]
+        place = [names.index(variable.name) for variable in self.variables]
+        codes = np.ascontiguousarray(np.stack([drawn[each] for each in place]))
+        return self.zeros.repair(Dataset(self.variables.domain, codes), rng=rng)
+
+
+def measure_chain(
+    curator: Curator,
+    order: Sequence[Variable],
+    options: Options,
+    cost: Fraction,
+    replicate: int,
+) -> tuple[Released, ...]:
+    """Release what the regressions need; spends exactly `cost`."""
+    known = curator.public_rows()
+    released: list[Released] = []
+    chain: Chain | None = None
+    for piece in pieces(order, options, count=known is None):
+        budget = cost * piece.share
+        if piece.part in ("rows", "table"):
+            clique = () if piece.part == "rows" else (order[0].name,)
+            released += curator.measure("measure", [clique], [budget], replicate=replicate)
+            continue
+        if chain is None:
+            chain = _begun(order, options, released, known)
+        chain = _up_to(chain, piece)
+        for step in range(piece.steps):
+            answer = curator.total(
+                "measure",
+                step_name(piece, step),
+                chain.question(piece),
+                # privacy: the steps of a regression compose; each looks at the file once.
+                budget / piece.steps,
+                replicate=replicate,
+                round=step + 1,
+            )
+            chain.learn(piece, answer)
+            released.append(answer)
+    return tuple(released)
+
+
+def fit_chain(
+    variables: Variables,
+    order: Sequence[Variable],
+    options: Options,
+    released: Sequence[Released],
+    rows: int | None,
+    zeros: StructuralZeros,
+) -> ChainModel:
+    """Return the model of what was released."""
+    answers: dict[tuple[str, str, int], Totals] = {}
+    for item in released:
+        if isinstance(item, Totals):
+            answers[item.of.clique[-1], part_of(item.of), item.round] = item
+    chain = _begun(order, options, released, rows)
+    for piece in pieces(order, options, count=False):
+        if piece.part == "table":
+            continue
+        chain = _up_to(chain, piece)
+        for step in range(piece.steps):
+            chain.learn(piece, answers[order[piece.column].name, piece.part, step + 1])
+    chain = _up_to(chain, None)
+    return ChainModel(variables, max(1, round(chain.rows)), zeros, chain)
+
+
+def _begun(
+    order: Sequence[Variable], options: Options, released: Sequence[Released], rows: int | None
+) -> Chain:
+    """Return the chain of no column, with the number of records that is known or was measured."""
+    counts, precision, weighted = None, 0.0, 0.0
+    for item in released:
+        if isinstance(item, Measurement) and item.clique in ((), (order[0].name,)):
+            if item.clique and item.stage == "measure":
+                counts = item.values.astype(np.float64)
+            variance = item.variance * item.values.size
+            precision += 1 / variance
+            weighted += float(item.values.sum()) / variance
+    chain = Chain(order, options, rows if rows is not None else weighted / max(precision, 1e-300))
+    chain.proportions = counts
+    return chain
+
+
+def _up_to(chain: Chain, piece: Piece | None) -> Chain:
+    """Return the chain with every column before that of the piece closed."""
+    until = len(chain.order) if piece is None else piece.column
+    while chain.closed < until:
+        chain.close(chain.closed)
+    if piece is not None and piece.part == "number" and (piece.column, "missing") in chain.fits:
+        chain.missing_done(piece.column)
+    return chain
+
+
+def _classes(fit: ClassFit | NumberFit, rng: np.random.Generator | None) -> NDArray[np.float64]:
+    assert isinstance(fit, ClassFit)
+    return fit.coefficients if rng is None else fit.drawn(rng)
+
+
+def _inverse(chance: NDArray[np.float64], uniform: NDArray[np.float64]) -> NDArray[np.uint16]:
+    """Return the class of each record whose distribution function passes a uniform number."""
+    passed = np.cumsum(chance, axis=1)[:, :-1] <= uniform[:, None]
+    return np.asarray(passed.sum(axis=1), dtype=np.uint16)

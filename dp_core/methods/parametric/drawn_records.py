@@ -1,0 +1,246 @@
+"""What methods share whose drawn records are the release: bins, and sets made of the records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from dp_core.errors import BadInput
+from dp_core.methods.parametric.base import Ask, ParametricModel, Synthesizer
+from dp_core.schema.privacy import Neighbours
+from dp_core.schema.variables import Variable, Variables
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.released import Records, Released, tables_of
+
+if TYPE_CHECKING:
+    from dp_core.wall.curator import Curator
+
+BINS = 10
+"""Equal bins of a numeric column for which neither schema nor spec states any."""
+
+
+def edges_of(variables: Variables, bins: int | None) -> tuple[tuple[int, ...] | None, ...]:
+    """Return for each column the first position of every bin and the number of codes. Public.
+
+    Args:
+        variables: All columns.
+        bins: Equal bins of every numeric column, as far as its positions allow; None for those of
+            the schema.
+
+    Returns:
+        None for a column whose codes are levels. Missing is a bin of its own.
+    """
+    return tuple(_edges(variable, bins) if variable.numeric else None for variable in variables)
+
+
+def _edges(variable: Variable, bins: int | None) -> tuple[int, ...]:
+    if bins is None and len(variable.bins) > 1:
+        edges = variable.bins
+    else:
+        parts = min(bins or BINS, variable.positions)
+        edges = tuple(part * variable.positions // parts for part in range(parts + 1))
+    return (*edges, variable.size) if variable.missing else edges
+
+
+def number_of_cells(variables: Variables, bins: int | None) -> int:
+    """Return the cells of the table over all columns, numeric ones by their bins."""
+    return math.prod(
+        variable.size if edges is None else len(edges) - 1
+        for variable, edges in zip(variables, edges_of(variables, bins), strict=True)
+    )
+
+
+def number_of_records(stated: int | None, rows: int | None) -> int:
+    """Return how many records are drawn: as stated, or as many as a set holds.
+
+    Raises:
+        BadInput: if that is none: without a record there is nothing to draw, or to charge for.
+    """
+    records = stated or rows
+    assert records is not None
+    if not records:
+        raise BadInput(
+            "As many records are drawn as a set holds, and a set of this file would hold none; the"
+            " file has no rows: check that it is the right one, or state synthesize.rows."
+        )
+    return records
+
+
+def in_place(
+    variables: Variables, drawn: Dataset, edges: Sequence[tuple[int, ...] | None]
+) -> Dataset:
+    """Return drawn records with the first position of each bin for its number."""
+    codes = [
+        column if each is None else np.array(each[:-1], dtype=np.uint16)[column]
+        for column, each in zip(drawn.codes, edges, strict=True)
+    ]
+    return Dataset(variables.domain, np.ascontiguousarray(np.stack(codes)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableDraws(Synthesizer):
+    """Draw records from one table of all columns, with virtual records in every cell.
+
+    Attributes:
+        kind: How they are drawn, of those that the curator offers.
+        records: Records drawn, k; as many as a set holds if not stated. Fewer are less even, by as
+            much as if epsilon were that much larger, and the sets repeat them.
+        bins: Equal bins of each numeric column, instead of the schema's. Fewer are less even and
+            coarser: within a bin positions are drawn evenly, or as the schema's own bins are where
+            these were chosen privately.
+        max_cells: Largest table of all columns attempted, its numeric columns by their bins.
+    """
+
+    records: int | None = None
+    bins: int | None = None
+    max_cells: int = 1_000_000
+
+    kind: ClassVar[Literal["independent", "urn"]]
+    draws: ClassVar[bool] = True
+    needs_rows: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        for name in ("records", "bins", "max_cells"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise ValueError(f"{name} is a number from 1, not {value}.")
+
+    @property
+    def by_bins(self) -> bool:
+        return True
+
+    def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
+        """Refuse a table of which drawn records would tell nothing."""
+        cells = number_of_cells(variables, self.bins)
+        if cells > self.max_cells:
+            raise BadInput(
+                f"Records would be drawn from one table of all columns, here of {cells:,} cells,"
+                f" more than max_cells, {self.max_cells:,}: beside the virtual records in every"
+                " cell the real ones would hardly count; take fewer columns or bins, or privsyn."
+            )
+
+    def asks(self, variables: Variables) -> tuple[Ask, ...]:  # noqa: ARG002
+        """Return nothing: records are drawn, no statistic is released."""
+        return ()
+
+    def evenness(
+        self,
+        variables: Variables,
+        currency: Currency,
+        cost: Fraction,
+        rows: int,
+        max_rows: int = 1,
+    ) -> float:
+        """Return the part of the records that tells nothing of a file of `rows`. Public.
+
+        Of each person there may be `max_rows`.
+        """
+        records = self.records or rows
+        event = (
+            currency.draws_event(cost, records, max_rows)
+            if self.kind == "independent"
+            else currency.urn_event(cost, records, max_rows)
+        )
+        virtual = number_of_cells(variables, self.bins) * float(event.scale)
+        return virtual / (virtual + rows)
+
+    def measure(
+        self,
+        curator: Curator,
+        variables: Variables,
+        *,
+        cost: Fraction,
+        rows: int | None,
+        zeros: StructuralZeros,  # noqa: ARG002
+        rng: np.random.Generator,  # noqa: ARG002
+        replicate: int = 0,
+    ) -> tuple[Released, ...]:
+        records = number_of_records(self.records, rows)
+        edges = edges_of(variables, self.bins)
+        drawn = curator.draw_cells(
+            "measure",
+            "records",
+            variables.domain.columns,
+            cost,
+            records=records,
+            kind=self.kind,
+            edges=edges,
+            replicate=replicate,
+        )
+        return (Records(in_place(variables, drawn, edges), replicate),)
+
+    def fit(
+        self,
+        variables: Variables,
+        released: Sequence[Released],
+        *,
+        rows: int | None,
+        zeros: StructuralZeros,
+    ) -> DrawnRecords:
+        return fitted(variables, released, rows=rows, zeros=zeros, bins=self.bins)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DrawnRecords(ParametricModel):
+    """Records of which sets are made; positions are drawn within their bins.
+
+    Attributes:
+        variables: All columns.
+        rows: Records of a set, where the spec does not say.
+        zeros: Impossible cells.
+        data: The records; of a numeric column the first position of a bin.
+        edges: As of `edges_of`.
+        whole: Whether a set is these records, each as often as any other; otherwise it is drawn
+            from them with replacement.
+    """
+
+    variables: Variables
+    rows: int
+    zeros: StructuralZeros
+    data: Dataset
+    edges: tuple[tuple[int, ...] | None, ...]
+    whole: bool
+
+    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
+        if self.whole:
+            order = rng.permutation(self.data.rows)
+            chosen = np.resize(order, rows)
+        else:
+            chosen = rng.integers(self.data.rows, size=rows)
+        codes = self.data.codes[:, chosen]
+        for column, each in enumerate(self.edges):
+            if each is not None:
+                bins = np.searchsorted(each, codes[column], side="right") - 1
+                codes[column] = self.variables[column].within(bins, each, rng=rng)
+        drawn = Dataset(self.domain, np.ascontiguousarray(codes))
+        return self.zeros.repair(drawn, rng=rng)
+
+
+def fitted(
+    variables: Variables,
+    released: Sequence[Released],
+    *,
+    rows: int | None,
+    zeros: StructuralZeros,
+    bins: int | None = None,
+) -> DrawnRecords:
+    """Return the model of records that were drawn."""
+    (records,) = (item for item in released if isinstance(item, Records))
+    if rows is None:
+        counted = [int(table.values) for table in tables_of(released) if not table.clique]
+        rows = max(1, counted[0]) if counted else records.dataset.rows
+    return DrawnRecords(
+        variables,
+        rows,
+        zeros,
+        records.dataset,
+        edges_of(variables, bins),
+        # One release for all sets (number 0): as they stand they would all be the same.
+        whole=records.replicate > 0,
+    )

@@ -1,0 +1,246 @@
+"""The general location model: cells of levels, and numbers that are normal within each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.methods.parametric.base import ParametricModel
+from dp_core.schema.variables import Variable, Variables
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.statistics.sums.moments import CellCounts, CellSums, Products
+
+EMPTY = 1.0
+"""Records: a cell with fewer, by the noisy counts, has no mean of its own."""
+_CHUNK = 2**18  # records drawn at a time
+_TRIES = 100  # draws of a record before it is moved to the bounds after all
+_LEAST_VARIANCE = 1 / 3
+"""Of rounding to a grid, half steps squared: less says that there is only noise."""
+_LEAST_PART = 1e-6
+"""Least eigenvalue of a correlation matrix."""
+
+
+def covariance_of(noisy: NDArray[np.float64], reach: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a positive definite covariance near a noisy one, and possible within the ranges.
+
+    Variances are moved between that of rounding and that of two halves at the ends of the range
+    (Bowen & Liu 2020, section 4.2: boundary-inflated). Correlations are moved into [-1, 1], their
+    matrix's negative eigenvalues are set to (nearly) zero, and its diagonal is scaled back to 1:
+    the variances stay as they are.
+
+    Args:
+        noisy: Symmetric, shape (numbers, numbers), half steps squared.
+        reach: Half the width of each range, half steps.
+    """
+    if not noisy.size:
+        return noisy
+    variance = np.clip(np.diag(noisy), _LEAST_VARIANCE, np.maximum(reach**2, _LEAST_VARIANCE))
+    deviation = np.sqrt(variance)
+    correlation = np.clip(noisy / np.outer(deviation, deviation), -1.0, 1.0)
+    np.fill_diagonal(correlation, 1.0)
+    values, vectors = np.linalg.eigh(correlation)
+    if values[0] < _LEAST_PART:
+        correlation = (vectors * np.maximum(values, _LEAST_PART)) @ vectors.T
+        diagonal = np.sqrt(np.diag(correlation))
+        correlation /= np.outer(diagonal, diagonal)
+    return np.asarray(correlation * np.outer(deviation, deviation))
+
+
+def freedom_of(records: float, groups: int, numbers: int) -> float:
+    """Return the degrees of freedom of the covariance's posterior, at least the number of numbers.
+
+    With the prior 1/|Sigma| (section 4.3.1) they are n - K + 1 - p for K cells and p numbers: n - 1
+    for one number in one cell.
+    """
+    return max(records - groups + 1 - numbers, float(numbers))
+
+
+def draw_proportions(
+    concentration: NDArray[np.float64], *, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Return one draw of a Dirichlet distribution; entries of 0 stay so."""
+    drawn = rng.standard_gamma(concentration)
+    return np.asarray(drawn / drawn.sum())
+
+
+def draw_covariance(
+    scale: NDArray[np.float64], freedom: float, *, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Return B, so that B'B is one draw of an inverse Wishart distribution.
+
+    Args:
+        scale: Of the distribution, positive definite: n times a covariance.
+        freedom: Above the number of rows less 1.
+        rng: For the draw.
+
+    Bartlett: with A A' of a Wishart distribution of scale 1, L (A A')^-1 L' is one of the inverse
+    with scale L L'.
+    """
+    size = len(scale)
+    lower = np.tril(rng.standard_normal((size, size)), -1)
+    lower[np.diag_indices(size)] = np.sqrt(rng.chisquare(freedom - np.arange(size)))
+    return np.asarray(np.linalg.solve(lower, np.linalg.cholesky(scale).T))
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Which columns make the cells, and which are numbers. Public.
+
+    Attributes:
+        by: Categorical columns.
+        sizes: Numbers of levels of each.
+        numbers: Numeric columns.
+        gaps: Those of them that may be missing.
+    """
+
+    by: tuple[str, ...]
+    sizes: tuple[int, ...]
+    numbers: tuple[Variable, ...]
+    gaps: tuple[Variable, ...]
+
+    @classmethod
+    def of(cls, variables: Variables) -> Layout:
+        """Return the layout of some columns."""
+        return cls(
+            tuple(variable.name for variable in variables.categorical),
+            tuple(variable.size for variable in variables.categorical),
+            variables.numeric,
+            tuple(variable for variable in variables.numeric if variable.missing),
+        )
+
+    @property
+    def cells(self) -> int:
+        """Number of cells of the categorical columns."""
+        return prod(self.sizes)
+
+    @property
+    def entries(self) -> int:
+        """Number of counts: cells times patterns of what is missing."""
+        return self.cells << len(self.gaps)
+
+    @property
+    def present(self) -> NDArray[np.float64]:
+        """Which numbers a pattern has: 0 or 1, shape (patterns, numbers)."""
+        found = np.ones((1 << len(self.gaps), len(self.numbers)))
+        missing = np.indices((2,) * len(self.gaps)).reshape(len(self.gaps), len(found))
+        for variable, pattern in zip(self.gaps, missing, strict=True):
+            found[:, self.numbers.index(variable)] -= pattern
+        return found
+
+    def impossible(self, zeros: StructuralZeros) -> NDArray[np.bool_]:
+        """Return which counts are 0 by rule, shape (cells, patterns)."""
+        mask = zeros.mask(Domain(self.by, self.sizes)).reshape(-1, 1)
+        if mask.all():
+            # Nothing can be: the repair of the records says so.
+            mask = ~mask
+        return np.repeat(mask, 1 << len(self.gaps), axis=1)
+
+    @property
+    def counts(self) -> CellCounts | tuple[str, ...]:
+        """Return the question for the counts: a table where no number can be missing."""
+        if not self.gaps:
+            return self.by
+        return CellCounts(
+            by=self.by,
+            sizes=self.sizes,
+            numbers=tuple(variable.name for variable in self.gaps),
+            positions=tuple(variable.positions for variable in self.gaps),
+        )
+
+    def sums(self, variable: Variable) -> CellSums:
+        """Return the question for a number's sums by cell."""
+        return CellSums(
+            column=variable.name, positions=variable.positions, by=self.by, sizes=self.sizes
+        )
+
+    def products(
+        self, first: Variable, second: Variable, about: Literal["middle", "cells"]
+    ) -> Products:
+        """Return the question for the products of two numbers."""
+        cells = about == "cells"
+        return Products(
+            columns=(first.name, second.name),
+            positions=(first.positions, second.positions),
+            about=about,
+            by=self.by if cells else (),
+            sizes=self.sizes if cells else (),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class GeneralLocation(ParametricModel):
+    """The general location model, as its noisy statistics know it.
+
+    Numbers are about the middle of their ranges, in half steps of their grids.
+
+    Attributes:
+        variables, rows, zeros: As of every model.
+        alpha: Prior records of each cell, 0 where no record can be, shape (cells, patterns).
+        counts: Records, shape (cells, patterns of what is missing), not negative.
+        present: Records that have each number, shape (cells, numbers).
+        means: Of each number, shape (cells, numbers).
+        covariance: Within the cells, shape (numbers, numbers), positive definite.
+        records: That it rests on.
+        freedom: Degrees of freedom of its posterior.
+        redraw: Whether a record out of the ranges is drawn again.
+    """
+
+    variables: Variables
+    rows: int
+    zeros: StructuralZeros
+    alpha: NDArray[np.float64]
+    counts: NDArray[np.float64]
+    present: NDArray[np.float64]
+    means: NDArray[np.float64]
+    covariance: NDArray[np.float64]
+    records: float
+    freedom: float
+    redraw: bool
+
+    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
+        layout = Layout.of(self.variables)
+        shares = draw_proportions(self.counts + self.alpha, rng=rng)
+        drawn = rng.multinomial(rows, shares.ravel())
+        entry = rng.permutation(np.repeat(np.arange(drawn.size, dtype=np.int32), drawn))
+        cell, pattern = np.divmod(entry, self.counts.shape[1])
+        axes = self.domain.axes
+        codes = np.empty((len(self.variables), rows), dtype=np.uint16)
+        if layout.by:
+            levels = np.unravel_index(cell, layout.sizes)
+            for axis, level in zip(axes(layout.by), levels, strict=True):
+                codes[axis] = level
+        if layout.numbers:
+            numbers = self._numbers(cell, rng=rng)
+            missing = layout.present[pattern] == 0
+            for number, variable in enumerate(layout.numbers):
+                position = np.rint((numbers[:, number] + variable.positions - 1) / 2)
+                position[missing[:, number]] = variable.positions
+                codes[axes((variable.name,))[0]] = position
+        return self.zeros.repair(Dataset(self.domain, codes), rng=rng)
+
+    def _numbers(
+        self, cell: NDArray[np.signedinteger[Any]], *, rng: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """Return numbers for records of given cells, within the ranges, shape (rows, numbers)."""
+        width = self.means.shape[1]
+        root = draw_covariance(self.covariance * self.records, self.freedom, rng=rng)
+        error = rng.standard_normal(self.means.shape) @ root
+        means = self.means + error / np.sqrt(np.maximum(self.present, EMPTY))
+        reach = np.array([float(variable.positions - 1) for variable in self.variables.numeric])
+        numbers = np.empty((cell.size, width))
+        for first in range(0, cell.size, _CHUNK):
+            part = cell[first : first + _CHUNK]
+            found = means[part] + rng.standard_normal((part.size, width)) @ root
+            out = np.flatnonzero((np.abs(found) > reach).any(axis=1))
+            for _ in range(_TRIES if self.redraw else 0):
+                again = means[part[out]] + rng.standard_normal((out.size, width)) @ root
+                found[out] = again
+                out = out[(np.abs(again) > reach).any(axis=1)]
+            numbers[first : first + _CHUNK] = np.clip(found, -reach, reach)
+        return numbers

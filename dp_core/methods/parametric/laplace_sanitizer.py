@@ -1,0 +1,330 @@
+"""Laplace sanitizer and perturbed histogram: noisy counts of the table of all columns, by bins."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.errors import BadInput
+from dp_core.methods.parametric.base import Ask, ParametricModel, Synthesizer
+from dp_core.methods.parametric.bought_edges import buy_edges, number_bought
+from dp_core.methods.parametric.drawn_records import edges_of
+from dp_core.methods.reconstruction.consistency import norm_sub, overlapping, reconcile
+from dp_core.methods.reconstruction.drawing import records
+from dp_core.methods.reconstruction.raking import margin, others
+from dp_core.schema.privacy import Neighbours
+from dp_core.schema.variables import Variable, Variables
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.wall.released import Measurement, Released, Table, Totals, tables_of
+from dp_core.wall.statistics.sums.binned_counts import MOST_CELLS, BinnedCounts
+
+if TYPE_CHECKING:
+    from dp_core.wall.curator import Curator
+
+Edges = tuple[tuple[int, ...] | None, ...]
+"""For each column the first code of every bin and the number of codes; None for levels."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaplaceSanitizer(Synthesizer):
+    """Count the cells of all columns with noise, and draw records from them (Bowen & Liu 2020).
+
+    Section 3.1.1 calls it the Laplace sanitizer where columns are levels, section 3.1.2 (eqn 5) the
+    perturbed histogram where they are numbers, which are uniform within their bins. Where there are
+    both, simulation 3 has a table of the levels by itself beside it: `categories`. The bins are
+    public, or public ones with bought edges between them. (The paper's, by Scott's rule on the
+    file's own standard deviation, tell of the file and are not offered.)
+
+    Attributes:
+        bins: Equal public bins of each numeric column, instead of the schema's; 1 leaves all to
+            what is bought.
+        bought: Further edges of each numeric column, near quantiles of its records, each a private
+            choice.
+        buying: Part of the budget for them, if there are any.
+        categories: Part of the rest for the table of the columns of levels alone, if there are
+            numbers too; the paper has 1/2.
+        negative: Whether counts become the `nearest` that are not negative and agree with each
+            other and the number of records, or those below 0 become `zero` and the others are
+            scaled, as in the paper.
+        draw: Whether every cell gets its share of a set, to within a record (`rounded`), or each
+            record is drawn by itself (`multinomial`), as in the paper.
+        max_cells: Largest table attempted.
+    """
+
+    bins: int | None = None
+    bought: int = 0
+    buying: Fraction = Fraction(1, 4)
+    categories: Fraction = Fraction(0)
+    negative: Literal["nearest", "zero"] = "nearest"
+    draw: Literal["rounded", "multinomial"] = "rounded"
+    max_cells: int = 1_000_000
+
+    def __post_init__(self) -> None:
+        for name in ("bins", "max_cells"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise ValueError(f"{name} is a number from 1, not {value}.")
+        if self.max_cells > MOST_CELLS:
+            raise ValueError(f"max_cells is at most {MOST_CELLS:,}, not {self.max_cells:,}.")
+        if self.bought < 0:
+            raise ValueError(f"bought is a number of edges, from 0, not {self.bought}.")
+        if not 0 < self.buying < 1:
+            raise ValueError("buying is a part of the budget, between 0 and 1.")
+        if not 0 <= self.categories < 1:
+            raise ValueError("categories is a part of the budget, from 0 and below 1.")
+
+    @property
+    def chooses(self) -> bool:  # type: ignore[override]
+        """Whether edges are bought."""
+        return self.bought > 0
+
+    @property
+    def by_bins(self) -> bool:
+        return True
+
+    def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
+        """Refuse a table that would be nearly all noise, or does not fit."""
+        cells = math.prod(_shape(variables, self._stand_in(variables)))
+        if cells > self.max_cells:
+            raise BadInput(
+                f"Records would be drawn from one table of all columns, here of {cells:,} cells,"
+                f" more than max_cells, {self.max_cells:,}: take fewer columns or bins, or a method"
+                " that measures tables of few columns, such as privsyn."
+            )
+
+    def asks(self, variables: Variables) -> tuple[Ask, ...]:
+        """Return the tables; in place of edges that will be bought there are others, as many."""
+        left = 1 - (self.buying if self._number_bought(variables) else Fraction(0))
+        return self._tables(variables, self._stand_in(variables), left)
+
+    def measure(
+        self,
+        curator: Curator,
+        variables: Variables,
+        *,
+        cost: Fraction,
+        rows: int | None,  # noqa: ARG002
+        zeros: StructuralZeros,  # noqa: ARG002
+        rng: np.random.Generator,  # noqa: ARG002
+        replicate: int = 0,
+    ) -> tuple[Released, ...]:
+        number = self._number_bought(variables)
+        left = 1 - (self.buying if number else Fraction(0))
+        edges = list(edges_of(variables, self.bins))
+        for axis, (variable, each) in enumerate(zip(variables, edges, strict=True)):
+            if own := number_bought(variable, self.bought):
+                assert each is not None
+                budget = cost * (1 - left) * own / number
+                bought = buy_edges(
+                    curator, f"edge-{axis + 1}", variable, own, budget, replicate=replicate
+                )
+                edges[axis] = tuple(sorted({*each, *bought}))
+        released: list[Released] = []
+        for ask in self._tables(variables, tuple(edges), left):
+            budget = cost * ask.share
+            if isinstance(ask.what, tuple):
+                released += curator.measure("measure", [ask.what], [budget], replicate=replicate)
+            else:
+                released.append(
+                    curator.total("measure", ask.step, ask.what, budget, replicate=replicate)
+                )
+        return tuple(released)
+
+    def fit(
+        self,
+        variables: Variables,
+        released: Sequence[Released],
+        *,
+        rows: int | None,
+        zeros: StructuralZeros,
+    ) -> CellsToRecords:
+        (counted,) = (
+            item
+            for item in released
+            if isinstance(item, Totals) and isinstance(item.of, BinnedCounts)
+        )
+        assert isinstance(counted.of, BinnedCounts)
+        domain = Domain(counted.of.columns, counted.of.shape)
+        whole = Measurement(
+            domain=domain,
+            values=counted.values.reshape(domain.sizes),
+            noise=counted.noise,
+            scale=counted.scale,
+            stage=counted.stage,
+            replicate=counted.replicate,
+            grant=counted.grant,
+        )
+        known = _by_bins(zeros, domain, counted.of.edges)
+        # The number of records, and tables of levels; numbers are in bins here.
+        levels = {variable.name for variable in variables.categorical}
+        measured = [whole, *(each for each in tables_of(released) if levels >= {*each.clique})]
+        brought = _nearest if self.negative == "nearest" else _cut_at_zero
+        table, total = brought(domain, measured, rows, known)
+        return CellsToRecords(
+            variables, total, zeros, table, counted.of.edges, self.draw == "rounded"
+        )
+
+    def _tables(self, variables: Variables, edges: Edges, left: Fraction) -> tuple[Ask, ...]:
+        """Return the tables with given edges, which share what is left of the budget."""
+        levels = tuple(variable.name for variable in variables.categorical)
+        part = self.categories if levels and variables.numeric else Fraction(0)
+        cells = BinnedCounts(
+            columns=variables.domain.columns, sizes=variables.domain.sizes, edges=edges
+        )
+        asks = (Ask("cells", cells, left * (1 - part)),)
+        return (*asks, Ask("categories", levels, left * part)) if part else asks
+
+    def _stand_in(self, variables: Variables) -> Edges:
+        """Return edges as they may be: the public ones, and one more for each that is bought."""
+        public = edges_of(variables, self.bins)
+        return tuple(
+            None if each is None else _with_more(each, number_bought(variable, self.bought))
+            for variable, each in zip(variables, public, strict=True)
+        )
+
+    def _number_bought(self, variables: Variables) -> int:
+        return sum(number_bought(variable, self.bought) for variable in variables)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CellsToRecords(ParametricModel):
+    """Records from one table of all columns; positions are drawn within their bins.
+
+    Attributes:
+        variables: All columns.
+        rows: Estimated number of records, which the table sums to.
+        zeros: Impossible cells.
+        table: Of all columns, numeric ones by their bins; nothing in cells that are impossible.
+        edges: The bins.
+        rounded: Whether each cell gets its share of a set, to within a record.
+    """
+
+    variables: Variables
+    rows: int
+    zeros: StructuralZeros
+    table: Table
+    edges: Edges
+    rounded: bool
+
+    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
+        if self.rounded:
+            codes = records(self.table.domain, [self.table], rows, rng=rng).codes
+        else:
+            shares = self.table.values.ravel()
+            shares = shares if shares.any() else np.ones_like(shares)
+            cells = np.repeat(np.arange(shares.size), rng.multinomial(rows, shares / shares.sum()))
+            parts = np.unravel_index(rng.permutation(cells), self.table.domain.sizes)
+            codes = np.array(parts, dtype=np.uint16)
+        for axis, each in enumerate(self.edges):
+            if each is not None:
+                codes[axis] = self.variables[axis].within(codes[axis], each, rng=rng)
+        drawn = Dataset(self.domain, np.ascontiguousarray(codes))
+        # A cell that is impossible in part only has records in all of it until here.
+        return self.zeros.repair(drawn, rng=rng)
+
+
+def _shape(variables: Sequence[Variable], edges: Edges) -> tuple[int, ...]:
+    return tuple(
+        variable.size if each is None else len(each) - 1
+        for variable, each in zip(variables, edges, strict=True)
+    )
+
+
+def _with_more(edges: tuple[int, ...], number: int) -> tuple[int, ...]:
+    """Return edges with the widest bins halved, as often as there are more edges."""
+    found = list(edges)
+    for _ in range(number):
+        widest = max(range(len(found) - 1), key=lambda bin: found[bin + 1] - found[bin])
+        if found[widest + 1] - found[widest] > 1:
+            found.insert(widest + 1, (found[widest] + found[widest + 1]) // 2)
+    return tuple(found)
+
+
+def _by_bins(zeros: StructuralZeros, domain: Domain, edges: Edges) -> StructuralZeros:
+    """Return the rules in bins: a bin counts as impossible where all of its codes do."""
+    rules = []
+    for rule in zeros.rules:
+        codes = []
+        for name, those in zip(rule.columns, rule.codes, strict=True):
+            each = edges[domain.axes((name,))[0]]
+            if each is None:
+                codes.append(those)
+                continue
+            inside = set(those)
+            bins = enumerate(pairwise(each))
+            codes.append(
+                tuple(bin for bin, (low, high) in bins if inside.issuperset(range(low, high)))
+            )
+        if all(codes):
+            rules.append(Rule(rule.columns, tuple(codes), rule.text))
+    return StructuralZeros(tuple(rules))
+
+
+def _nearest(
+    domain: Domain, measured: Sequence[Measurement], rows: int | None, zeros: StructuralZeros
+) -> tuple[Table, int]:
+    """Return the nearest table that agrees with the others and is not negative, and its total.
+
+    Where there is a table of the levels, what it says of a cell is what the bins in that cell have
+    together: one projection of the whole table would draw all cells towards those of most bins.
+    """
+    estimates, subsets, total = overlapping(domain, measured, rows=rows, zeros=zeros)
+    reconcile(estimates, subsets, total=float(total))
+    (whole,) = (each for each in estimates if each.clique == domain.columns)
+    levels = max((each.clique for each in estimates if each is not whole), key=len, default=())
+    sums, possible = whole.project(levels)
+    groups = norm_sub(sums, total=float(total), possible=possible > 0).ravel()
+    first = (domain.axes(levels), range(len(levels)))
+    inside = np.moveaxis(whole.values, *first)
+    shape = inside.shape
+    masks = np.moveaxis(whole.possible, *first).reshape(groups.size, -1)
+    parts = inside.reshape(groups.size, -1)
+    values = np.array(
+        [
+            norm_sub(part, total=float(group), possible=mask)
+            for part, group, mask in zip(parts, groups, masks, strict=True)
+        ]
+    )
+    return Table(domain, np.moveaxis(values.reshape(shape), *reversed(first))), total
+
+
+def _cut_at_zero(
+    domain: Domain, measured: Sequence[Measurement], rows: int | None, zeros: StructuralZeros
+) -> tuple[Table, int]:
+    """Return the table with what is negative moved to 0, scaled, and the number of records."""
+    estimates, _, total = overlapping(domain, measured, rows=rows, zeros=zeros)
+    cut = {each.clique: np.maximum(each.values, 0.0) for each in estimates}
+    possible = ~zeros.mask(domain)
+    values = cut.pop(domain.columns)
+    for clique, levels in cut.items():
+        values = _scaled(values, domain, clique, levels, possible)
+    values = _scaled(values, domain, (), np.asarray(float(total)), possible)
+    return Table(domain, values), total
+
+
+def _scaled(
+    values: NDArray[np.float64],
+    domain: Domain,
+    clique: tuple[str, ...],
+    wanted: NDArray[np.float64],
+    possible: NDArray[np.bool_],
+) -> NDArray[np.float64]:
+    """Return a table scaled to its sums over some columns; even where it has nothing to scale."""
+    sums = margin(Table(domain, values), clique)
+    away = others(domain.columns, clique)
+    empty = np.expand_dims(sums == 0, away)
+    values = np.where(empty, possible, values)
+    sums = margin(Table(domain, values), clique)
+    factor = np.divide(wanted, sums, out=np.zeros_like(sums), where=sums > 0)
+    return np.asarray(values * np.expand_dims(factor, away))
+
+
+METHOD = LaplaceSanitizer

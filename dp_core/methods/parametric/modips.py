@@ -1,0 +1,234 @@
+"""MODIPS: noisy counts, sums and products of a model, and draws from its posterior."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.errors import BadInput
+from dp_core.methods.parametric.base import Ask, Synthesizer
+from dp_core.methods.parametric.general_location import (
+    EMPTY,
+    GeneralLocation,
+    Layout,
+    covariance_of,
+    freedom_of,
+)
+from dp_core.methods.reconstruction.consistency import norm_sub
+from dp_core.schema.privacy import Neighbours
+from dp_core.schema.variables import Variable, Variables
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Measurement, Released, Totals
+from dp_core.wall.statistics.sums.moments import Products
+
+if TYPE_CHECKING:
+    from dp_core.wall.curator import Curator
+
+MOST_CELLS = 2**20
+"""Cells of the categorical columns (and of what is missing): each is a group with its own means."""
+MOST_NUMBERS = 30
+"""Numeric columns: with J of them there are J (J + 1)/2 products to pay for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Modips(Synthesizer):
+    """Model-based synthesis (Liu 2016; Bowen & Liu 2020, sections 3.2.2 and 4).
+
+    Without numbers the model is a multinomial distribution of the cells, without categories a
+    normal one, and with both the general location model: in each cell of the categorical columns
+    the numbers are normal, with means of the cell's own and one covariance for all.
+
+    Released are the counts of the cells, the sums of each number by cell, and the squares and
+    products of the numbers, all about the middle of public ranges or the cells' means: their
+    sensitivities depend on the ranges alone. (The paper's, (c1 - c0)/n_k of a cell's mean, uses the
+    private n_k and is no bound.) Whatever is divided is divided by noisy counts.
+
+    A missing number is a category of its own: which numbers of a record are missing is a part of
+    its cell, but the means do not depend on it.
+
+    Attributes:
+        alpha: Records that the Dirichlet prior has in every possible cell.
+        weights: Relative parts of the budget of the counts, of each number's sums, of each number's
+            squares and of the products of each two numbers. The paper has equal ones.
+        about: What squares and products are about: the `middle` of the ranges, or the means of the
+            `cells`; `auto`: the middle where there is one cell and no part of a product is missing.
+            The middle takes an eighth to half of the noise, and is up to four times nearer where
+            cells have many records. But the squares of the cells' noisy means are taken off: those
+            of small cells are mostly noise, and leave variances that are too small.
+        outside: Whether a number out of its range is moved to the `bound`, as in the paper, or the
+            record drawn again (`redraw`).
+    """
+
+    alpha: float = 0.5
+    weights: tuple[Fraction, ...] = (Fraction(1), Fraction(1), Fraction(1), Fraction(1))
+    about: Literal["auto", "middle", "cells"] = "auto"
+    outside: Literal["bound", "redraw"] = "bound"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.alpha < float("inf"):
+            raise BadInput(f"alpha is a positive number of records, not {self.alpha:g}.")
+        if len(self.weights) != 4 or any(weight <= 0 for weight in self.weights):
+            raise BadInput(
+                "weights has four positive numbers: of counts, sums, squares and products."
+            )
+
+    def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
+        layout = Layout.of(variables)
+        if layout.entries > MOST_CELLS:
+            raise BadInput(
+                f"modips takes at most {MOST_CELLS:,} cells of the categorical columns (and of"
+                f" which numbers are missing) and these have {layout.entries:,}; merge levels, or"
+                " use a method that measures tables of few columns, such as privsyn."
+            )
+        if len(layout.numbers) > MOST_NUMBERS:
+            raise BadInput(
+                f"modips takes at most {MOST_NUMBERS} numeric columns and these are"
+                f" {len(layout.numbers)}; give some of them bins, or"
+                " use a method that measures tables of few columns, such as privsyn."
+            )
+
+    def asks(self, variables: Variables) -> tuple[Ask, ...]:
+        layout = Layout.of(variables)
+        counts, sums, squares, products = self.weights
+        asked: list[tuple[str, Any, Fraction]] = [("counts", layout.counts, counts)]
+        for number, variable in enumerate(layout.numbers, 1):
+            asked.append((f"sums-{number}", layout.sums(variable), sums))
+        for number, variable in enumerate(layout.numbers, 1):
+            for other, second in enumerate(layout.numbers[:number], 1):
+                product = self._product(layout, second, variable)
+                weight = squares if other == number else products
+                asked.append((f"products-{other}-{number}", product, weight))
+        whole = sum(weight for *_, weight in asked)
+        return tuple(Ask(step, what, weight / whole) for step, what, weight in asked)
+
+    def measure(
+        self,
+        curator: Curator,
+        variables: Variables,
+        *,
+        cost: Fraction,
+        rows: int | None,  # noqa: ARG002
+        zeros: StructuralZeros,  # noqa: ARG002
+        rng: np.random.Generator,  # noqa: ARG002
+        replicate: int = 0,
+    ) -> tuple[Released, ...]:
+        asks = self.asks(variables)
+        if Layout.of(variables).counts == () and curator.neighbours == "replace-one":
+            # The number of records is public: its part goes to the others.
+            asks = asks[1:]
+        whole = sum((ask.share for ask in asks), Fraction(0))
+        released: list[Released] = []
+        for ask in asks:
+            budget = cost * ask.share / whole
+            if isinstance(ask.what, tuple):
+                released += curator.measure("measure", [ask.what], [budget], replicate=replicate)
+            else:
+                released.append(
+                    curator.total("measure", ask.step, ask.what, budget, replicate=replicate)
+                )
+        return tuple(released)
+
+    def fit(
+        self,
+        variables: Variables,
+        released: Sequence[Released],
+        *,
+        rows: int | None,
+        zeros: StructuralZeros,
+    ) -> GeneralLocation:
+        layout = Layout.of(variables)
+        counts = _counts(layout, released, rows, zeros)
+        present = counts @ layout.present  # cells x numbers
+        totals = {item.of: item for item in released if isinstance(item, Totals)}
+        sums = [totals[layout.sums(variable)] for variable in layout.numbers]
+        reach = np.array([variable.positions - 1.0 for variable in layout.numbers])
+        means = np.empty((layout.cells, len(layout.numbers)))
+        between = np.zeros(len(layout.numbers))
+        for number, item in enumerate(sums):
+            means[:, number] = _means(item, present[:, number], reach[number])
+            # What the means' noise adds to their squares is taken off again.
+            many = present[:, number] >= EMPTY
+            square = means[many, number] ** 2 - item.variance / present[many, number] ** 2
+            between[number] = max(float(present[many, number] @ square), 0.0)
+        covariance = np.zeros((len(layout.numbers),) * 2)
+        for number, variable in enumerate(layout.numbers):
+            for other, second in enumerate(layout.numbers[: number + 1]):
+                question = self._product(layout, second, variable)
+                both = counts @ (layout.present[:, number] * layout.present[:, other])
+                there = max(float(both.sum()), 1.0)
+                product = float(totals[question].values[0])
+                if question.about == "middle" and question.squares:
+                    product = (product + there * reach[number] ** 2) / 2 - between[number]
+                elif question.about == "middle":
+                    product -= float(both @ (means[:, number] * means[:, other]))
+                covariance[number, other] = covariance[other, number] = product / there
+        records = float(present.sum(axis=0).min()) if layout.numbers else 1.0
+        groups = int((counts.sum(axis=1) >= EMPTY).sum())
+        return GeneralLocation(
+            variables=variables,
+            rows=rows or max(1, round(float(counts.sum()))),
+            zeros=zeros,
+            alpha=np.where(layout.impossible(zeros), 0.0, self.alpha),
+            counts=counts,
+            present=present,
+            means=means,
+            covariance=covariance_of(covariance, reach),
+            records=max(records, 1.0),
+            freedom=freedom_of(records, groups, len(layout.numbers)),
+            redraw=self.outside == "redraw",
+        )
+
+    def _product(self, layout: Layout, first: Variable, second: Variable) -> Products:
+        """Return the question for the products of two numbers, or for the squares of one."""
+        about = self.about
+        if about == "auto":
+            # Where one of two numbers may be missing, the others' means are not of both.
+            whole = first == second or not (first.missing or second.missing)
+            about = "middle" if layout.cells == 1 and whole else "cells"
+        return layout.products(first, second, about)
+
+
+def _counts(
+    layout: Layout, released: Sequence[Released], rows: int | None, zeros: StructuralZeros
+) -> NDArray[np.float64]:
+    """Return counts that are not negative and agree with the number of records, if it is known."""
+    counts, table_noise = np.zeros(layout.entries), float("inf")
+    total, noise = 0.0, float("inf")
+    for item in released:
+        if isinstance(item, Totals) and item.of == layout.counts:
+            counts, table_noise = item.values.astype(np.float64), item.variance
+        elif isinstance(item, Measurement) and layout.by and item.clique == layout.by:
+            counts, table_noise = item.values.astype(np.float64).ravel(), item.variance
+        elif isinstance(item, Measurement) and not item.clique:
+            # The number of records, which may have been measured more than once.
+            weight = 1 / (1 + item.variance / noise) if noise < float("inf") else 1.0
+            total += weight * (float(item.values.item()) - total)
+            noise = 1 / (1 / item.variance + 1 / noise)
+    if noise == float("inf"):
+        total = float(counts.sum())
+    elif table_noise < float("inf"):
+        spread = table_noise * counts.size
+        total = (total * spread + float(counts.sum()) * noise) / (spread + noise)
+    # A whole number, so that the model is the same when it is made again with its own rows.
+    known = float(max(1, round(total) if rows is None else rows))
+    if table_noise == float("inf"):
+        # No table: one cell, which has them all.
+        return np.full((1, 1), known)
+    possible = ~layout.impossible(zeros)
+    return norm_sub(counts.reshape(possible.shape), total=known, possible=possible)
+
+
+def _means(item: Totals, present: NDArray[np.float64], reach: float) -> NDArray[np.float64]:
+    """Return a number's means by cell, within its range; empty cells have the mean of all."""
+    sums = item.values.astype(np.float64)
+    overall = sums.sum() / max(float(present.sum()), 1.0)
+    means = np.divide(sums, present, out=np.full(sums.shape, overall), where=present >= EMPTY)
+    return np.asarray(np.clip(means, -reach, reach))
+
+
+METHOD = Modips

@@ -1,0 +1,190 @@
+"""What a chain of regressions asks of the file, and in which parts of the budget. Public."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.methods.parametric.base import Ask
+from dp_core.schema.variables import Variable
+from dp_core.tables.domain import Clique
+from dp_core.wall.statistics.regressions.features import Features, Levels, Number
+from dp_core.wall.statistics.regressions.gradients import ClassGradient, NumberGradient
+from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
+from dp_core.wall.statistics.sums import Sum
+
+Minimiser = Literal["gradient", "output"]
+Part = Literal["rows", "table", "missing", "number", "levels"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How the regressions are made; see `SequentialRegression`."""
+
+    minimiser: Minimiser
+    steps: int
+    prior: float
+    reach: float
+    ridge: Fraction
+    weights: tuple[Fraction, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One regression, or the table of the first column, or the number of records.
+
+    Attributes:
+        column: Which of the order, from 0.
+        part: What it is about.
+        steps: Questions asked for it.
+        share: Its part of the budget.
+    """
+
+    column: int
+    part: Part
+    steps: int
+    share: Fraction
+
+
+def pieces(order: Sequence[Variable], options: Options, *, count: bool) -> tuple[Piece, ...]:
+    """Return what is asked, in its order. Public.
+
+    Args:
+        order: Columns in the order in which they are drawn.
+        options: Of the method.
+        count: Whether the number of records is asked for where no table tells it.
+    """
+    found: list[tuple[int, Part, int, float]] = []
+    width = 1
+    for column, variable in enumerate(order):
+        steps = options.steps
+        logistic = steps if options.minimiser == "gradient" else 1
+        if column == 0 and (count or not variable.numeric):
+            # The table of a first column of levels tells the number of records too.
+            cells = 1 if variable.numeric else variable.size
+            found.append((column, "rows" if variable.numeric else "table", 1, float(cells)))
+        if variable.numeric:
+            if variable.missing:
+                found.append((column, "missing", steps, float(width * (column + 1))))
+            found.append((column, "number", steps, float((width + 1) * (column + 2))))
+        elif column and variable.size > 1:
+            entries = (variable.size - 1) * width
+            found.append((column, "levels", logistic, float(entries * (column + 1))))
+        width += predictor(variable, None, options.reach).width
+    # Near to the least sum of variances, of entries e and squared sensitivity s: as (e s)^(1/3).
+    sizes = [Fraction(max(1, round(16 * weight ** (1 / 3)))) for *_, weight in found]
+    if options.weights:
+        of = [
+            sum((s for s, f in zip(sizes, found, strict=True) if f[0] == c), Fraction(0))
+            for c in range(len(order))
+        ]
+        sizes = [options.weights[f[0]] * s / of[f[0]] for s, f in zip(sizes, found, strict=True)]
+    whole = sum(sizes)
+    return tuple(
+        Piece(column, part, steps, size / whole)
+        for (column, part, steps, _), size in zip(found, sizes, strict=True)
+    )
+
+
+def expected(order: Sequence[Variable], options: Options) -> tuple[Ask, ...]:
+    """Return the questions as far as they are known beforehand: all but scales and coefficients."""
+    features = tuple(predictor(variable, None, options.reach) for variable in order)
+    asks = []
+    for piece in pieces(order, options, count=True):
+        variable = order[piece.column]
+        for step in range(piece.steps):
+            what: Sum | Clique = () if piece.part == "rows" else (variable.name,)
+            if piece.part not in ("rows", "table"):
+                own = Features(features[: piece.column])
+                first = question(piece, variable, own, options, rows=1)
+                # At other coefficients than 0, which are not known yet, bounds are wider.
+                entries = first.length - (piece.part == "number")
+                what = again(first, (1,) * entries) if step else first
+            asks.append(Ask(step_name(piece, step), what, piece.share / piece.steps))
+    return tuple(asks)
+
+
+def question(
+    piece: Piece, variable: Variable, features: Features, options: Options, rows: float
+) -> Sum:
+    """Return the first question of a regression."""
+    if piece.part == "number":
+        target = Number(
+            name=variable.name,
+            positions=variable.positions,
+            centre=0,
+            reach=max(1, variable.positions - 1),
+        )
+        return NumberGradient(target=target, features=features, at=(0,) * features.width)
+    classes = 2 if piece.part == "missing" else variable.size
+    missing = variable.positions if piece.part == "missing" else 0
+    if options.minimiser == "output" and piece.part == "levels":
+        return ClassMinimiser(
+            column=variable.name,
+            classes=classes,
+            missing_from=missing,
+            features=features,
+            ridge=max(1, round(float(options.ridge) * rows)),
+        )
+    return ClassGradient(
+        column=variable.name,
+        classes=classes,
+        missing_from=missing,
+        features=features,
+        at=(0,) * ((classes - 1) * features.width),
+    )
+
+
+def again(asked: Sum, at: tuple[int, ...]) -> Sum:
+    """Return the same gradient at other coefficients."""
+    assert isinstance(asked, ClassGradient | NumberGradient)
+    return replace(asked, at=at)
+
+
+def part_of(asked: Sum) -> Part:
+    """Return what a question is about."""
+    if isinstance(asked, NumberGradient):
+        return "number"
+    return "missing" if isinstance(asked, ClassGradient) and asked.missing_from else "levels"
+
+
+def step_name(piece: Piece, step: int) -> str:
+    """Return the name of a question, unique within the method."""
+    return f"column-{piece.column + 1}-{piece.part}-{step + 1}"
+
+
+def predictor(
+    variable: Variable, codes: NDArray[np.uint16] | None, reach: float
+) -> Number | Levels:
+    """Return a column's features, scaled by codes of the model, or by the whole range."""
+    if not variable.numeric:
+        return Levels(name=variable.name, size=variable.size)
+    widest = max(1, variable.positions - 1)
+    centre, scale = 0, widest
+    there = None if codes is None else codes[codes < variable.positions].astype(np.float64)
+    if there is not None and there.size:
+        centre = round(2 * float(there.mean()) - (variable.positions - 1))
+        scale = min(widest, max(1, round(2 * reach * float(there.std()))))
+    return Number(
+        name=variable.name,
+        positions=variable.positions,
+        centre=centre,
+        reach=scale,
+        missing=variable.missing,
+    )
+
+
+def asked_in_all(order: Sequence[Variable], options: Options) -> Iterator[int]:
+    """Yield the number of entries of every question."""
+    for ask in expected(order, options):
+        yield ask.what.length if isinstance(ask.what, Sum) else 1
+
+
+def number_of_features(order: Sequence[Variable], options: Options) -> int:
+    """Return how many predictors the last regression has, with the intercept."""
+    return 1 + sum(predictor(variable, None, options.reach).width for variable in order[:-1])

@@ -1,0 +1,192 @@
+"""A parametric method in the places of a selection and a reconstruction.
+
+A release has one pipeline. A parametric method measures where others select, and models where
+others reconstruct; what runs, charges, stores and resumes a release does not tell them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar, get_args
+
+import numpy as np
+
+from dp_core.errors import BadInput
+from dp_core.methods.parametric.base import ParametricModel, Synthesizer
+from dp_core.methods.selection.base import AdaptiveSelector, Asked, Selection
+from dp_core.schema.privacy import Neighbours, Relation, Stage
+from dp_core.schema.variables import Variables
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.accounting.sensitivity import count_bounds
+from dp_core.wall.released import Measurement, Records, Released, ReleasedKind, Table
+from dp_core.wall.statistics.sums import Sum, sum_bounds
+
+if TYPE_CHECKING:
+    from dp_core.wall.curator import Curator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measuring(AdaptiveSelector):
+    """The confidential half: releases statistics or records, under the measuring budget.
+
+    Attributes:
+        method: With its options.
+        variables: All columns.
+        records: Records of a set where the spec states them, otherwise None.
+    """
+
+    method: Synthesizer
+    variables: Variables
+    records: int | None
+
+    rounds: ClassVar[bool] = True
+
+    @property
+    def adaptive(self) -> bool:
+        """Never: a budget for selection is not needed."""
+        return False
+
+    @property
+    def gives(self) -> frozenset[ReleasedKind]:
+        """Records, or sums and tables."""
+        kinds: tuple[ReleasedKind, ...] = (
+            ("records",) if self.method.draws else ("totals", "tables")
+        )
+        return frozenset(kinds)
+
+    def check(self, domain: Domain) -> None:
+        """Leave it to the method, which is told the neighbouring relation too."""
+
+    def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
+        self.method.check(self.variables, neighbours)
+        known = self.records is not None or neighbours == "replace-one" or "total" in measured
+        if self.method.needs_rows and not known:
+            raise BadInput(
+                "the method draws as many records as a set holds and must know how many; give total"
+                " a share, or state synthesize.rows."
+            )
+
+    def asked(self, domain: Domain, relation: Relation) -> Sequence[Asked]:  # noqa: ARG002
+        _, l1_of_count, l2_squared_of_count = count_bounds(relation)
+        found = []
+        for ask in self.method.asks(self.variables):
+            if isinstance(ask.what, Sum):
+                _, l1, l2_squared = sum_bounds(ask.what, relation)
+                found.append(Asked(ask.share, l1, l2_squared, ask.what.length / l1))
+            else:
+                cells = self.variables.domain.size(ask.what)
+                found.append(Asked(ask.share, l1_of_count, l2_squared_of_count, float(cells)))
+        return found
+
+    def select(
+        self,
+        curator: Curator,
+        known: Sequence[Released],
+        *,
+        domain: Domain,  # noqa: ARG002
+        cost: Fraction,
+        measure_cost: Fraction,
+        zeros: StructuralZeros,
+        rng: np.random.Generator,
+        replicate: int = 0,
+    ) -> Selection:
+        assert not cost
+        released = self.method.measure(
+            curator,
+            self.variables,
+            cost=measure_cost,
+            rows=self._rows(curator, known),
+            zeros=zeros,
+            rng=rng,
+            replicate=replicate,
+        )
+        drawn = [item.dataset for item in released if isinstance(item, Records)]
+        measured = tuple(item for item in released if not isinstance(item, Records))
+        return Selection(measured=measured, records=_joined(drawn))
+
+    def _rows(self, curator: Curator, known: Sequence[Released]) -> int | None:
+        """Return how many records a set will hold, where that is known by now."""
+        if self.records is not None:
+            return self.records
+        public = curator.public_rows()
+        if public is not None:
+            return public
+        for item in known:
+            if isinstance(item, Measurement) and not item.clique:
+                return max(1, int(item.values))
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choosing(Measuring):
+    """The same of a method that makes private choices."""
+
+    chooses: ClassVar[bool] = True
+
+    def choices(self, domain: Domain) -> int:  # noqa: ARG002
+        """Count none: they are paid from the measuring budget, in parts that are the method's."""
+        return 0
+
+
+def measuring(method: Synthesizer, variables: Variables, records: int | None) -> Measuring:
+    """Return the confidential half of a method."""
+    kind = Choosing if method.chooses else Measuring
+    return kind(method=method, variables=variables, records=records)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Modelling:
+    """The public half: a model of what was released.
+
+    Attributes:
+        method: With its options.
+        variables: All columns.
+        positions: Of the grid, as stated.
+    """
+
+    method: Synthesizer
+    variables: Variables
+    positions: int
+
+    takes: ClassVar[frozenset[ReleasedKind]] = frozenset(get_args(ReleasedKind))
+
+    def check(self, domain: Domain) -> None:
+        """Every domain fits that the method measured."""
+
+    def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:  # noqa: ARG002
+        # Codes, and while a set is drawn a few numbers for each value.
+        return 24 * len(domain) * rows + (64 << 20)
+
+    def fit(
+        self,
+        domain: Domain,  # noqa: ARG002
+        released: Sequence[Released],
+        *,
+        rows: int | None,
+        zeros: StructuralZeros,
+        rng: np.random.Generator,  # noqa: ARG002
+    ) -> ParametricModel:
+        return self.method.fit(self.variables, released, rows=rows, zeros=zeros)
+
+    def restore(
+        self,
+        domain: Domain,  # noqa: ARG002
+        tables: Sequence[Table],  # noqa: ARG002
+        *,
+        rows: int,
+        zeros: StructuralZeros,
+        released: Sequence[Released] = (),
+    ) -> ParametricModel:
+        return self.method.fit(self.variables, released, rows=rows, zeros=zeros)
+
+
+def _joined(parts: Sequence[Dataset]) -> Dataset | None:
+    """Return records of several parts as one, None where there are none."""
+    if not parts:
+        return None
+    codes = np.concatenate([part.codes for part in parts], axis=1)
+    return Dataset(parts[0].domain, np.ascontiguousarray(codes))

@@ -1,0 +1,184 @@
+"""What the stage `domain` asks of the file: noisy counts, all of them known beforehand.
+
+Bins of a number: counts of its positions in groups of several widths (`quantile_tree`). Levels: one
+count of each. All are tables of counts in which a record is in one cell, so their sensitivities are
+those of a histogram, every currency pays for them, and the release states its losses exactly. Which
+questions come later depends on the answers; how many, of how many cells and at what cost does not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from dp_core.methods.private_domain.quantile_tree import group_edges, widths
+from dp_core.schema.definition import Column, Schema
+from dp_core.wall.accounting.currency import Currency, NoiseScale
+from dp_core.wall.statistics.sums.binned_counts import BinnedCounts
+
+if TYPE_CHECKING:
+    from dp_core.wall.curator import Curator
+    from dp_core.wall.released import Totals
+
+SHARE = Fraction(1, 20)
+"""Of the budget, where a spec does not say otherwise."""
+_BIN_ERROR = 1.75
+"""Standard deviation of the error of a bin, in those of one count times the root of the number of
+widths, where there are several: the largest of `benchmarks/private_bins.py --error`, rounded up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One table of counts about a column.
+
+    Attributes:
+        column: Its name.
+        step: Of the charge: unique, and a part of a file's name.
+        what: The counts.
+        share: Part of the stage's budget.
+    """
+
+    column: str
+    step: str
+    what: BinnedCounts
+    share: Fraction
+
+
+def questions(schema: Schema) -> tuple[Question, ...]:
+    """Return everything the stage asks, in its order; nothing if nothing is chosen privately."""
+    found = []
+    for number, column in enumerate(schema.private, start=1):
+        asked = _counts(column)
+        share = Fraction(1, len(schema.private) * len(asked))
+        found += [
+            Question(column.name, f"column-{number}-{depth}", what, share)
+            for depth, what in enumerate(asked, start=1)
+        ]
+    return tuple(found)
+
+
+def ask(curator: Curator, schema: Schema, cost: Fraction) -> tuple[Totals, ...]:
+    """Return the noisy answers to all questions; asked again, it gives back what was paid for.
+
+    Args:
+        curator: Of the file as it is stored (`Schema.stored`).
+        schema: With columns whose bins or levels are chosen privately.
+        cost: Budget of the stage, spent exactly.
+
+    Privacy:
+        Each is one event of exactly its part of `cost`, through the curator.
+    """
+    return tuple(
+        curator.total("domain", each.step, each.what, cost * each.share)
+        for each in questions(schema)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedChoice:
+    """What is chosen privately about a column, and how exactly.
+
+    Attributes:
+        column: Its name.
+        of: `bins` or `levels`.
+        number: Of bins, or of levels that are kept.
+        among: Positions of the grid, or levels.
+        cost: Budget of the choice.
+        noise: Of each count.
+        within: Half width of the central 95 % range of a bin's or of a level's number of rows.
+    """
+
+    column: str
+    of: str
+    number: int
+    among: int
+    cost: Fraction
+    noise: NoiseScale
+    within: float
+
+    def in_words(self) -> str:
+        """Return what the plan says of it."""
+        rows = f"about {_rounded(self.within):,} rows"
+        if self.of == "levels":
+            number = "" if self.number == 1 else f"{self.number} "
+            return (
+                f"{self.column}: the {number}most frequent of {self.among:,} levels, by"
+                f" counts that are within {rows}"
+            )
+        return (
+            f"{self.column}: {self.number} bins, each holds its {ordinal(self.number)} of the rows"
+            f" to within {rows} (more where many share one value)"
+        )
+
+
+def planned_choices(
+    schema: Schema, currency: Currency, cost: Fraction, *, l1: int, l2_squared: int
+) -> tuple[PlannedChoice, ...]:
+    """Return what will be chosen, and how exactly.
+
+    Args:
+        schema: Of the release.
+        currency: What it pays in.
+        cost: Budget of the stage.
+        l1: What one unit of privacy adds to a histogram.
+        l2_squared: The same, squared.
+    """
+    found = []
+    asked = questions(schema)
+    for column in schema.private:
+        mine = [each for each in asked if each.column == column.name]
+        assert column.choice is not None
+        noise = currency.noise(cost * mine[0].share, l1=l1, l2_squared=l2_squared)
+        levels = bool(column.levels)
+        # With one width a bin is a sum of positions, each with its own noise.
+        alone = math.sqrt(column.choice.among.bins / column.bins)
+        spread = alone if len(mine) == 1 else _BIN_ERROR * math.sqrt(len(mine))
+        within = 1.96 * spread * noise.stddev
+        found.append(
+            PlannedChoice(
+                column=column.name,
+                of="levels" if levels else "bins",
+                number=column.bins - len(column.choice.groups),
+                among=column.choice.among.bins,
+                cost=sum((cost * each.share for each in mine), Fraction(0)),
+                noise=noise,
+                within=noise.half_width if levels else within,
+            )
+        )
+    return tuple(found)
+
+
+def ordinal(number: int) -> str:
+    """Return a part as people call it.
+
+    >>> ordinal(2), ordinal(12), ordinal(30)
+    ('half', 'twelfth', '1/30')
+    """
+    words = (
+        *("half", "third", "quarter", "fifth", "sixth", "seventh"),
+        *("eighth", "ninth", "tenth", "eleventh", "twelfth"),
+    )
+    return words[number - 2] if number - 2 < len(words) else f"1/{number}"
+
+
+def _rounded(value: float) -> int:
+    """Return a number of rows with two digits, as people say it."""
+    size = int(10 ** max(0, math.floor(math.log10(max(value, 1.0))) - 1))
+    return max(1, math.ceil(value / size) * size)
+
+
+def _counts(column: Column) -> Sequence[BinnedCounts]:
+    assert column.choice is not None
+    among = column.choice.among
+    if column.levels:
+        edges: list[tuple[int, ...] | None] = [None]
+    else:
+        # Missing is a cell of its own at every width.
+        end = () if among.missing_code is None else (among.size,)
+        edges = [(*group_edges(among.bins, width), *end) for width in widths(among.bins)]
+    return [
+        BinnedCounts(columns=(column.name,), sizes=(among.size,), edges=(each,)) for each in edges
+    ]

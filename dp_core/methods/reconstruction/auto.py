@@ -1,0 +1,126 @@
+"""The graphical model where it is small, otherwise records moved to the tables.
+
+A graphical model is the distribution of largest entropy that has the tables, so what was not
+measured follows from what was; but it has to hold the columns of whole cliques together. Where they
+have too many cells, GUM moves records until they have the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dp_core.methods import registry
+from dp_core.methods.option_ranges import check_ranges
+from dp_core.methods.reconstruction.base import (
+    TABLES_AND_INTERACTIONS,
+    Model,
+    Reconstructor,
+    piece_rows,
+)
+from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, ReleasedKind, Table, interactions_of, tables_of
+
+_EVENED = 3  # the default of `pgm`
+_MOST_VISITS = 2**24  # cells times tables, beyond which moving records is faster and as near
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoReconstruction:
+    """Fit a graphical model if it is small enough, and move records otherwise.
+
+    Attributes:
+        most_cells: Most cells of a graphical model's cliques together.
+        shrink: As of `gum` and `pgm`.
+        together: As of `gum` and `pgm`.
+        smoothing: As of `pgm`.
+        cleared: Whether drawn records are cleared of chance: `implied` of `gum`, `evened` of `pgm`.
+    """
+
+    takes: ClassVar[frozenset[ReleasedKind]] = TABLES_AND_INTERACTIONS
+    for_inference: ClassVar[Mapping[str, object]] = {
+        "shrink": False,
+        "smoothing": 0.1,
+        "cleared": False,
+    }
+
+    most_cells: int = 2**17
+    shrink: bool = True
+    together: bool = True
+    smoothing: float = 0.3
+    cleared: bool = True
+
+    def __post_init__(self) -> None:
+        check_ranges(self, most_cells=(0, None), smoothing=(0, None))
+
+    def check(self, domain: Domain) -> None:
+        """Every domain fits."""
+
+    def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
+        # Which it will be is known once there are tables: what the larger of the two may need.
+        # Of the graphical one: numbers of cells of each table, the cells, what it needs at least.
+        most = min(rows, piece_rows(domain))
+        pgm = (4 * len(domain) + 40) * most + 4 * _MOST_VISITS + 60 * self.most_cells + (64 << 20)
+        gum: Reconstructor = registry.find("reconstruction", "gum")()
+        return max(pgm, gum.memory(domain, cliques, rows))
+
+    def fit(
+        self,
+        domain: Domain,
+        released: Sequence[Released],
+        *,
+        rows: int | None,
+        zeros: StructuralZeros,
+        rng: np.random.Generator,
+    ) -> Model:
+        method = self._by(domain, _cliques(released), zeros)
+        return method.fit(domain, released, rows=rows, zeros=zeros, rng=rng)
+
+    def restore(
+        self,
+        domain: Domain,
+        tables: Sequence[Table],
+        *,
+        rows: int,
+        zeros: StructuralZeros,
+        released: Sequence[Released] = (),
+    ) -> Model:
+        method = self._by(domain, _cliques(released), zeros)
+        return method.restore(domain, tables, rows=rows, zeros=zeros, released=released)
+
+    def _by(
+        self,
+        domain: Domain,
+        cliques: Sequence[Clique],
+        zeros: StructuralZeros = StructuralZeros(),  # noqa: B008 (empty, and never changed)
+    ) -> Reconstructor:
+        """Return the method for these tables; always the same one for the same."""
+        cells = JunctionTree.of(domain, [*cliques, *(rule.columns for rule in zeros.rules)]).cells
+        if cells <= self.most_cells and cells * len(cliques) <= _MOST_VISITS:
+            name, own = (
+                "pgm",
+                {
+                    "smoothing": self.smoothing,
+                    "evened": _EVENED if self.cleared else 0,
+                },
+            )
+        else:
+            name, own = "gum", {"implied": self.cleared}
+        method: Reconstructor = registry.find("reconstruction", name)(
+            shrink=self.shrink, together=self.together, **own
+        )
+        return method
+
+
+def _cliques(released: Sequence[Released]) -> list[Clique]:
+    """Return what was measured."""
+    interactions = [item.of.clique for item in interactions_of(released)]
+    return [*(table.clique for table in tables_of(released)), *interactions]
+
+
+METHOD = AutoReconstruction

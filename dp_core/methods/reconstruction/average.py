@@ -1,0 +1,182 @@
+"""Several reconstructions of the same tables, each drawing its part of the records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.errors import BadInput
+from dp_core.methods import averaging, registry
+from dp_core.methods.averaging import By, check_weights
+from dp_core.methods.reconstruction.base import (
+    TABLES,
+    Model,
+    Reconstructor,
+    Sampler,
+    in_series,
+    piece_rows,
+)
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, ReleasedKind, Table
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AverageModel:
+    """Models of the same tables.
+
+    Attributes:
+        domain: All columns.
+        models: Each by itself.
+        weights: Parts of each, summing to 1.
+        rows: Estimated number of records.
+        by: As of `Average`.
+    """
+
+    domain: Domain
+    models: tuple[Model, ...]
+    weights: tuple[Fraction, ...]
+    rows: int
+    by: By
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """Those of all models; the number of rows, twice, begins each."""
+        rows = Table(self.domain.project(()), np.array(float(self.rows)))
+        return tuple(table for model in self.models for table in (rows, rows, *model.tables))
+
+    @property
+    def streams(self) -> bool:
+        # A set of one model is whole only if it is drawn at once.
+        return self.by == "record" and all(model.streams for model in self.models)
+
+    def series(self, number: int) -> Sequence[AverageSeries]:
+        """Return chains of pieces of a large set: mixtures of the models' own chains."""
+        chains = [in_series(model, number) for model in self.models]
+        return [AverageSeries(each, self.weights) for each in zip(*chains, strict=True)]
+
+    def project(self, clique: Clique) -> NDArray[np.float64]:
+        tables = [
+            float(weight) * model.project(clique)
+            for model, weight in zip(self.models, self.weights, strict=True)
+        ]
+        return np.asarray(sum(tables))
+
+    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
+        return averaging.draw(self.models, self.weights, rows, by=self.by, rng=rng)
+
+
+@dataclass(frozen=True, slots=True)
+class AverageSeries:
+    """Pieces of a large set, of each of which every model draws its part.
+
+    Attributes:
+        chains: Of each model.
+        weights: Parts of each, summing to 1.
+    """
+
+    chains: Sequence[Sampler]
+    weights: tuple[Fraction, ...]
+
+    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
+        """Return the next records."""
+        return averaging.draw(self.chains, self.weights, rows, by="record", rng=rng)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Average:
+    """Average several models of the same tables; what was measured is paid for once.
+
+    Attributes:
+        models: Reconstructions, each with its own default options.
+        weights: What each counts, in proportion; equally if none are stated. They are public: a
+            weight that is fitted to the confidential file would have to be paid for.
+        by: `record`: every set is a mixture. `set`: every set is the work of one model, so that
+            the spread between sets shows how much the models disagree.
+    """
+
+    models: tuple[str, ...] = ("gum", "pgm")
+    weights: tuple[Fraction, ...] = ()
+    by: By = "record"
+
+    takes: ClassVar[frozenset[ReleasedKind]] = TABLES
+    against_inference: ClassVar[str] = (
+        "has models with their own defaults, which draw noisy tables towards what is likely"
+    )
+
+    def __post_init__(self) -> None:
+        check_weights(self.models, self.weights)
+        if "average" in self.models:
+            raise ValueError("models are averaged once; name the models of an average themselves.")
+
+    def check(self, domain: Domain) -> None:
+        """Refuse what one of the models refuses, or cannot use tables."""
+        for name, method in zip(self.models, self._methods(), strict=True):
+            if not self.takes <= method.takes:
+                raise BadInput(f"{name} has no use for tables, which are what is averaged here.")
+            method.check(domain)
+
+    def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
+        needed = sum(method.memory(domain, cliques, rows) for method in self._methods())
+        if self.by == "record":
+            return needed
+        # One of them draws a whole set at once.
+        return needed + (4 * len(domain) + 40) * max(rows - piece_rows(domain), 0)
+
+    def fit(
+        self,
+        domain: Domain,
+        released: Sequence[Released],
+        *,
+        rows: int | None,
+        zeros: StructuralZeros,
+        rng: np.random.Generator,
+    ) -> AverageModel:
+        models = tuple(
+            method.fit(domain, released, rows=rows, zeros=zeros, rng=rng)
+            for method in self._methods()
+        )
+        weights = averaging.parts(self.models, self.weights)
+        number = round(
+            sum(weight * model.rows for weight, model in zip(weights, models, strict=True))
+        )
+        return AverageModel(domain, models, weights, number, self.by)
+
+    def restore(
+        self,
+        domain: Domain,
+        tables: Sequence[Table],
+        *,
+        rows: int,
+        zeros: StructuralZeros,
+        released: Sequence[Released] = (),
+    ) -> AverageModel:
+        groups: list[list[Table]] = []
+        position = 0
+        while position < len(tables):
+            # Two totals in a row: no model has its number of rows twice.
+            pair = tables[position : position + 2]
+            if len(pair) == 2 and not any(table.clique for table in pair):
+                groups.append([])
+                position += 2
+            else:
+                groups[-1].append(tables[position])
+                position += 1
+        models = tuple(
+            method.restore(domain, group, rows=rows, zeros=zeros, released=released)
+            for method, group in zip(self._methods(), groups, strict=True)
+        )
+        weights = averaging.parts(self.models, self.weights)
+        return AverageModel(domain, models, weights, rows, self.by)
+
+    def _methods(self) -> tuple[Reconstructor, ...]:
+        return tuple(registry.find("reconstruction", name)() for name in self.models)
+
+
+METHOD = Average

@@ -1,0 +1,231 @@
+"""CIPHER: the joint table from smaller ones, one set of columns after the other.
+
+Eugenio and Liu, "Construction of Differentially Private Empirical Distributions from a low-order
+Marginals Set through Solving Linear Equations with l2 Regularization", Algorithm 1.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.errors import BadInput
+from dp_core.methods.reconstruction.base import TABLES
+from dp_core.methods.reconstruction.cipher_equations import Equations, Form, Level, Weight, unknowns
+from dp_core.methods.reconstruction.consistency import (
+    consistent,
+    estimates,
+    norm_sub,
+    overlapping,
+    reconcile,
+    whole_rows,
+)
+from dp_core.methods.reconstruction.joint_model import DenseModel, JointTable
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Measurement, Released, ReleasedKind, Table, tables_of
+
+_MOST_RIDGE = 1e-4
+
+_Tables: TypeAlias = dict[Clique, NDArray[np.float64]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cipher(JointTable):
+    """Build the table of every set of columns from those of one column less, up to all of them.
+
+    A set that was measured keeps its table; one that a measured table holds is its margin, the
+    mean if several hold it; a column of which nothing is known is uniform. Every other set gets
+    the solution of the linear equations of `cipher_equations`.
+
+    The defaults are what came nearest to the data in measurements (`benchmarks/papers/README.md`),
+    except where noise drowns everything: there `correct: scale`, which stays nearer to even, loses
+    less. The paper's form is `weight: even`, `pivot: random`, `agree: false`,
+    `clip: false`, `correct: scale`. Proportional fitting (`reconstruct: dense`) comes as near as
+    the defaults, from the same tables, on larger domains and in less time.
+
+    Attributes:
+        form: Whether the equations are of conditional probabilities, as in the paper, or each is
+            multiplied by that of its condition (`joint`), which near-zero denominators cannot
+            upset; once tables agree, the first is nearer.
+        weight: Among all solutions the one of the least sum of z**2 (`even`, the paper's), or of
+            P z**2 (`prob`), which is nearer to independence.
+        pivot: Column that is solved for: the `last` or `first` of a set, a `random` one (the
+            paper's), or the mean of the results of `all`.
+        drop: Level of the pivot that gets what the others leave.
+        agree: Whether tables are first made to agree by least squares; otherwise the equations do
+            so in part.
+        clip: Whether negative cells are corrected in the measured tables and in every table on
+            the way, and not only at the end.
+        correct: How: the nearest table without negative cells (`subtract`), or zero in their
+            place and the rest in proportion (`scale`, the paper's).
+        ridge: Lambda of the equations, at most 1e-4; 0: the shortest least-squares solution.
+        max_unknowns: Largest system of equations that is attempted: the cells of all columns but
+            one. 1024 are 11 columns of 2 levels (about a minute of one core with `pivot: all`, a
+            few seconds with another), 7 of 3, or 5 of 5.
+    """
+
+    form: Form = "conditional"
+    weight: Weight = "prob"
+    pivot: Literal["all", "last", "first", "random"] = "all"
+    drop: Level = "last"
+    agree: bool = True
+    clip: bool = True
+    correct: Literal["subtract", "scale"] = "subtract"
+    ridge: float = 1e-6
+    max_unknowns: int = 1024
+
+    takes: ClassVar[frozenset[ReleasedKind]] = TABLES
+
+    def check(self, domain: Domain) -> None:
+        if not 0 <= self.ridge <= _MOST_RIDGE:
+            raise BadInput(
+                f"`reconstruct.ridge` is {self.ridge}; it is between 0 and {_MOST_RIDGE}: more"
+                " would bend the tables that were measured."
+            )
+        wide = unknowns([size for size in domain.sizes if size > 1])
+        if wide > self.max_unknowns:
+            other = "`reconstruct: dense`" if domain.size() <= 2**22 else "`method: privsyn`"
+            raise BadInput(
+                f"CIPHER's largest system of equations has {wide:.3g} unknowns (the joint table"
+                f" without one column), more than the {self.max_unknowns} that `reconstruct:"
+                f" cipher` solves; use {other}, or fewer and coarser columns."
+            )
+
+    def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:  # noqa: ARG002
+        wide = unknowns([size for size in domain.sizes if size > 1])
+        tables = math.prod(size + 1 for size in domain.sizes if size > 1)
+        systems = 32 * wide**2 + 24 * len(domain) * wide
+        records = (4 * len(domain) + 24) * rows
+        return 16 * tables + systems + 72 * domain.size() + records + (48 << 20)
+
+    def fit(
+        self,
+        domain: Domain,
+        released: Sequence[Released],
+        *,
+        rows: int | None,
+        zeros: StructuralZeros,
+        rng: np.random.Generator,
+    ) -> DenseModel:
+        self.check(domain)
+        zeros = zeros.with_empty_levels(domain, most_cells=domain.size())
+        given, total = self._given(domain, tables_of(released), rows, zeros)
+        given = {clique: values / total for clique, values in given.items()}
+        joint = self._joint(domain, given, zeros, rng)
+        joint = self._corrected(joint, ~zeros.mask(domain)) * total
+        return DenseModel(domain, (Table(domain, joint),), total, zeros)
+
+    def _given(
+        self,
+        domain: Domain,
+        measurements: Sequence[Measurement],
+        rows: int | None,
+        zeros: StructuralZeros,
+    ) -> tuple[Mapping[Clique, NDArray[np.float64]], int]:
+        """Return the tables to start from, records, and the number of records."""
+        if self.agree and self.clip:
+            tables, total = consistent(domain, measurements, rows=rows, zeros=zeros)
+            return {table.clique: table.values for table in tables}, total
+        if self.agree:
+            found, subsets, total = overlapping(domain, measurements, rows=rows, zeros=zeros)
+            reconcile(found, subsets, total=float(total))
+        else:
+            found = estimates(domain, measurements, zeros=zeros)
+            total = whole_rows(found, rows)
+        return {table.clique: table.values for table in found if table.clique}, total
+
+    def _joint(
+        self,
+        domain: Domain,
+        given: Mapping[Clique, NDArray[np.float64]],
+        zeros: StructuralZeros,
+        rng: np.random.Generator,
+    ) -> NDArray[np.float64]:
+        """Return the table of all columns, proportions, before the last correction."""
+        # A column of one level says nothing; its tables are those without it.
+        columns = tuple(
+            name for name, size in zip(domain.columns, domain.sizes, strict=True) if size > 1
+        )
+        known = _without_single_levels(given, columns)
+        found: _Tables = {(): np.asarray(1.0)}
+        for size in range(1, len(columns) + 1):
+            last = found
+            found = {}
+            for clique in itertools.combinations(columns, size):
+                possible = ~zeros.mask(domain.project(clique))
+                values = _covered(clique, known)
+                if values is None:
+                    values = self._step(clique, last, possible, rng)
+                if self.clip:
+                    values = self._corrected(values, possible)
+                found[clique] = values
+        return found[columns].reshape(domain.sizes)
+
+    def _step(
+        self,
+        clique: Clique,
+        smaller: _Tables,
+        possible: NDArray[np.bool_],
+        rng: np.random.Generator,
+    ) -> NDArray[np.float64]:
+        """Return the table of a set of columns that no given table holds."""
+        if len(clique) == 1:
+            return possible / max(int(possible.sum()), 1)
+        faces = [smaller[clique[:k] + clique[k + 1 :]] for k in range(len(clique))]
+        equations = Equations(form=self.form, weight=self.weight, drop=self.drop, ridge=self.ridge)
+        pivots: Sequence[int] = range(len(clique))
+        if self.pivot == "random":
+            pivots = [int(rng.integers(len(clique)))]
+        elif self.pivot != "all":
+            pivots = [len(clique) - 1 if self.pivot == "last" else 0]
+        mask = None if possible.all() else possible
+        joints = [equations.joint(faces, pivot, mask) for pivot in pivots]
+        return np.asarray(sum(joints) / len(joints))
+
+    def _corrected(
+        self, values: NDArray[np.float64], possible: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
+        """Return proportions that are not negative and sum to 1, nothing where it may not be."""
+        if self.correct == "scale":
+            values = np.maximum(values, 0.0) * possible
+            total = float(values.sum())
+            if total > 0:
+                return values / total
+        return norm_sub(values, total=1.0, possible=possible)
+
+
+def _covered(
+    clique: Clique, known: Mapping[Clique, NDArray[np.float64]]
+) -> NDArray[np.float64] | None:
+    """Return a set's own table, or the mean of the margins of those that hold it, or None."""
+    if clique in known:
+        return known[clique]
+    margins = [
+        values.sum(axis=tuple(axis for axis, name in enumerate(larger) if name not in clique))
+        for larger, values in known.items()
+        if set(clique) < set(larger)
+    ]
+    return np.asarray(sum(margins) / len(margins)) if margins else None
+
+
+def _without_single_levels(
+    given: Mapping[Clique, NDArray[np.float64]], columns: Clique
+) -> Mapping[Clique, NDArray[np.float64]]:
+    """Return tables over some columns only, the mean of those that become the same."""
+    grouped: dict[Clique, list[NDArray[np.float64]]] = {}
+    for clique, values in given.items():
+        kept = tuple(name for name in clique if name in columns)
+        if kept:
+            shape = tuple(size for size in values.shape if size > 1)
+            grouped.setdefault(kept, []).append(values.reshape(shape))
+    return {clique: np.asarray(sum(same) / len(same)) for clique, same in grouped.items()}
+
+
+METHOD = Cipher

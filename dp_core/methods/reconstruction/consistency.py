@@ -1,0 +1,302 @@
+"""From noisy tables that disagree to nonnegative ones that agree. Public side of the wall.
+
+Noise is independent from cell to cell, so a table splits into orthogonal parts (total, main
+effects, interactions) whose errors are independent. Averaging each part over the tables that hold
+it, from the empty set of columns to larger ones, weighted by the inverse of its variance, is
+therefore the generalised least-squares answer before the bounds at zero. Then the negative cells
+are moved to zero, and both steps repeat (Qardaji et al. 2014; Zhang et al., PrivSyn, 2021,
+Section 4.4).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.methods.reconstruction.raking import margin, others
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Measurement, Table
+
+
+@dataclass(slots=True, eq=False)
+class Estimate:
+    """A table on its way to consistency.
+
+    Attributes:
+        domain: The clique's domain, columns in the order of the whole domain.
+        values: Shape `domain.sizes`, records; may be negative.
+        variance: Of each possible cell, records squared.
+        possible: Which cells can occur, shape `domain.sizes`; the others are exactly 0.
+    """
+
+    domain: Domain
+    values: NDArray[np.float64]
+    variance: float
+    possible: NDArray[np.bool_]
+
+    @property
+    def clique(self) -> Clique:
+        """Columns, in the order of the axes."""
+        return self.domain.columns
+
+    def project(self, clique: Clique) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Return sums over the other columns, and how many possible cells each adds up."""
+        summed = others(self.clique, clique)
+        return (
+            np.asarray(self.values.sum(axis=summed)),
+            np.asarray(self.possible.sum(axis=summed, dtype=np.int64)),
+        )
+
+    def spread(self, clique: Clique, difference: NDArray[np.float64]) -> None:
+        """Add to each cell of `clique` a difference, shared evenly by the cells it adds up."""
+        _, cells = self.project(clique)
+        each = difference / np.maximum(cells, 1)
+        shape = tuple(
+            size if name in clique else 1
+            for name, size in zip(self.clique, self.domain.sizes, strict=True)
+        )
+        self.values += each.reshape(shape) * self.possible
+
+
+def estimates(
+    domain: Domain, measurements: Sequence[Measurement], *, zeros: StructuralZeros
+) -> list[Estimate]:
+    """Return one estimate for each clique, repeated measurements of it being averaged.
+
+    Args:
+        domain: All columns.
+        measurements: Noisy tables; the empty clique is a noisy number of rows.
+        zeros: Impossible cells; whatever was measured there is noise and is dropped.
+
+    Returns:
+        In the order in which the cliques first appear, averages weighted by inverse variance.
+    """
+    merged: dict[Clique, Estimate] = {}
+    for measurement in measurements:
+        clique = tuple(name for name in domain.columns if name in measurement.clique)
+        values = measurement.values.astype(np.float64)
+        values = values.transpose(measurement.domain.axes(clique))
+        other = merged.get(clique)
+        if other is None:
+            project = domain.project(clique)
+            possible = ~zeros.mask(project)
+            merged[clique] = Estimate(project, values * possible, measurement.variance, possible)
+        else:
+            weight = other.variance / (other.variance + measurement.variance)
+            other.values += weight * (values * other.possible - other.values)
+            other.variance *= 1 - weight
+    return list(merged.values())
+
+
+def estimate_total(tables: Sequence[Estimate]) -> float:
+    """Return the number of records that all tables together point to, weighted by precision.
+
+    Raises:
+        ValueError: if there is no table.
+    """
+    if not tables:
+        raise ValueError("No measurement says how many records there are.")
+    weights = [1 / (table.variance * max(int(table.possible.sum()), 1)) for table in tables]
+    sums = [float(table.values.sum()) for table in tables]
+    return sum(w * s for w, s in zip(weights, sums, strict=True)) / sum(weights)
+
+
+def whole_rows(tables: Sequence[Estimate], rows: int | None) -> int:
+    """Return the number of records, at least 1: `rows` where it is public, else an estimate."""
+    return max(1, round(estimate_total(tables)) if rows is None else rows)
+
+
+def shared(cliques: Sequence[Clique], domain: Domain) -> list[Clique]:
+    """Return the sets of columns on which tables must agree, smaller ones first.
+
+    These are the intersections of two or more cliques (a clique inside another is one of them),
+    without the empty one.
+    """
+    found: set[frozenset[str]] = set()
+    fresh = {frozenset(a) & frozenset(b) for a, b in itertools.combinations(cliques, 2)}
+    while fresh:
+        found |= fresh
+        fresh = {a & b for a, b in itertools.product(fresh, found)} - found
+    order = {name: position for position, name in enumerate(domain.columns)}
+    subsets = [tuple(sorted(subset, key=order.__getitem__)) for subset in found if subset]
+    return sorted(subsets, key=lambda subset: (len(subset), [order[name] for name in subset]))
+
+
+def agree(tables: Sequence[Estimate], clique: Clique) -> None:
+    """Give every table that holds `clique` the same sums over it, in place.
+
+    The common value is the average weighted by `1 / (variance * cells summed)`; each table's
+    difference to it is shared evenly by the cells that are summed.
+    """
+    holders = [table for table in tables if set(clique) <= set(table.clique)]
+    if len(holders) < 2:
+        return
+    sums, weights = [], []
+    certain = np.zeros(holders[0].domain.project(clique).sizes, dtype=bool)
+    for table in holders:
+        values, cells = table.project(clique)
+        certain |= cells == 0  # no possible cell: the sum is 0 without any noise
+        sums.append(values)
+        weights.append(1.0 / (table.variance * np.maximum(cells, 1)))
+    common = np.sum([w * s for w, s in zip(weights, sums, strict=True)], axis=0)
+    common = np.where(certain, 0.0, common / np.sum(weights, axis=0))
+    for table, values in zip(holders, sums, strict=True):
+        table.spread(clique, common - values)
+
+
+def norm_sub(
+    values: NDArray[np.float64],
+    *,
+    total: float | None = None,
+    possible: NDArray[np.bool_] | None = None,
+) -> NDArray[np.float64]:
+    """Return the nonnegative table nearest in squares that sums to `total`.
+
+    Negative cells become 0 and what that adds is taken from the positive ones, evenly, as often
+    as it takes; in closed form the projection onto a simplex.
+
+    Args:
+        values: Records, any shape.
+        total: Records the result sums to, by default the sum of `values`; below 0 counts as 0.
+        possible: Cells that may hold records, by default all.
+
+    >>> norm_sub(np.array([5.0, -1.0, -2.0, 0.5]))
+    array([2.5, 0. , 0. , 0. ])
+    """
+    kept = values.ravel() if possible is None else values[possible]
+    total = float(kept.sum()) if total is None else total
+    result = np.zeros_like(values, dtype=np.float64)
+    if total <= 0 or kept.size == 0:
+        return result
+    ordered = np.sort(kept)[::-1]
+    excess = (np.cumsum(ordered) - total) / np.arange(1, kept.size + 1)
+    cut = excess[max(int(np.count_nonzero(ordered > excess)), 1) - 1]
+    result[... if possible is None else possible] = np.maximum(kept - cut, 0.0).reshape(
+        values.shape if possible is None else -1
+    )
+    return result
+
+
+def reconcile(
+    tables: Sequence[Estimate], subsets: Sequence[Clique], *, total: float | None
+) -> None:
+    """Make all tables agree on every subset, in place; least squares, bounds at zero aside.
+
+    Args:
+        tables: Estimates of different cliques.
+        subsets: From `shared`, smaller ones first: a later one does not undo an earlier one.
+        total: Records every table sums to; None is their precision-weighted average.
+    """
+    total = estimate_total(tables) if total is None else total
+    for table in tables:
+        if table.possible.any():
+            table.spread((), np.asarray(total - table.values.sum()))
+    for subset in subsets:
+        agree(tables, subset)
+
+
+def overlapping(
+    domain: Domain,
+    measurements: Sequence[Measurement],
+    *,
+    rows: int | None,
+    zeros: StructuralZeros,
+) -> tuple[list[Estimate], list[Clique], int]:
+    """Return the estimates of all cliques but the empty one, what they share, and the total."""
+    tables = estimates(domain, measurements, zeros=zeros)
+    total = whole_rows(tables, rows)
+    tables = [table for table in tables if table.clique]
+    return tables, shared([table.clique for table in tables], domain), total
+
+
+def consistent(
+    domain: Domain,
+    measurements: Sequence[Measurement],
+    *,
+    rows: int | None,
+    zeros: StructuralZeros,
+    rounds: int = 3,
+) -> tuple[tuple[Table, ...], int]:
+    """Return nonnegative tables that agree (nearly) with each other, and the number of records.
+
+    Args:
+        domain: All columns.
+        measurements: Noisy tables, at least one.
+        rows: Number of records where it is public, otherwise None.
+        zeros: Impossible cells; they hold exactly 0.
+        rounds: How often agreement and nonnegativity alternate; nonnegativity has the last word.
+
+    Returns:
+        One table for each clique measured, the empty one aside, and the number of records, which
+        every table sums to.
+    """
+    tables, subsets, total = overlapping(domain, measurements, rows=rows, zeros=zeros)
+    for _ in range(max(rounds, 1)):
+        reconcile(tables, subsets, total=float(total))
+        for table in tables:
+            table.values = norm_sub(table.values, total=float(total), possible=table.possible)
+    return tuple(Table(table.domain, table.values) for table in tables), total
+
+
+def column_tables(
+    domain: Domain,
+    measurements: Sequence[Measurement],
+    *,
+    rows: int | None,
+    zeros: StructuralZeros,
+) -> tuple[tuple[Table, ...], int]:
+    """Return one table for each column, from everything that says something about it.
+
+    Every measurement that holds a column is summed over its other columns, and the sums are
+    averaged by precision. A column that nothing was measured of is uniform over what is possible.
+
+    Args:
+        domain: All columns.
+        measurements: Noisy tables, at least one.
+        rows: Number of records where it is public, otherwise None.
+        zeros: Impossible cells.
+
+    Returns:
+        One-way tables in the order of the domain, nonnegative, and the number of records, which
+        each of them sums to.
+    """
+    tables = estimates(domain, measurements, zeros=zeros)
+    total = whole_rows(tables, rows)
+    found = []
+    for column, size in zip(domain.columns, domain.sizes, strict=True):
+        one = domain.project((column,))
+        possible = ~zeros.mask(one)
+        precision, weighted = np.zeros(size), np.zeros(size)
+        for table in tables:
+            if column in table.clique:
+                # Bring each to the common total first: a sum's error is mostly its total's.
+                slack = total - float(table.values.sum())
+                values, cells = table.project((column,))
+                cells_in_all = max(int(cells.sum()), 1)
+                weight = 1.0 / (table.variance * np.maximum(cells, 1))
+                weighted += weight * (values + slack * cells / cells_in_all)
+                precision += weight
+                possible &= cells > 0
+        values = np.divide(weighted, precision, out=np.zeros(size), where=precision > 0)
+        values = norm_sub(values, total=float(total), possible=possible)
+        found.append(Table(one, values))
+    return tuple(found), total
+
+
+def discrepancy(tables: Sequence[Table]) -> float:
+    """Return the largest disagreement between two tables over what they share, records.
+
+    It is 0 for tables that agree exactly.
+    """
+    worst = 0.0
+    for one, other in itertools.combinations(tables, 2):
+        both = tuple(name for name in one.clique if name in other.clique)
+        if both:
+            worst = max(worst, float(np.abs(margin(one, both) - margin(other, both)).max()))
+    return worst if math.isfinite(worst) else math.inf

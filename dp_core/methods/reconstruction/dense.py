@@ -1,0 +1,79 @@
+"""The joint table of all columns, held cell by cell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.errors import BadInput
+from dp_core.methods.reconstruction.base import TABLES
+from dp_core.methods.reconstruction.consistency import consistent
+from dp_core.methods.reconstruction.joint_model import DenseModel, JointTable
+from dp_core.methods.reconstruction.raking import Margin, rake_among_zeros
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, ReleasedKind, Table, tables_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dense(JointTable):
+    """Fit the joint table: the noisy one where it was measured, else that of largest entropy.
+
+    A measured joint table is made nonnegative and used as it is. From smaller tables iterative
+    proportional fitting gives the joint table of largest entropy that has them; from one-way
+    tables that is their product.
+
+    Attributes:
+        max_cells: Largest joint table that is attempted.
+        rounds: Largest number of fitting rounds; it stops when no cell moves by 0.01 records.
+    """
+
+    max_cells: int = 2**22
+    rounds: int = 100
+
+    takes: ClassVar[frozenset[ReleasedKind]] = TABLES
+
+    def check(self, domain: Domain) -> None:
+        if domain.size() > self.max_cells:
+            raise BadInput(
+                f"The joint table of all columns has {domain.size():.3g} cells, more than the"
+                f" {self.max_cells} that `reconstruct: dense` holds; use `method: privsyn`, or"
+                " fewer and coarser columns."
+            )
+
+    def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:  # noqa: ARG002
+        return 72 * domain.size() + (4 * len(domain) + 24) * rows + (16 << 20)
+
+    def fit(
+        self,
+        domain: Domain,
+        released: Sequence[Released],
+        *,
+        rows: int | None,
+        zeros: StructuralZeros,
+        rng: np.random.Generator,  # noqa: ARG002
+    ) -> DenseModel:
+        self.check(domain)
+        zeros = zeros.with_empty_levels(domain, most_cells=self.max_cells)
+        tables, rows = consistent(domain, tables_of(released), rows=rows, zeros=zeros)
+        whole = next((table for table in tables if table.clique == domain.columns), None)
+        if whole is None:
+            whole = Table(domain, self._proportional(domain, tables, rows, zeros))
+        return DenseModel(domain, (whole,), rows, zeros)
+
+    def _proportional(
+        self, domain: Domain, tables: Sequence[Table], rows: int, zeros: StructuralZeros
+    ) -> NDArray[np.float64]:
+        """Return the joint table of largest entropy with the given (agreeing) tables."""
+        joint = (~zeros.mask(domain)).astype(np.float64)
+        joint *= rows / max(joint.sum(), 1.0)
+        margins: list[Margin] = [((), np.asarray(float(rows)))]
+        margins += [(table.clique, table.values) for table in tables]
+        return rake_among_zeros(joint, domain.columns, margins, rounds=self.rounds)
+
+
+METHOD = Dense

@@ -1,0 +1,186 @@
+"""Hashed Gibbs sampler: records from thresholded tables of each column with a few others.
+
+Li, Karwa, Slavkovic & Steorts (2018), Algorithm 2, read as it must be: a proposed value is
+*rejected* where it leads to a conditional of which no cell was kept (Remark 3.3; the branches of
+lines 14-18 are exchanged), the columns to look at in line 13 are those whose conditional the
+changed column is in, with the *proposed* value, and a conditional is that of the current values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.errors import BadInput
+from dp_core.methods.reconstruction.base import FittedTables, MadeAnew
+from dp_core.methods.reconstruction.kept_cells import (
+    kept_rows,
+    no_start,
+    nothing_left,
+    possible_cells,
+    sparse_tables,
+    sums,
+)
+from dp_core.methods.reconstruction.kernels.kept_conditional import KeptConditional
+from dp_core.methods.reconstruction.start_states import Cells, start_states
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, ReleasedKind, SparseTable, Table
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GibbsModel(FittedTables):
+    """One conditional for each column, given a few others, from the cells that were kept.
+
+    The tables are those of each column, in the domain's order.
+
+    Attributes:
+        kept: For each column, in the domain's order, the kept cells of its table.
+        conditionals: The same as conditional distributions.
+        asked_by: For each column the columns whose conditional it is in.
+        states: Records that are in every table, shape (states, columns).
+        chances: Probability to begin at each, shape (states,).
+        sweeps: How often each column of a record is drawn.
+    """
+
+    kept: tuple[Cells, ...]
+    conditionals: tuple[KeptConditional, ...]
+    asked_by: tuple[tuple[int, ...], ...]
+    states: NDArray[np.uint16]
+    chances: NDArray[np.float64]
+    sweeps: int
+
+    @classmethod
+    def build(
+        cls,
+        domain: Domain,
+        given: Sequence[SparseTable],
+        rows: int,
+        zeros: StructuralZeros,
+        sweeps: int,
+    ) -> GibbsModel:
+        """Return the model of one table for each column.
+
+        Raises:
+            BadInput: if a column has no table.
+            StageFailed: if the tables leave no record to begin with.
+        """
+        kept = tuple(_cells_of(domain, name, given, zeros) for name in domain.columns)
+        if not all(len(cells.weights) for cells in kept):
+            raise nothing_left(given)
+        states, chances = start_states(kept, len(domain))
+        if not len(states):
+            raise no_start()
+        tables = []
+        for name, cells in zip(domain.columns, kept, strict=True):
+            one = sums(domain.project(cells.clique), cells.codes, cells.weights, (name,))
+            tables.append(Table(domain.project((name,)), one * (rows / one.sum())))
+        return cls(
+            domain=domain,
+            tables=tuple(tables),
+            rows=rows,
+            zeros=zeros,
+            kept=kept,
+            conditionals=tuple(
+                KeptConditional.build(
+                    cells.codes, cells.weights, cells.axes[1:], domain.project(cells.clique).sizes
+                )
+                for cells in kept
+            ),
+            asked_by=tuple(
+                tuple(other for other, cells in enumerate(kept) if column in cells.axes[1:])
+                for column in range(len(domain))
+            ),
+            states=states,
+            chances=chances,
+            sweeps=sweeps,
+        )
+
+    @property
+    def streams(self) -> bool:
+        return True
+
+    def project(self, clique: Clique) -> NDArray[np.float64]:
+        for cells in self.kept:
+            if set(cells.clique) == set(clique) or cells.clique[:1] == clique:
+                within = self.domain.project(cells.clique)
+                counts = sums(within, cells.codes, cells.weights, clique)
+                return counts * float(self.rows / counts.sum())
+        raise KeyError(clique)
+
+    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
+        begun = rng.choice(len(self.states), size=rows, p=self.chances)
+        codes = np.ascontiguousarray(self.states[begun].T)
+        for _ in range(self.sweeps):
+            for column, conditional in enumerate(self.conditionals):
+                self._step(codes, column, conditional, rng)
+        return self.zeros.repair(Dataset(self.domain, codes), rng=rng)
+
+    def _step(
+        self,
+        codes: NDArray[np.uint16],
+        column: int,
+        conditional: KeptConditional,
+        rng: np.random.Generator,
+    ) -> None:
+        """Draw one column of every record given the others, in place."""
+        before = codes[column].copy()
+        codes[column] = conditional.draw(conditional.group(codes), rng=rng)
+        # Every conditional holds a cell before; a value after which one would not is rejected.
+        stuck = np.zeros(codes.shape[1], dtype=bool)
+        for other in self.asked_by[column]:
+            stuck |= self.conditionals[other].group(codes) < 0
+        codes[column, stuck] = before[stuck]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gibbs(MadeAnew[GibbsModel]):
+    """Draw each record by a Gibbs sampler over the tables that passed the threshold (SBHG).
+
+    Attributes:
+        sweeps: How often each column of a record is drawn, from 1.
+    """
+
+    sweeps: int = 20
+
+    takes: ClassVar[frozenset[ReleasedKind]] = frozenset({"sparse"})
+
+    def __post_init__(self) -> None:
+        if self.sweeps < 1:
+            raise ValueError(f"sweeps is a number from 1, not {self.sweeps}.")
+
+    def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:  # noqa: ARG002
+        # Kept cells of each column's table, fewer than rows; the set, its copy, and what is drawn.
+        return (24 * len(domain) + 64) * rows + (64 << 20)
+
+    def make(
+        self, domain: Domain, released: Sequence[Released], rows: int, zeros: StructuralZeros
+    ) -> GibbsModel:
+        return GibbsModel.build(domain, sparse_tables(released), rows, zeros, self.sweeps)
+
+    def number(self, domain: Domain, released: Sequence[Released]) -> int:  # noqa: ARG002
+        """Return the largest sum of kept counts."""
+        return kept_rows(released)
+
+
+def _cells_of(
+    domain: Domain, name: str, given: Sequence[SparseTable], zeros: StructuralZeros
+) -> Cells:
+    """Return the kept cells of the table that begins with a column."""
+    for table in given:
+        if table.clique[0] == name:
+            codes, weights = possible_cells(table, zeros)
+            return Cells(table.clique, domain.axes(table.clique), codes, weights)
+    raise BadInput(
+        f"The reconstruction `gibbs` needs a thresholded table that begins with {name!r}, and one"
+        " for every other column: use it with select: {method: sbhg}, or take reconstruct:"
+        " {method: sparse}."
+    )
+
+
+METHOD = Gibbs

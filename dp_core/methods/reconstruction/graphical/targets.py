@@ -1,0 +1,94 @@
+"""From noisy tables to what a graphical model is fitted to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dp_core.methods.reconstruction.consistency import (
+    column_tables,
+    estimates,
+    overlapping,
+    reconcile,
+)
+from dp_core.methods.reconstruction.graphical.fitting import Target
+from dp_core.methods.reconstruction.shrinkage import shrunk
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Measurement, Table, Totals
+from dp_core.wall.statistics.sums.interactions import Interaction
+
+_LEAST_PENALTY = 1e-3  # records: keeps the log factor of a cell that is to be empty finite
+_SETTLING = 3e-4  # penalty of a shrunk table, part of its variance: enough to settle what is left
+
+
+def targets(
+    domain: Domain,
+    measurements: Sequence[Measurement],
+    *,
+    rows: int | None,
+    zeros: StructuralZeros,
+    shrink: bool,
+    smoothing: float,
+    interactions: Sequence[Totals] = (),
+    together: bool = True,
+) -> tuple[tuple[Target, ...], int]:
+    """Return one target for each column that was measured and each larger table, and the total.
+
+    Tables that overlap are brought to the least-squares answer first: what they still say against
+    each other then is what no joint table can have, and the penalties settle that.
+
+    Args:
+        domain: All columns.
+        measurements: Noisy tables, at least one.
+        rows: Number of records where it is public, otherwise None.
+        zeros: Impossible cells.
+        shrink: Whether noisy cells are drawn towards what smaller tables say beforehand.
+        smoothing: A cell that the columns alone expect to hold `E` records gets the penalty
+            `smoothing * variance / sqrt(E)`: it is believed to differ from that by about
+            `E ** 0.75 / sqrt(smoothing)`.
+        interactions: Noisy interactions.
+        together: Whether pairs tell of each other, where tables are drawn in.
+    """
+    variance = {
+        table.clique: table.variance for table in estimates(domain, measurements, zeros=zeros)
+    }
+    for item in interactions:
+        clique = tuple(name for name in domain.columns if name in item.of.clique)
+        assert isinstance(item.of, Interaction)
+        noise = item.of.cell_variance(item.variance)
+        variance[clique] = 1 / (1 / noise + 1 / variance.get(clique, np.inf))
+    if shrink or interactions:
+        tables, total = shrunk(
+            domain,
+            measurements,
+            rows=rows,
+            zeros=zeros,
+            interactions=interactions,
+            together=together,
+            believe=not shrink,
+        )
+        columns, larger = tables[: len(domain)], tables[len(domain) :]
+    else:
+        columns, total = column_tables(domain, measurements, rows=rows, zeros=zeros)
+        agreeing, subsets, total = overlapping(domain, measurements, rows=total, zeros=zeros)
+        reconcile(agreeing, subsets, total=float(total))
+        larger = tuple(Table(t.domain, t.values) for t in agreeing if len(t.clique) > 1)
+    measured = {name for clique in variance for name in clique}
+    found = [
+        Target(table.domain, table.values, np.full(table.domain.sizes, _LEAST_PENALTY))
+        for table in columns
+        if table.clique[0] in measured
+    ]
+    share = {table.clique[0]: table.values / total for table in columns}
+    for table in larger:
+        # Whoever drew the cells in already leaves only contradictions to be settled.
+        expected = np.asarray(float(total))
+        for name in table.clique:
+            expected = np.multiply.outer(expected, share[name])
+        penalty = np.full(table.domain.sizes, _SETTLING * variance[table.clique])
+        if not shrink:
+            penalty = smoothing * variance[table.clique] / np.sqrt(np.maximum(expected, 1e-3))
+        found.append(Target(table.domain, table.values, np.maximum(penalty, _LEAST_PENALTY)))
+    return tuple(found), total

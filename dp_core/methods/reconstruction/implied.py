@@ -1,0 +1,97 @@
+"""What drawn records imply for pairs of columns that nobody measured. Public side of the wall.
+
+Records that have the measured tables say something about every other pair too: what follows from
+the tables, and what chance and the moving of records put there. The second is noise of a known
+size, so it is taken off as noise is (`belief.py`); what is left is a table for the records to
+reach like the others. Without it two columns that have nothing to do with each other come out with
+the chance deviations of a draw, beside those that the file itself has.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.methods.reconstruction.belief import believed, shrink_residual
+from dp_core.methods.reconstruction.raking import rake
+from dp_core.methods.reconstruction.shared_factors import Deviation, common_part, enough
+from dp_core.methods.reconstruction.table_parts import beyond, interaction_part
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique, Domain
+from dp_core.wall.released import Table
+
+MOST_CELLS = 1 << 16
+"""Larger pairs are left as they come."""
+
+_MOST_COUNTED = 2 * 10**9  # records times pairs: more take longer than they are worth
+_CHANCE = 3.0  # variance of a count, by its expectation: records that are moved are partly copies
+_LEAST_EXPECTED = 0.05  # records
+_RAKING_ROUNDS = 20
+
+
+def unmeasured(domain: Domain, held: Sequence[Clique]) -> tuple[Clique, ...]:
+    """Return the pairs of columns that no clique holds together and that are not too large."""
+    known = {frozenset(pair) for clique in held for pair in itertools.combinations(clique, 2)}
+    return tuple(
+        pair
+        for pair in itertools.combinations(domain.columns, 2)
+        if frozenset(pair) not in known and domain.size(pair) <= MOST_CELLS
+    )
+
+
+def implied_tables(
+    data: Dataset, pairs: Sequence[Clique], columns: Sequence[Table]
+) -> tuple[Table, ...]:
+    """Return a table for each pair, nonnegative, that agrees with its columns.
+
+    Of very many records there is little chance to be taken off, and nothing is returned.
+
+    Args:
+        data: Records that nearly have all tables, at least one.
+        pairs: Pairs of columns, in the order of the domain.
+        columns: One-way tables of all columns, in the order of the domain.
+    """
+    domain, rows = data.domain, data.rows
+    if rows * len(pairs) > _MOST_COUNTED:
+        return ()
+    ones = {
+        table.clique[0]: table.values * (rows / max(float(table.values.sum()), 1e-9))
+        for table in columns
+    }
+    found: dict[Clique, Deviation] = {}
+    for one, two in pairs:
+        expected = np.multiply.outer(ones[one], ones[two]) / rows
+        variance = _CHANCE * np.maximum(expected, _LEAST_EXPECTED)
+        seen = counted(data, (one, two))
+        found[one, two] = Deviation(beyond(seen - expected), expected, variance)
+    common: dict[Clique, NDArray[np.float64]] = {}
+    if enough(domain, len(found)):
+        common = common_part(domain, found, float(rows))
+    tables = []
+    for clique, deviation in found.items():
+        project = domain.project(clique)
+        noise = deviation.variance * interaction_part(project)
+        shared = np.zeros_like(deviation.residual)
+        if clique in common:
+            shared = believed(common[clique], deviation.residual, noise, deviation.expected)
+        left = shrink_residual(deviation.residual - shared, noise, deviation.expected)
+        values = rake(
+            np.maximum(deviation.expected + shared + left, 0.0),
+            clique,
+            [((name,), ones[name]) for name in clique],
+            rounds=_RAKING_ROUNDS,
+        )
+        tables.append(Table(project, values))
+    return tuple(tables)
+
+
+def counted(data: Dataset, clique: Clique) -> NDArray[np.float64]:
+    """Return how many records are in each cell of a table."""
+    domain = data.domain.project(clique)
+    cells = np.zeros(data.rows, dtype=np.int64)
+    for name, size in zip(clique, domain.sizes, strict=True):
+        cells = cells * size + data.column(name)
+    return np.bincount(cells, minlength=domain.size()).reshape(domain.sizes).astype(np.float64)

@@ -1,0 +1,114 @@
+"""Independent columns: every one-way table right, no relation but what rules demand."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.methods.reconstruction.base import TABLES, FittedTables
+from dp_core.methods.reconstruction.consistency import column_tables
+from dp_core.methods.reconstruction.drawing import records
+from dp_core.methods.reconstruction.raking import MOST_CELLS, margin, possible_joint
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, ReleasedKind, Table, tables_of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IndependentModel(FittedTables):
+    """The product of one-way tables; columns that rules tie together are drawn together.
+
+    The tables are one for each column, in the domain's order.
+
+    Attributes:
+        blocks: What is drawn independently of each other: joint tables of disjoint cliques, which
+            hold all columns.
+    """
+
+    blocks: tuple[Table, ...]
+
+    @classmethod
+    def build(
+        cls, domain: Domain, tables: Sequence[Table], rows: int, zeros: StructuralZeros
+    ) -> IndependentModel:
+        """Return the model of one-way tables in the domain's order.
+
+        A block's joint table is that of largest entropy, among those without impossible cells,
+        that has its columns' tables; nearly, where these contradict the rules.
+        """
+        tied = zeros.blocks(domain, most_cells=MOST_CELLS)
+        alone = [
+            table
+            for table in tables
+            if not any(set(table.clique) <= set(clique) for clique in tied)
+        ]
+        joint = [possible_joint(domain, clique, tables, zeros) for clique in tied]
+        return cls(domain, tuple(tables), rows, zeros, (*alone, *joint))
+
+    @property
+    def streams(self) -> bool:
+        return True
+
+    def project(self, clique: Clique) -> NDArray[np.float64]:
+        parts: list[NDArray[np.float64]] = [np.asarray(1.0)]
+        columns: list[str] = []
+        for block in self.blocks:
+            held = tuple(name for name in block.clique if name in clique)
+            if held:
+                parts.append(margin(block, held) / self.rows)
+                columns += held
+        product = functools.reduce(np.multiply.outer, parts) * self.rows
+        return np.asarray(product.transpose([columns.index(name) for name in clique]))
+
+    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
+        # Blocks too large to be held are mended; elsewhere nothing is left to mend.
+        return self.zeros.repair(records(self.domain, self.blocks, rows, rng=rng), rng=rng)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Independent:
+    """Draw every column by itself from what all measurements say about it."""
+
+    takes: ClassVar[frozenset[ReleasedKind]] = TABLES
+
+    def check(self, domain: Domain) -> None:
+        """Every domain fits."""
+
+    def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
+        tables = sum(domain.size(clique) for clique in cliques)
+        # Records, and their copy while impossible ones are mended; cells of a block that is drawn.
+        blocks = 72 * min(domain.size(), MOST_CELLS)
+        return (4 * len(domain) + 24) * rows + 24 * tables + blocks + (16 << 20)
+
+    def fit(
+        self,
+        domain: Domain,
+        released: Sequence[Released],
+        *,
+        rows: int | None,
+        zeros: StructuralZeros,
+        rng: np.random.Generator,  # noqa: ARG002
+    ) -> IndependentModel:
+        known = zeros.with_empty_levels(domain, most_cells=MOST_CELLS)
+        tables, rows = column_tables(domain, tables_of(released), rows=rows, zeros=known)
+        return IndependentModel.build(domain, tables, rows, zeros)
+
+    def restore(
+        self,
+        domain: Domain,
+        tables: Sequence[Table],
+        *,
+        rows: int,
+        zeros: StructuralZeros,
+        released: Sequence[Released] = (),  # noqa: ARG002
+    ) -> IndependentModel:
+        return IndependentModel.build(domain, tables, rows, zeros)
+
+
+METHOD = Independent

@@ -1,0 +1,50 @@
+"""A model that is one table of all columns, and what its reconstructions have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.methods.reconstruction.base import FittedTables
+from dp_core.methods.reconstruction.drawing import records
+from dp_core.methods.reconstruction.raking import margin
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, Table
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DenseModel(FittedTables):
+    """A joint table: its only table, with nothing in impossible cells."""
+
+    @property
+    def streams(self) -> bool:
+        return True
+
+    def project(self, clique: Clique) -> NDArray[np.float64]:
+        return margin(self.tables[0], clique)
+
+    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
+        # Only where no cell at all is possible are there broken rows, and that is an error.
+        return self.zeros.repair(records(self.domain, self.tables, rows, rng=rng), rng=rng)
+
+
+class JointTable:
+    """A reconstruction that fits a `DenseModel`: the table that was stored is the whole of it."""
+
+    __slots__ = ()
+
+    def restore(
+        self,
+        domain: Domain,
+        tables: Sequence[Table],
+        *,
+        rows: int,
+        zeros: StructuralZeros,
+        released: Sequence[Released] = (),  # noqa: ARG002
+    ) -> DenseModel:
+        return DenseModel(domain, tuple(tables), rows, zeros)

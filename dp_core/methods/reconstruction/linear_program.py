@@ -1,0 +1,116 @@
+"""The joint table that misses no answer by more than it must: a linear program.
+
+Barak, Chaudhuri, Dwork, Kale, McSherry & Talwar, "Privacy, accuracy, and consistency too: a
+holistic solution to contingency table release", PODS 2007, Section 4. Public side of the wall.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.errors import BadInput, StageFailed
+from dp_core.methods.reconstruction.dense_answers import (
+    Evidence,
+    gather,
+    number_of_records,
+    possible_cells,
+)
+from dp_core.methods.reconstruction.joint_model import DenseModel, JointTable
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, ReleasedKind, Table
+
+_MOST_ENTRIES = 2**21  # 300 answers about 4,096 cells take ten seconds; more take minutes
+_NEARLY = 1e-9  # least standard deviation of an answer, as a part of all records
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinearProgram(JointTable):
+    """Fit the nonnegative joint table whose largest deviation from the answers is least.
+
+    Deviations are counted in standard deviations of each answer's noise. The program has a solution
+    whatever the answers are, and the solver returns a vertex of all its solutions: a table with at
+    most as many cells that are not empty as there were answers, and one. Where the data have a
+    record and the table has none, their relative entropy is infinite.
+
+    Attributes:
+        max_cells: Largest joint table that is attempted.
+    """
+
+    max_cells: int = 2**12
+
+    takes: ClassVar[frozenset[ReleasedKind]] = frozenset({"tables", "answers"})
+    against_inference: ClassVar[str] = "takes one of many tables that are as near, and no mean"
+
+    def check(self, domain: Domain) -> None:
+        if domain.size() > self.max_cells:
+            raise BadInput(
+                f"The joint table of all columns has {domain.size():.3g} cells, more than the"
+                f" {self.max_cells:,} of `reconstruct: linear_program`; use"
+                " `reconstruct: multiplicative_weights`, which takes the same answers."
+            )
+
+    def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
+        asked = sum(domain.size(clique) for clique in cliques)
+        entries = min(max(asked, len(cliques)) * domain.size(), _MOST_ENTRIES)
+        return 64 * entries + (4 * len(domain) + 24) * rows + (64 << 20)
+
+    def fit(
+        self,
+        domain: Domain,
+        released: Sequence[Released],
+        *,
+        rows: int | None,
+        zeros: StructuralZeros,
+        rng: np.random.Generator,  # noqa: ARG002
+    ) -> DenseModel:
+        self.check(domain)
+        number = number_of_records(domain, released, rows=rows, zeros=zeros)
+        possible = possible_cells(domain, zeros)
+        evidence = gather(domain, released, rows=number, possible=possible)
+        joint = possible / possible.sum()
+        if evidence.questions.length:
+            joint = _least_deviation(evidence, possible)
+        return DenseModel(domain, (Table(domain, joint * number),), number, zeros)
+
+
+def _least_deviation(evidence: Evidence, possible: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the joint table, summing to 1."""
+    from scipy import sparse
+    from scipy.optimize import linprog
+
+    asked = evidence.questions
+    cells = np.flatnonzero(possible)
+    if asked.length * cells.size > _MOST_ENTRIES:
+        raise BadInput(
+            f"{asked.length:,} answers about {cells.size:,} cells are too many for"
+            " `reconstruct: linear_program`; use `reconstruct: multiplicative_weights`."
+        )
+    matrix = sparse.csr_array(asked.matrix()[:, cells])
+    stddev = np.maximum(evidence.stddev, _NEARLY)
+    # In units of the noise: |(matrix @ p - answers) / stddev| <= worst, and worst is least.
+    scaled = sparse.diags_array(1 / stddev) @ matrix
+    wanted = evidence.answers / stddev
+    ones = np.ones((asked.length, 1))
+    found = linprog(
+        c=np.r_[np.zeros(cells.size), 1.0],
+        A_ub=sparse.vstack([sparse.hstack([scaled, -ones]), sparse.hstack([-scaled, -ones])]),
+        b_ub=np.r_[wanted, -wanted],
+        A_eq=sparse.csr_array(np.r_[np.ones(cells.size), 0.0][np.newaxis]),
+        b_eq=[1.0],
+        bounds=(0, None),
+        method="highs-ds",
+    )
+    if found.x is None:
+        raise StageFailed("The linear program was not solved; use another reconstruction.")
+    joint = np.zeros(possible.size)
+    joint[cells] = np.maximum(found.x[:-1], 0.0)
+    return np.asarray((joint / joint.sum()).reshape(possible.shape))
+
+
+METHOD = LinearProgram

@@ -1,0 +1,211 @@
+"""What all that was measured says of a table together, and how exactly: least squares, closed form.
+
+A table over columns K is the sum of its parts, one for each set S of columns in K: the total, what
+each column says beyond it, each pair beyond its columns, and so on. The parts are orthogonal, noise
+is independent from cell to cell, and so the errors of different parts are independent. A part is
+told of by every table that holds its columns and by the interaction of just these, each with noise
+of covariance c P on the table over S, where P is the projection on the part: c is v |T| / |S| of a
+table of |T| cells with noise of variance v in each, and s^2 of an interaction
+(`Interaction.cell_variance`). So the generalised least-squares estimate of a part is the mean
+weighted by 1 / c, of covariance P / (sum of 1 / c); spread over the cells of K it is divided by
+|K| / |S|, and adds up over the parts to a variance in each cell of
+
+    sum over S of |S| d(S) / |K|^2 / (sum of 1 / c),    d(S) = product of (size - 1) over S.
+
+Bounds at zero and impossible cells are left out of account: they only make it less. Of public
+numbers alone: scales, and noisy values where counts are asked for.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.methods.reconstruction.consistency import Estimate, estimates
+from dp_core.methods.reconstruction.raking import others
+from dp_core.methods.reconstruction.table_parts import beyond, interactions_by_clique
+from dp_core.schema.privacy import Noise
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.accounting.currency import NoiseScale
+from dp_core.wall.released import Measurement, Released, Totals, interactions_of
+from dp_core.wall.statistics.sums.interactions import Interaction
+
+_MOST_COLUMNS = 10
+"""Of a table of more columns the parts are not looked at."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pooled:
+    """Everything that was measured of counts, as one.
+
+    Attributes:
+        domain: All columns.
+        tables: One for each clique that was measured whole.
+        interactions: Of each clique whose interaction was measured, that as a table, records, and
+            the variance of a whole table like it.
+        noise: The kind of noise in them; `laplace` if any of it is.
+        rows: Number of records where it is public, otherwise None.
+    """
+
+    domain: Domain
+    tables: tuple[Estimate, ...]
+    interactions: dict[Clique, tuple[NDArray[np.float64], float]]
+    noise: Noise
+    rows: float | None
+    _precisions: dict[Clique, float] = field(default_factory=dict, init=False)
+    _parts_found: dict[Clique, NDArray[np.float64]] = field(default_factory=dict, init=False)
+    _by_column: dict[str, list[tuple[frozenset[str], Estimate]]] = field(
+        default_factory=dict, init=False
+    )
+
+    def __post_init__(self) -> None:
+        for table in self.tables:
+            for name in table.clique:
+                self._by_column.setdefault(name, []).append((frozenset(table.clique), table))
+
+    def holders(self, clique: Clique) -> list[Estimate]:
+        """Return the measured tables that hold some columns."""
+        if not clique:
+            return list(self.tables)
+        # Of thousands of tables few hold a column.
+        fewest = min((self._by_column.get(name, []) for name in clique), key=len)
+        return [table for columns, table in fewest if columns.issuperset(clique)]
+
+    def variance(self, clique: Clique) -> float | None:
+        """Return the variance of the noise in a cell, records squared; None where it is not known.
+
+        Args:
+            clique: Columns of the table. It is known where something tells of each of its parts.
+        """
+        cells, found = self.domain.size(clique), 0.0
+        if len(clique) > _MOST_COLUMNS:
+            return None
+        for part in self._parts(clique):
+            if not part and self.rows is not None:
+                continue
+            precision = self._precision(part)
+            if not precision:
+                return None
+            sizes = self.domain.project(part).sizes
+            free = math.prod(size - 1 for size in sizes)
+            found += math.prod(sizes) * free / cells**2 / precision
+        return found
+
+    def half_width(self, clique: Clique) -> float | None:
+        """Return within how many records a cell is, 95 times in 100; None where it is not known.
+
+        A sum of Laplace noises is taken for one of them, whose range is wider.
+        """
+        variance, one = self.variance(clique), NoiseScale(self.noise, 1.0)
+        return None if variance is None else one.half_width * math.sqrt(variance) / one.stddev
+
+    def counts(self, clique: Clique) -> NDArray[np.float64] | None:
+        """Return the counts, shape of the table, axes as in `clique`; None where it is not known.
+
+        They may be negative.
+        """
+        if self.variance(clique) is None:
+            return None
+        ordered = tuple(name for name in self.domain.columns if name in clique)
+        found = np.zeros(self.domain.project(ordered).sizes)
+        for part in self._parts(ordered):
+            values = self._part(part) * (self.domain.size(part) / found.size)
+            found += values.reshape(
+                [
+                    size if name in part else 1
+                    for name, size in zip(ordered, found.shape, strict=True)
+                ]
+            )
+        return found.transpose([ordered.index(name) for name in clique])
+
+    def _parts(self, clique: Clique) -> Iterator[Clique]:
+        """Yield the sets of columns that a table has parts of; a column of one level adds none."""
+        several = [
+            name for name in self.domain.columns if name in clique and self.domain.size((name,)) > 1
+        ]
+        for count in range(len(several) + 1):
+            yield from itertools.combinations(several, count)
+
+    def _told(self, part: Clique) -> Iterator[tuple[float, Estimate | NDArray[np.float64]]]:
+        """Yield what tells of a part, each with its precision 1 / c."""
+        cells = self.domain.size(part)
+        for table in self.holders(part):
+            yield cells / (table.variance * table.values.size), table
+        if part in self.interactions:
+            values, variance = self.interactions[part]
+            yield 1 / variance, values
+
+    def _precision(self, part: Clique) -> float:
+        if part not in self._precisions:
+            self._precisions[part] = math.fsum(precision for precision, _ in self._told(part))
+        return self._precisions[part]
+
+    def _part(self, part: Clique) -> NDArray[np.float64]:
+        """Return a part on the table of its own columns."""
+        if not part and self.rows is not None:
+            return np.array(self.rows)
+        if part not in self._parts_found:
+            found = np.zeros(self.domain.project(part).sizes)
+            for precision, what in self._told(part):
+                values = beyond(_margin(what, part)) if isinstance(what, Estimate) else what
+                found = found + precision * values
+            self._parts_found[part] = found / self._precision(part)
+        return self._parts_found[part]
+
+
+def _margin(table: Estimate, clique: Clique) -> NDArray[np.float64]:
+    return np.asarray(table.values.sum(axis=others(table.clique, clique)))
+
+
+def pool(
+    domain: Domain,
+    released: Iterable[Released],
+    *,
+    rows: float | None = None,
+) -> Pooled:
+    """Return what tables and interactions say together.
+
+    Args:
+        domain: All columns; what was measured of others, or in other codes, is left out.
+        released: Everything that was measured of the same file; of sets that each have their own,
+            of one set or of all, as it is to be used.
+        rows: Number of records where it is public.
+    """
+    tables: list[Measurement] = []
+    interactions: list[Totals] = []
+    for item in released:
+        if isinstance(item, Measurement):
+            tables += [item] if _fits(domain, item.clique, item.domain.sizes) else []
+        elif isinstance(item, Totals) and isinstance(item.of, Interaction):
+            interactions += [item] if _fits(domain, item.of.clique, item.of.sizes) else []
+    kinds = {item.noise for item in tables} | {item.noise for item in interactions}
+    return Pooled(
+        domain,
+        tuple(estimates(domain, tables, zeros=StructuralZeros())),
+        interactions_by_clique(domain, interactions),
+        "laplace" if "laplace" in kinds else "gaussian",
+        rows,
+    )
+
+
+def pool_interactions(
+    domain: Domain, released: Sequence[Released], *, rows: float | None = None
+) -> Pooled | None:
+    """Return what `pool` does where an interaction was measured, otherwise None.
+
+    Without any, a table says nearly all there is to know of its cells, and is told by itself.
+    """
+    if not interactions_of(released):
+        return None
+    found = pool(domain, released, rows=rows)
+    return found if found.interactions else None
+
+
+def _fits(domain: Domain, clique: Clique, sizes: tuple[int, ...]) -> bool:
+    return {*clique} <= {*domain.columns} and domain.project(clique).sizes == sizes

@@ -1,0 +1,102 @@
+"""Records that a method made itself, drawn again as often as records are wanted.
+
+DualQuery releases a few hundred records and nothing else: their proportions are its estimates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.errors import BadInput
+from dp_core.methods.reconstruction.base import FittedTables, MadeAnew
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Records, Released, ReleasedKind, Table
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordsModel(FittedTables):
+    """Records, each as likely as any other.
+
+    The tables are those of each column, in the domain's order.
+
+    Attributes:
+        data: The records, at least one.
+    """
+
+    data: Dataset
+
+    @classmethod
+    def build(cls, data: Dataset, rows: int, zeros: StructuralZeros) -> RecordsModel:
+        """Return the model of some records."""
+        tables = tuple(
+            Table(data.domain.project((name,)), table(data, (name,)) * (rows / data.rows))
+            for name in data.domain.columns
+        )
+        return cls(data.domain, tables, rows, zeros, data)
+
+    @property
+    def streams(self) -> bool:
+        return True
+
+    def project(self, clique: Clique) -> NDArray[np.float64]:
+        return table(self.data, clique) * (self.rows / self.data.rows)
+
+    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
+        drawn = self.data.codes[:, rng.integers(self.data.rows, size=rows)]
+        return self.zeros.repair(Dataset(self.domain, np.ascontiguousarray(drawn)), rng=rng)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordsAgain(MadeAnew[RecordsModel]):
+    """Draw from the records that the selection made, with replacement."""
+
+    takes: ClassVar[frozenset[ReleasedKind]] = frozenset({"records"})
+
+    def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:  # noqa: ARG002
+        # The set, its copy while impossible records are mended, and what is drawn for each row.
+        return (4 * len(domain) + 16) * rows + (64 << 20)
+
+    def make(
+        self, domain: Domain, released: Sequence[Released], rows: int, zeros: StructuralZeros
+    ) -> RecordsModel:
+        return RecordsModel.build(records_of(domain, released), rows, zeros)
+
+    def number(self, domain: Domain, released: Sequence[Released]) -> int:
+        """Return that of the records made."""
+        return records_of(domain, released).rows
+
+
+def records_of(domain: Domain, released: Sequence[Released]) -> Dataset:
+    """Return all records among what was released, in the domain's order of columns.
+
+    Raises:
+        BadInput: if there are none.
+    """
+    made = [item.dataset for item in released if isinstance(item, Records)]
+    codes = [data.codes[list(data.domain.axes(domain.columns))] for data in made]
+    if not sum(part.shape[1] for part in codes):
+        raise BadInput(
+            "The reconstruction `records` draws from records, and the selection made none;"
+            " use it with a selection that makes some, such as dualquery."
+        )
+    return Dataset(domain, np.ascontiguousarray(np.concatenate(codes, axis=1)))
+
+
+def table(data: Dataset, clique: Clique) -> NDArray[np.float64]:
+    """Return the number of records in each cell of a clique."""
+    domain = data.domain.project(clique)
+    cells = np.zeros(data.rows, dtype=np.int64)
+    for name, size in zip(clique, domain.sizes, strict=True):
+        cells = cells * size + data.column(name)
+    counts = np.bincount(cells, minlength=domain.size())
+    return counts.reshape(domain.sizes).astype(np.float64)
+
+
+METHOD = RecordsAgain

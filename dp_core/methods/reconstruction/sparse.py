@@ -1,0 +1,104 @@
+"""Records drawn from the kept cells of a thresholded table of all columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.errors import BadInput
+from dp_core.methods.reconstruction.base import FittedTables, MadeAnew
+from dp_core.methods.reconstruction.kept_cells import kept_rows, nothing_left, possible_cells, sums
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, ReleasedKind, SparseTable, Table
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SparseModel(FittedTables):
+    """The kept cells, each as likely as its noisy count says; no other cell has any mass.
+
+    The tables are those of each column, in the domain's order.
+
+    Attributes:
+        cells: Codes of the kept cells that can occur, shape (cells, columns).
+        weights: Their noisy counts, all positive, shape (cells,).
+    """
+
+    cells: NDArray[np.uint16]
+    weights: NDArray[np.int64]
+
+    @classmethod
+    def build(
+        cls, domain: Domain, table: SparseTable, rows: int, zeros: StructuralZeros
+    ) -> SparseModel:
+        """Return the model of a table of all columns.
+
+        Raises:
+            StageFailed: if nothing is left.
+        """
+        cells, weights = possible_cells(table, zeros)
+        if not len(weights):
+            raise nothing_left([table])
+        cells = cells[:, list(table.domain.axes(domain.columns))]
+        tables = tuple(
+            Table(
+                domain.project((name,)),
+                sums(domain, cells, weights, (name,)) * (rows / weights.sum()),
+            )
+            for name in domain.columns
+        )
+        return cls(domain, tables, rows, zeros, cells, weights)
+
+    @property
+    def streams(self) -> bool:
+        return True
+
+    def project(self, clique: Clique) -> NDArray[np.float64]:
+        counts = sums(self.domain, self.cells, self.weights, clique)
+        return counts * float(self.rows / self.weights.sum())
+
+    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
+        from dp_core.methods.reconstruction.kernels.alias import AliasTable
+
+        drawn = np.empty(rows, dtype=np.int64)
+        AliasTable.build(self.weights.astype(np.float64)).draw(drawn, rng=rng)
+        codes = np.ascontiguousarray(self.cells[drawn].T)
+        return self.zeros.repair(Dataset(self.domain, codes), rng=rng)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sparse(MadeAnew[SparseModel]):
+    """Draw records from the cells that passed the threshold (SBA)."""
+
+    takes: ClassVar[frozenset[ReleasedKind]] = frozenset({"sparse"})
+
+    def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:  # noqa: ARG002
+        # Kept cells are fewer than rows: codes, weights and alias of each, and the set with a copy.
+        return (8 * len(domain) + 64) * rows + (32 << 20)
+
+    def make(
+        self, domain: Domain, released: Sequence[Released], rows: int, zeros: StructuralZeros
+    ) -> SparseModel:
+        return SparseModel.build(domain, _joint(domain, released), rows, zeros)
+
+    def number(self, domain: Domain, released: Sequence[Released]) -> int:  # noqa: ARG002
+        """Return the largest sum of kept counts."""
+        return kept_rows(released)
+
+
+def _joint(domain: Domain, released: Sequence[Released]) -> SparseTable:
+    for item in released:
+        if isinstance(item, SparseTable) and set(item.clique) == set(domain.columns):
+            return item
+    raise BadInput(
+        "The reconstruction `sparse` needs one thresholded table of all columns: use it with"
+        " select: {method: sba}, or take reconstruct: {method: gibbs}."
+    )
+
+
+METHOD = Sparse

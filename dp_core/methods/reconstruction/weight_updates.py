@@ -1,0 +1,119 @@
+"""Multiplicative weights, one answer after the other (Hardt, Ligett & McSherry 2012, Figure 1).
+
+After a noisy answer a to a query q that the present table p answers with q(p), both as parts of
+all records, each cell of the query is multiplied by exp(eta (a - q(p))), and the table made to sum
+to 1.
+Public side: all of it is arithmetic on what was released.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.methods.reconstruction.dense_answers import in_order
+from dp_core.methods.reconstruction.raking import others
+from dp_core.methods.reconstruction.walsh import even_mass, parity_mask, scale_even
+from dp_core.tables.domain import Domain
+from dp_core.wall.released import Answers, Measurement, Released
+from dp_core.wall.statistics.counting_queries import Cells, Parities
+
+Part = slice | int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fact:
+    """One answer, or one whole table, whose cells are disjoint and so are updated together.
+
+    Attributes:
+        answer: As a part of all records; an array of the table's cells, or one number.
+        stddev: Of the noise, as a part of all records.
+        mask: Of a parity; 0: none.
+        inside: Of a cell: where it is in the joint table.
+        clique: Of a table, in the domain's order.
+    """
+
+    answer: NDArray[np.float64]
+    stddev: float
+    mask: int = 0
+    inside: tuple[Part, ...] = ()
+    clique: tuple[str, ...] = ()
+
+
+def facts(domain: Domain, released: Released, rows: float) -> Iterator[Fact]:
+    """Yield what one released item says, answer by answer; a number of all records says nothing."""
+    if isinstance(released, Measurement):
+        clique = in_order(domain, released.clique)
+        if clique:
+            values = released.values.transpose(released.domain.axes(clique)) / rows
+            yield Fact(values, math.sqrt(released.variance) / rows, clique=clique)
+        return
+    assert isinstance(released, Answers)
+    stddev = math.sqrt(released.variance) / rows
+    asked = released.queries
+    if isinstance(asked, Cells):
+        for of, codes, value in zip(asked.of, asked.codes, released.values, strict=True):
+            if of:
+                inside = tuple(
+                    codes[of.index(name)] if name in of else slice(None) for name in domain.columns
+                )
+                yield Fact(np.asarray(value / rows), stddev, inside=inside)
+        return
+    assert isinstance(asked, Parities)
+    for clique, value in zip(asked.cliques, released.values, strict=True):
+        mask = parity_mask(domain, clique)
+        if mask:
+            yield Fact(np.asarray(value / rows), stddev, mask=mask)
+
+
+@dataclass(slots=True, eq=False)
+class Updates:
+    """A table on its way.
+
+    Attributes:
+        domain: All columns.
+        joint: Sums to 1, shape `domain.sizes`; contiguous, changed in place.
+        eta: Size of a step: 1 in the paper's figure, 1/2 in its proof.
+        slack: Deviations of up to so many standard deviations of the noise are left alone, and only
+            what is beyond them is followed.
+    """
+
+    domain: Domain
+    joint: NDArray[np.float64]
+    eta: float = 1.0
+    slack: float = 0.0
+
+    def follow(self, fact: Fact) -> None:
+        """Take one step towards an answer."""
+        if fact.clique:
+            present = self.joint.sum(axis=others(self.domain.columns, fact.clique))
+            growth = np.exp(self.eta * self._beyond(fact, present))
+            shape = [
+                size if name in fact.clique else 1
+                for name, size in zip(self.domain.columns, self.domain.sizes, strict=True)
+            ]
+            self.joint *= (growth / float((present * growth).sum())).reshape(shape)
+        elif fact.mask:
+            flat = self.joint.reshape(-1)
+            held = even_mass(flat, fact.mask)
+            factor = self._factor(fact, held)
+            rest = 1 / (1 + held * (factor - 1))
+            scale_even(flat, fact.mask, factor * rest, rest)
+        else:
+            cell = self.joint[fact.inside]
+            held = float(np.sum(cell))
+            factor = self._factor(fact, held)
+            self.joint[fact.inside] = cell * factor
+            self.joint /= 1 + held * (factor - 1)
+
+    def _factor(self, fact: Fact, held: float) -> float:
+        return math.exp(self.eta * float(self._beyond(fact, np.asarray(held))))
+
+    def _beyond(self, fact: Fact, present: NDArray[np.float64]) -> NDArray[np.float64]:
+        # No part of the records is below none or above all of them, whatever its noise says.
+        away = np.clip(fact.answer, 0.0, 1.0) - present
+        return np.asarray(np.sign(away) * np.maximum(np.abs(away) - self.slack * fact.stddev, 0.0))

@@ -1,0 +1,51 @@
+"""Finds methods by name: a method is a module of its family's folder that defines `METHOD`."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+from typing import Any, Literal
+
+from dp_core.errors import BadInput, nearest
+
+
+class UnknownMethod(BadInput):
+    """No module of the family defines a method of that name."""
+
+
+Family = Literal["selection", "reconstruction", "parametric"]
+
+
+def available(family: Family) -> tuple[str, ...]:
+    """Return the names of the methods of a family, sorted.
+
+    >>> "gum" in available("reconstruction")
+    True
+    """
+    return tuple(name for name in _modules(family) if _method(family, name) is not None)
+
+
+def find(family: Family, name: str) -> Any:
+    """Return the class of a method; its fields are its options.
+
+    Raises:
+        UnknownMethod: if there is no such method, naming the nearest.
+    """
+    # Only the one asked for is imported: all of them take a second.
+    method = _method(family, name) if name in _modules(family) else None
+    if method is None:
+        raise UnknownMethod(
+            f"There is no {family} method {name!r}.{nearest(name, available(family))}"
+        )
+    return method
+
+
+@cache
+def _modules(family: Family) -> tuple[str, ...]:
+    package = importlib.import_module(f"dp_core.methods.{family}")
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(package.__path__)))
+
+
+def _method(family: Family, name: str) -> Any:
+    return getattr(importlib.import_module(f"dp_core.methods.{family}.{name}"), "METHOD", None)

@@ -1,0 +1,334 @@
+"""Nonnegative tables that have the moments of noisy ones. Public side of the wall.
+
+No set has a negative count. Where many cells hold little, cutting negative ones off moves the tails
+of a table up and the rest down, and whatever hangs on the tails with them: a slope, a mean within a
+group. So noisy tables are brought to nonnegative ones here by moving their cells as little as
+possible (in squares) while these stay as they are:
+
+- of a column of numbers its total, its mean and its variance, and how many are missing;
+- of a number and a level, the mean of the number among the records of that level;
+- of two numbers, the sum of their products.
+
+They are what the estimating equations of regressions see (the sufficient statistics of a linear, a
+logistic or a Poisson regression with one predictor; of a linear one with any): the equations have
+the solution that they would have with the negative counts left in, which only the noise has moved.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.methods.reconstruction.consistency import (
+    Estimate,
+    estimate_total,
+    estimates,
+    norm_sub,
+    reconcile,
+    shared,
+)
+from dp_core.methods.replicates.dual_newton import Floats, with_sums
+from dp_core.schema.definition import Column, Schema
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Measurement, Released, Table, tables_of
+
+MOST_ENTRIES = 1 << 23
+"""Numbers in the equations of a table; of a larger one only negative counts are moved."""
+_CLEAR = 2.0  # standard errors of noise from which on a level has a mean that is worth keeping
+_SLACK = 1e-6  # how little it costs to miss equations that contradict each other
+_TOLERANCE = 1e-7
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Points:
+    """What the codes of a column are to whoever calculates with it.
+
+    Attributes:
+        numbers: Of each code; None for levels, which are no numbers. Not a number where missing.
+    """
+
+    numbers: Floats | None
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Which codes are numbers, of a column of numbers."""
+        assert self.numbers is not None
+        return ~np.isnan(self.numbers)
+
+
+def points_of(schema: Schema) -> Mapping[str, Points]:
+    """Return what the codes of each column are: for a number the mean of its bin's values."""
+    return {column.name: _points(column) for column in schema.columns}
+
+
+def has_numbers(released: Sequence[Released], points: Mapping[str, Points]) -> bool:
+    """Return whether a noisy table holds a column of numbers: only these have moments."""
+    tables = tables_of(released)
+    return any(points[name].numbers is not None for table in tables for name in table.clique)
+
+
+def keep_moments(
+    domain: Domain,
+    released: Sequence[Released],
+    points: Mapping[str, Points],
+    *,
+    zeros: StructuralZeros,
+) -> tuple[Released, ...]:
+    """Return noisy tables as nonnegative ones that agree and have the noisy ones' moments.
+
+    Where no table holds a column of numbers they are returned as they are.
+
+    Args:
+        domain: All columns.
+        released: Noisy tables, and whatever else, which is returned as it is.
+        points: Of every column.
+        zeros: Impossible cells; they hold nothing.
+
+    Returns:
+        In the order given. Tables of the same columns are equal.
+    """
+    if not has_numbers(released, points):
+        return tuple(released)
+    tables = estimates(domain, tables_of(released), zeros=zeros)
+    held = [table for table in tables if table.clique]
+    total = max(estimate_total(tables), 0.0)
+    reconcile(held, shared([table.clique for table in held], domain), total=total)
+    columns = {name: _column(name, held, points[name], total) for name in _names(held)}
+    settled = {table.clique: _settle(table, columns, points) for table in held}
+    return tuple(_replaced(domain, item, settled) for item in released)
+
+
+def nearest(
+    values: Floats,
+    equations: Floats,
+    sums: Floats,
+) -> Floats:
+    """Return the nonnegative numbers nearest to `values` in squares that have given sums.
+
+    They are `max(0, values + equations' u)` for some u, which Newton's method finds on the dual.
+    Equations that contradict each other, or that no nonnegative numbers meet, are met as nearly as
+    squares allow.
+
+    Args:
+        values: Shape (cells,).
+        equations: Shape (equations, cells).
+        sums: Shape (equations,).
+    """
+    scale = max(1.0, float(np.abs(sums).max(initial=0.0)))
+
+    def primal(shift: Floats) -> tuple[Floats, float, Floats]:
+        found = np.maximum(values + shift, 0.0)
+        return found, 0.5 * float(found @ found), (found > 0).astype(float)
+
+    slack = _SLACK * (equations**2).sum(axis=1)
+    return with_sums(equations, sums, slack, primal, tolerance=_TOLERANCE * scale)
+
+
+def _names(tables: Sequence[Estimate]) -> list[str]:
+    return list(dict.fromkeys(name for table in tables for name in table.clique))
+
+
+def _column(name: str, tables: Sequence[Estimate], points: Points, total: float) -> Floats:
+    """Return the table of one column: nonnegative, with its total, and a number's two moments."""
+    holder = next(table for table in tables if name in table.clique)
+    noisy, cells = holder.project((name,))
+    possible = cells > 0
+    if points.numbers is None:
+        return norm_sub(noisy, total=total, possible=possible)
+    known = points.known & possible
+    rows, sums = [possible.astype(float)], [total]
+    if not known.all() and (~known & possible).any():
+        missing = min(max(float(noisy[~known].sum()), 0.0), total)
+        rows.append((~known & possible).astype(float))
+        sums.append(missing)
+    count = float(noisy[known].sum())
+    if count > 0:
+        centred = _centred(points, float(noisy[known] @ points.numbers[known]) / count) * known
+        second = float(noisy @ centred**2)
+        # Of the records there are: a noisy number of missing ones may be below 0.
+        part = (sums[0] - (sums[1] if len(sums) > 1 else 0.0)) / count
+        rows.append(centred)
+        sums.append(0.0)
+        if second > 0:
+            rows.append(centred**2)
+            sums.append(second * part)
+    found = nearest(noisy * possible, np.array(rows), np.array(sums))
+    return norm_sub(found * possible, total=total, possible=possible)
+
+
+def _settle(table: Estimate, columns: Mapping[str, Floats], points: Mapping[str, Points]) -> Floats:
+    """Return a nonnegative table with the columns' own tables and the moments of each pair."""
+    if len(table.clique) == 1:
+        return columns[table.clique[0]]
+    total = float(columns[table.clique[0]].sum())
+    if not has_few_cells(table.domain):
+        return norm_sub(table.values, total=total, possible=table.possible)
+    noisy = Table(table.domain, table.values)
+    rows: list[Floats] = []
+    sums: list[float] = []
+    for axis, name in enumerate(table.clique):
+        for code, count in enumerate(columns[name]):
+            rows.append(_row(noisy, {axis: np.eye(table.domain.sizes[axis])[code]}))
+            sums.append(float(count))
+    for row, wanted in moments_of(noisy, columns, points, variance=table.variance):
+        rows.append(row)
+        sums.append(wanted)
+    kept = np.flatnonzero(table.possible.ravel())
+    found = np.zeros(table.values.size)
+    found[kept] = nearest(table.values.ravel()[kept], np.array(rows)[:, kept], np.array(sums))
+    return found.reshape(table.domain.sizes)
+
+
+def has_few_cells(domain: Domain) -> bool:
+    """Return whether the equations of a table, one for each level or so, may be written down."""
+    return domain.size() * sum(domain.sizes) * 2 <= MOST_ENTRIES
+
+
+def moments_of_column(points: Points, counts: Floats) -> Floats:
+    """Return what is kept of a column of numbers, as equations over its codes.
+
+    Args:
+        points: Of the column.
+        counts: Shape (codes,).
+
+    Returns:
+        Shape (equations, codes): all records, those whose number is missing (where that can be),
+        the numbers about their mean, and their squares.
+    """
+    centred = _about_mean(points, counts)
+    assert centred is not None
+    missing = [(~points.known).astype(float)] if not points.known.all() else []
+    return np.array([np.ones(counts.size), *missing, centred, centred**2])
+
+
+def moments_of(
+    table: Table,
+    columns: Mapping[str, Floats],
+    points: Mapping[str, Points],
+    *,
+    variance: float,
+) -> list[tuple[Floats, float]]:
+    """Return what is kept of every pair of a table's columns, as equations over its cells.
+
+    Args:
+        table: Of records.
+        columns: The columns' own tables that it is to agree with.
+        points: Of every column.
+        variance: Of each cell; the mean of a number in a level that does not stand out of it is
+            left out.
+
+    Returns:
+        For each equation its row, shape (cells,), and what it sums to.
+    """
+    pairs = itertools.combinations(range(len(table.clique)), 2)
+    return [
+        each for pair in pairs for each in _pair_moments(table, pair, columns, points, variance)
+    ]
+
+
+def _pair_moments(
+    table: Table,
+    pair: tuple[int, int],
+    columns: Mapping[str, Floats],
+    points: Mapping[str, Points],
+    variance: float,
+) -> list[tuple[Floats, float]]:
+    one, other = pair
+    found: list[tuple[Floats, float]] = []
+    centred = {
+        axis: _about_mean(points[table.clique[axis]], columns[table.clique[axis]])
+        for axis in (one, other)
+    }
+    for number, level in ((one, other), (other, one)):
+        values = centred[number]
+        if values is None:
+            continue
+        known = points[table.clique[number]].known.astype(float)
+        rest = tuple(axis for axis in range(table.values.ndim) if axis != level)
+        own, noisy = columns[table.clique[level]], table.values.sum(axis=rest)
+        # A standard error of the number of known values in a level.
+        error = math.sqrt(variance * table.values.size / table.domain.sizes[level])
+        for mask in _levels(points[table.clique[level]], table.domain.sizes[level]):
+            count = float(_row(table, {number: known, level: mask}) @ table.values.ravel())
+            row = _row(table, {number: values, level: mask})
+            sum_ = float(row @ table.values.ravel())
+            if count <= max(_CLEAR * error, 1.0) or not values.min() < sum_ / count < values.max():
+                continue
+            found.append((row, sum_ * float(own @ mask) / max(float(noisy @ mask), 1.0)))
+    first, second = centred[one], centred[other]
+    if first is not None and second is not None:
+        row = _row(table, {one: first, other: second})
+        found.append((row, float(row @ table.values.ravel())))
+    return found
+
+
+def _levels(points: Points, size: int) -> list[Floats]:
+    """Return what tells levels apart: each level; of a number, whether it is missing."""
+    if points.numbers is None:
+        return list(np.eye(size))
+    missing = ~points.known
+    return [missing.astype(float)] if missing.any() else []
+
+
+def _about_mean(points: Points, counts: Floats) -> Floats | None:
+    """Return a column's numbers about their mean, at most 1 in size; 0 where missing."""
+    if points.numbers is None:
+        return None
+    known = points.known
+    total = float(counts[known].sum())
+    mean = float(counts[known] @ points.numbers[known]) / total if total > 0 else 0.0
+    return _centred(points, mean)
+
+
+def _centred(points: Points, mean: float) -> Floats:
+    assert points.numbers is not None
+    found = np.where(points.known, np.nan_to_num(points.numbers) - mean, 0.0)
+    return np.asarray(found / (np.abs(found).max() or 1.0))
+
+
+def _row(table: Table, factors: Mapping[int, Floats]) -> Floats:
+    """Return, over the cells of a table, the product of factors of some of its axes."""
+    product = np.ones(table.domain.sizes)
+    for axis, factor in factors.items():
+        shape = [1] * product.ndim
+        shape[axis] = factor.size
+        product = product * factor.reshape(shape)
+    return product.ravel()
+
+
+def _replaced(domain: Domain, item: Released, settled: Mapping[Clique, Floats]) -> Released:
+    """Return a measurement with the settled values of its columns, in its own order of them."""
+    if not isinstance(item, Measurement) or not item.clique:
+        return item
+    clique = tuple(name for name in domain.columns if name in item.clique)
+    order = [clique.index(name) for name in item.clique]
+    values = np.rint(settled[clique].transpose(order)).astype(np.int64)
+    return dataclasses.replace(item, values=values)
+
+
+def _points(column: Column) -> Points:
+    if column.levels:
+        return Points(None)
+    # A whole number or a day lies between its bin's edge and the last one below the next.
+    less = Fraction(0) if column.kind == "number" else Fraction(1)
+    edges, places = column.edges, np.arange(column.bins)
+    weights = np.ones(column.bins)
+    choice = column.choice
+    if choice is not None and choice.codes is not None:
+        # The set's values are not spread evenly within the bin (`codec.decode`).
+        starts = [start for start, _ in choice.pieces]
+        edges = tuple(choice.among.edges[place] for place in (*starts, choice.among.bins))
+        places = np.searchsorted(choice.codes, starts, side="right")
+        weights = np.array([weight for _, weight in choice.pieces], dtype=np.float64)
+    middles = np.array([float(low + high - less) / 2 for low, high in itertools.pairwise(edges)])
+    means = np.bincount(places, weights * middles) / np.bincount(places, weights)
+    missing = [math.nan] if column.missing_code is not None else []
+    return Points(np.array([*means, *missing]))

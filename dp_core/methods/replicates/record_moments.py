@@ -1,0 +1,231 @@
+"""Records that have the moments of given tables. Public side of the wall.
+
+A model of many noisy tables has each of them nearly: tables that were made nonnegative one by one
+belong to no one file, and what a model misses of a tail it misses in one direction. So the records
+drawn from it are weighted, as little as possible, until they have the columns' tables and the
+moments that `dp_core.methods.replicates.kept_moments` speaks of, and drawn anew by these weights.
+That is calibration as survey statisticians know it (raking: Deville and Särndal 1992), of synthetic
+records to noisy tables.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from dp_core.methods.reconstruction.base import DrawnInSeries, Model
+from dp_core.methods.replicates.dual_newton import Floats, with_sums
+from dp_core.methods.replicates.kept_moments import (
+    Points,
+    has_few_cells,
+    moments_of,
+    moments_of_column,
+)
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique, Domain
+from dp_core.wall.released import Measurement, Table
+
+MOST_ENTRIES = 1 << 24
+"""Numbers in the equations of one piece of the records; each piece has the tables by itself."""
+MOST_EQUATIONS = 600
+"""More are not solved: one round takes as many cubed operations. Half are for columns' own."""
+_MISSES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1)
+"""How far sums may be missed, in parts of their noise's variance; the first that leaves enough."""
+_ENOUGH = 0.5
+"""Part of the records that weighted ones must be worth (Kish's effective sample size): to meet much
+noise, few records would be given extreme weights, and a set be some of them many times over."""
+_LEAST_MISS = 1e-4  # in squared records, where a sum has little noise
+_LARGEST = 20.0  # logarithm of a weight; beyond it sums would overflow
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelWithMoments:
+    """A model whose records have the moments of given tables.
+
+    Attributes:
+        model: Draws the records.
+        settled: Nonnegative tables that agree
+            (`dp_core.methods.replicates.kept_moments.keep_moments`).
+        points: Of every column.
+    """
+
+    model: Model
+    settled: tuple[Measurement, ...]
+    points: Mapping[str, Points]
+
+    @property
+    def domain(self) -> Domain:
+        """All columns."""
+        return self.model.domain
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """Tables of the model."""
+        return self.model.tables
+
+    @property
+    def rows(self) -> int:
+        """Estimated number of records."""
+        return self.model.rows
+
+    @property
+    def streams(self) -> bool:
+        """Whether a large set may be drawn in pieces."""
+        # Records are drawn anew by weights, so what a series has counted is not what there is; and
+        # pieces that are rounded alike would add up their errors.
+        return self.model.streams and not isinstance(self.model, DrawnInSeries)
+
+    def project(self, clique: Clique) -> NDArray[np.float64]:
+        """Return the model's expected counts over a clique; see `Model`."""
+        return self.model.project(clique)
+
+    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
+        """Return records; every impossible one is left out, as by the model."""
+        drawn = self.model.sample(rows, rng=rng)
+        return with_moments(drawn, self.settled, self.points, rng=rng)
+
+
+def with_moments(
+    data: Dataset,
+    tables: Sequence[Measurement],
+    points: Mapping[str, Points],
+    *,
+    rng: np.random.Generator,
+) -> Dataset:
+    """Return as many records, drawn from those given by weights that bring them to the tables.
+
+    Args:
+        data: Records of a model, in random order.
+        tables: Nonnegative and in agreement, as `keep_moments` returns them.
+        points: Of every column.
+        rng: Its state decides which records are drawn.
+    """
+    tables = [table for table in tables if table.clique]
+    equations = _equations(tables, points)
+    total = sum(float(table.values.sum()) for table in tables) / max(len(tables), 1)
+    if not equations or total <= 0 or data.rows == 0:
+        return data
+    sums = np.concatenate([each.sums for each in equations])
+    variances = np.concatenate([each.variances for each in equations])
+    pieces, size = [], MOST_ENTRIES // sums.size
+    for start in range(0, data.rows, size):
+        piece = Dataset(data.domain, data.codes[:, start : start + size])
+        part = piece.rows / total
+        values = np.concatenate([each.rows[:, _cells(piece, each.clique)] for each in equations])
+        # Sets are drawn side by side: threads of the linear algebra would wait for each other.
+        with threadpool_limits(limits=1, user_api="blas"):
+            weights = _weights(values, sums * part, variances * part**2)
+        pieces.append(_drawn(piece, weights, rng=rng))
+    codes = np.concatenate(pieces, axis=1)
+    return Dataset(data.domain, np.ascontiguousarray(codes[:, rng.permutation(data.rows)]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Equations:
+    """What is to hold of records, by their cells in a table.
+
+    Attributes:
+        clique: Of the table.
+        rows: Shape (equations, cells).
+        sums: Of the records' values, shape (equations,).
+        variances: Of the sums' noise, shape (equations,).
+    """
+
+    clique: Clique
+    rows: Floats
+    sums: Floats
+    variances: Floats
+
+
+def _equations(
+    tables: Sequence[Measurement], points: Mapping[str, Points]
+) -> tuple[_Equations, ...]:
+    """Return as many equations as there may be: first of columns, the small ones before others."""
+    columns: dict[str, tuple[Floats, float]] = {}
+    for table in tables:
+        for axis, name in enumerate(table.clique):
+            if name not in columns:
+                rest = tuple(other for other in range(len(table.clique)) if other != axis)
+                own = table.values.sum(axis=rest).astype(float)
+                columns[name] = own, table.variance * table.values.size / own.size
+    found: list[_Equations] = []
+    for each in _of_columns(columns, points):
+        if len(each.sums) <= MOST_EQUATIONS // 2 - sum(len(one.sums) for one in found):
+            found.append(each)
+    counts = {name: own for name, (own, _) in columns.items()}
+    for table in tables:
+        if not has_few_cells(table.domain):
+            continue
+        values = Table(table.domain, table.values.astype(float))
+        kept = moments_of(values, counts, points, variance=table.variance)
+        if kept and len(kept) <= MOST_EQUATIONS - sum(len(one.sums) for one in found):
+            rows = np.array([row for row, _ in kept])
+            sums = np.array([wanted for _, wanted in kept])
+            variances = table.variance * np.einsum("ij,ij->i", rows, rows)
+            found.append(_Equations(table.clique, rows, sums, variances))
+    return tuple(found)
+
+
+def _of_columns(
+    columns: Mapping[str, tuple[Floats, float]], points: Mapping[str, Points]
+) -> Iterator[_Equations]:
+    """Yield each column's equations: of levels every count, of numbers what their moments are."""
+    for name in sorted(columns, key=lambda name: columns[name][0].size):
+        own, variance = columns[name]
+        if points[name].numbers is not None:
+            rows = moments_of_column(points[name], own)
+        elif own.size <= MOST_EQUATIONS // 2:
+            rows = np.eye(own.size)
+        else:
+            continue
+        yield _Equations((name,), rows, rows @ own, variance * np.einsum("ij,ij->i", rows, rows))
+
+
+def _cells(data: Dataset, clique: Clique) -> NDArray[np.int64]:
+    """Return the cell of each record, shape (rows,)."""
+    flat = np.zeros(data.rows, dtype=np.int64)
+    for name, size in zip(clique, data.domain.project(clique).sizes, strict=True):
+        flat = flat * size + data.column(name)
+    return flat
+
+
+def _weights(values: Floats, sums: Floats, variances: Floats) -> Floats:
+    """Return positive weights with which the values have given sums, nearest to 1 in entropy.
+
+    Args:
+        values: Shape (equations, rows).
+        sums: Shape (equations,).
+        variances: Of the sums' noise, shape (equations,).
+    """
+
+    def primal(shift: Floats) -> tuple[Floats, float, Floats]:
+        weights = np.exp(np.clip(shift, -_LARGEST, _LARGEST))
+        return weights, float(weights.sum()), weights
+
+    records = values.shape[1]
+    tolerance = 1e-6 * math.sqrt(records)
+    for part in _MISSES:
+        slack = np.maximum(part * variances, _LEAST_MISS)
+        weights = with_sums(values, sums, slack, primal, tolerance=tolerance)
+        if weights.sum() ** 2 >= _ENOUGH * records * float(weights @ weights):
+            break
+    return weights
+
+
+def _drawn(data: Dataset, weights: Floats, *, rng: np.random.Generator) -> NDArray[np.uint16]:
+    """Return as many records, each so often as its weight says but for a fraction.
+
+    Drawn at equal distances along the records in the order of their values, so that every group of
+    like records gets its weight to within one record.
+    """
+    order = np.lexsort(data.codes[::-1])
+    reached = np.cumsum(weights[order])
+    reached *= data.rows / reached[-1]
+    at = np.arange(data.rows) + rng.random()
+    chosen = order[np.minimum(np.searchsorted(reached, at, side="right"), data.rows - 1)]
+    return data.codes[:, chosen]

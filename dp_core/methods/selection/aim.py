@@ -1,0 +1,128 @@
+"""AIM: tables chosen and measured one by one, each where the model so far is worst.
+
+McKenna, Mullins, Sheldon and Miklau, AIM: An Adaptive and Iterative Mechanism for Differentially
+Private Synthetic Data, VLDB 2022, Algorithm 4.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from dp_core.methods.selection.base import AdaptiveSelector, Selection
+from dp_core.methods.selection.model_errors import (
+    RoundModel,
+    announced,
+    distances,
+    first_round,
+    overlap_weights,
+    tables_up_to,
+)
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, tables_of
+
+if TYPE_CHECKING:
+    from dp_core.wall.curator import Curator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aim(AdaptiveSelector):
+    """Measure the table whose error, weighted by its use and less its noise, is largest; repeat.
+
+    Both budgets are spent at the same pace. Where a measurement moved the model by no more than its
+    noise would have, the next rounds get more of both: noise of half the size.
+
+    Attributes:
+        order: The workload is all tables of so many columns; they and smaller ones are candidates.
+        most: Where a domain has more tables of that order than this, the order is lowered (to 2 at
+            least): every round answers all of them.
+        pace: Rounds for each column of the domain, if the pace never changed.
+        max_cells: Most cells of the graphical model's junction tree (the paper's capacity).
+        first: Part of the measuring budget for tables of all columns, which come before.
+    """
+
+    chooses: ClassVar[bool] = True
+    rounds: ClassVar[bool] = True
+
+    order: int = 3
+    most: int = 2000
+    pace: int = 4
+    max_cells: int = 2**16
+    first: Fraction = Fraction(1, 10)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.first < 1:
+            raise ValueError(f"first is a part between 0 and 1, not {self.first}.")
+        if self.order < 1:
+            raise ValueError(f"order is a number of columns from 1, not {self.order}.")
+        if self.pace < 1:
+            raise ValueError(f"pace is at least one round for each column, not {self.pace}.")
+
+    def needs(self, domain: Domain) -> tuple[Clique, ...]:
+        return announced(domain, self._candidates(domain))
+
+    def _candidates(self, domain: Domain) -> tuple[Clique, ...]:
+        order = self.order
+        while order > 2 and math.comb(len(domain), order) > self.most:
+            order -= 1
+        return tables_up_to(domain, order, max_cells=self.max_cells)
+
+    def select(
+        self,
+        curator: Curator,
+        known: Sequence[Released],
+        *,
+        domain: Domain,
+        cost: Fraction,
+        measure_cost: Fraction,
+        zeros: StructuralZeros,
+        rng: np.random.Generator,  # noqa: ARG002
+        replicate: int = 0,
+    ) -> Selection:
+        candidates = self._candidates(domain)
+        largest = max(len(clique) for clique in candidates)
+        workload = [clique for clique in candidates if len(clique) == largest]
+        weight = dict(zip(candidates, overlap_weights(candidates, workload), strict=True))
+        model = RoundModel(domain, zeros, rows=curator.public_rows(), max_cells=self.max_cells)
+        before = tables_of(known)
+        found = list(first_round(curator, domain, self.first * measure_cost, replicate))
+        left_to_measure = (1 - self.first) * measure_cost
+        model.refit([*before, *found])
+
+        # privacy: parts of both budgets; the last round takes exactly what is left of each.
+        part, left = Fraction(1, self.pace * len(domain)), Fraction(1)
+        faster = 2 if curator.currency.kind == "pure" else 4
+        number, steps = 0, []
+        while left:
+            number += 1
+            part = left if left < 2 * part else part
+            left -= part
+            noise = curator.count_noise(part * left_to_measure).mean_absolute
+            open_ = [clique for clique in candidates if model.fits(clique)]
+            place = curator.choose(
+                "select",
+                f"round {number}",
+                distances(model, open_, weights=[weight[c] for c in open_], noise=noise),
+                part * cost,
+                replicate=replicate,
+            )
+            chosen = open_[place]
+            old = model.answer(chosen)
+            found += curator.measure(
+                "measure", [chosen], [part * left_to_measure], replicate=replicate, round=number + 1
+            )
+            model.refit([*before, *found])
+            moved = float(np.abs(model.answer(chosen) - old).sum())
+            steps.append({"table": " x ".join(chosen), "noise": noise, "moved": round(moved, 1)})
+            if moved <= noise * old.size:
+                part *= faster
+        return Selection(measured=tuple(found), note={"rounds": steps})
+
+
+METHOD = Aim

@@ -1,0 +1,394 @@
+"""Whatever measures best: single columns, pairs, triples, each as a table or without its margins.
+
+From the schema, the noisy one-way tables and one noisy vector of all pairs' dependence it expects
+the error that each division of the budget would leave, and takes the division with the least:
+nothing but columns where noise would drown everything else, some pairs, all pairs, or triples too
+where the budget reaches so far. What it decides by is public or charged.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.errors import BadInput
+from dp_core.methods.option_ranges import check_ranges
+from dp_core.methods.selection.allocation import normalise
+from dp_core.methods.selection.allocation import shares as allocate
+from dp_core.methods.selection.base import AdaptiveSelector, Expected, Selection
+from dp_core.methods.selection.chance import Chance
+from dp_core.methods.selection.dependence import expected_dependence, usual
+from dp_core.methods.selection.pairs import dependences, one_way_tables, pairs_up_to
+from dp_core.methods.selection.residual_balance import Parts, balance, expected
+from dp_core.schema.privacy import Neighbours, Relation, Stage
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
+from dp_core.wall.released import Released, ReleasedKind, tables_of
+from dp_core.wall.statistics import InDif
+from dp_core.wall.statistics.sums import sum_bounds
+from dp_core.wall.statistics.sums.interactions import MOST_ENTRIES, Interaction
+
+if TYPE_CHECKING:
+    from dp_core.wall.curator import Curator
+
+_TRIPLE_PART = 0.05  # what a triple adds to its pairs, beside the mean of these
+_LEAST_PART = 0.1  # of a pair's deviation is more than chance in any case
+_MOST_CELLS = 2**26  # of any table
+_MOST_TRIPLES = 700
+_MOST_LISTED = 60_000  # triples that are weighed against each other
+_TABLE_FROM = 0.3  # a pair of which more than this part is its own is measured with its margins
+_SMALL = 1000  # parts in which the budget is thought to be spent, to see what one costs
+_TOTAL_UNKNOWN = 0.1  # part of the records; known worse, columns tell how many there are
+_COLUMN_FROM = 0.95  # likewise a column, whose margin is the number of records
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Auto(AdaptiveSelector):
+    """Divide the budget between columns, pairs and triples so that least error is expected.
+
+    Attributes:
+        order: Most columns of what is measured together: 1, 2 or 3.
+        basis: `interactions`: a pair whose table would mostly repeat its columns' is measured
+            without its margins, which costs less, and so are triples; `tables`: everything is
+            measured whole, and no triples are.
+        max_cells: Pairs with more cells are never measured, nor asked about.
+        max_triple_cells: Likewise of triples.
+    """
+
+    for_inference: ClassVar[Mapping[str, object]] = {"basis": "tables"}
+
+    order: Literal[1, 2, 3] = 3
+    basis: Literal["interactions", "tables"] = "interactions"
+    max_cells: int = 2**20
+    max_triple_cells: int = 2**12
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether pairs are asked about: a selection of columns alone asks nothing."""
+        return self.order > 1
+
+    @property
+    def gives(self) -> frozenset[ReleasedKind]:
+        return frozenset({"tables", "interactions"} if self.basis == "interactions" else {"tables"})
+
+    def check_basics(
+        self,
+        neighbours: Neighbours,  # noqa: ARG002
+        measured: Collection[Stage],
+    ) -> None:
+        if "one_way" not in measured:
+            raise BadInput(
+                "`select: auto` looks at one-way tables first: give them a part of the budget, such"
+                " as one_way: {share: 0.1}."
+            )
+
+    def __post_init__(self) -> None:
+        check_ranges(self, max_cells=(1, _MOST_CELLS), max_triple_cells=(1, _MOST_CELLS))
+
+    def needs(self, domain: Domain) -> tuple[Clique, ...]:
+        return pairs_up_to(domain, self.max_cells) if self.order > 1 else ()
+
+    def statistic(self, domain: Domain) -> InDif | None:
+        return dependences(self.needs(domain))
+
+    def select(
+        self,
+        curator: Curator,
+        known: Sequence[Released],
+        *,
+        domain: Domain,
+        cost: Fraction,
+        measure_cost: Fraction,
+        zeros: StructuralZeros,  # noqa: ARG002
+        rng: np.random.Generator,  # noqa: ARG002
+        replicate: int = 0,  # noqa: ARG002
+    ) -> Selection:
+        columns = one_way_tables(domain, tables_of(known))
+        precision = sum(each / values.size for values, each in columns)
+        # Fewer than the noise of their number cannot be told from none.
+        rows = max(float(columns[0][0].sum()), precision**-0.5)
+        statistic = self.statistic(domain)
+        pairs: tuple[Clique, ...] = statistic.pairs if statistic else ()
+        dependence = np.zeros(0)
+        stddev = 0.0
+        if statistic:
+            noisy = curator.perturb("select", "indif", statistic, cost).astype(np.float64)
+            stddev = curator.statistic_noise(statistic, cost).stddev
+            smaller = np.array([min(domain.project(pair).sizes) for pair in pairs])
+            most = 2 * rows * (1 - 1 / smaller)  # no pair of this many levels is further from it
+            dependence = expected_dependence(noisy, stddev, rows)
+            dependence = np.minimum(dependence, np.maximum(most, 1e-9))
+        costs = Costs(
+            curator.currency, curator.relation, measure_cost, whole=self.basis == "tables"
+        )
+        parts, cliques, alone = self.parts(
+            domain,
+            [_steadied(values, 1 / each, rows) for values, each in columns],
+            np.array([1 / each for _, each in columns]),
+            dict(zip(pairs, dependence.tolist(), strict=True)),
+            costs,
+        )
+        shares = balance(parts)
+        left = expected(parts, shares)
+        chosen = {
+            clique: max(1, round(share * 10**7))
+            for clique, share in zip(cliques, shares.tolist(), strict=True)
+            if share > 0
+        }
+        of_order = [
+            [share for clique, share in zip(cliques, shares.tolist(), strict=True)
+             if len(clique) == order and share > 0]
+            for order in (1, 2, 3)
+        ]  # fmt: skip
+        note = {
+            "noise_stddev": stddev,
+            "parts": {order: len(found) for order, found in enumerate(of_order, start=1)},
+            "shares": {order: sum(found) for order, found in enumerate(of_order, start=1)},
+            "expected_error": {"two_way": left.two, "three_way": left.three},
+        }
+        return Selection(
+            cliques=tuple(chosen),
+            weights=normalise(tuple(chosen.values())),
+            interactions=frozenset(clique for clique in chosen if clique in alone),
+            note=note,
+        )
+
+    def forecast(
+        self,
+        domain: Domain,
+        rows: int,
+        currency: Currency,
+        relation: Relation,
+        *,
+        one_way: Fraction,
+        measure: Fraction,
+        roughly: bool = False,
+    ) -> tuple[Expected, Expected]:
+        """Return what error to expect before anything is known but the schema: least and most.
+
+        Columns are taken to have few frequent codes and many rare ones, and pairs to be between a
+        third and twice as dependent as they are in files at large.
+        """
+        columns = [rows / np.arange(1, size + 1) for size in domain.sizes]
+        columns = [column * (rows / column.sum()) for column in columns]
+        pure = currency.kind == "pure"
+        weights = allocate(domain.sizes, "epsilon" if pure else "rho")
+        whole = self.basis == "tables"
+        first = [Costs(currency, relation, one_way * weight, whole) for weight in weights]
+        known = [costs.table * (1 + costs.floor) for costs in first]
+        found = []
+        for times in (1 / 3, 2.0):
+            typical = times * usual(rows)
+            pairs = dict.fromkeys(self.needs(domain), typical)
+            costs = Costs(currency, relation, measure, whole)
+            parts, _, _ = self.parts(domain, columns, np.array(known), pairs, costs, typical)
+            found.append(expected(parts, balance(parts, roughly=roughly)))
+        return found[0], found[1]
+
+    def parts(
+        self,
+        domain: Domain,
+        columns: Sequence[NDArray[np.float64]],
+        known: NDArray[np.float64],
+        dependence: dict[Clique, float],
+        costs: Costs,
+        typical: float | None = None,
+    ) -> tuple[Parts, tuple[Clique, ...], frozenset[Clique]]:
+        """Return what may be measured, its cliques, and which of them without their margins.
+
+        Args:
+            domain: All columns.
+            columns: Estimated one-way tables, records.
+            known: Variance of a cell of each, records squared.
+            dependence: Of each pair that may be measured, records.
+            costs: Noise of each kind.
+            typical: Dependence of the other pairs, records; None: as in files at large.
+        """
+        rows = max(float(columns[0].sum()), 1.0)
+        typical = usual(rows) if typical is None else typical
+        chance = Chance.of(domain, columns, rows)
+        pairs: dict[Clique, float] = {
+            pair: chance.pair(pair) for pair in itertools.combinations(domain.columns, 2)
+        }
+        unlisted_pairs = sum(
+            math.hypot(typical, by_chance)
+            for pair, by_chance in pairs.items()
+            if pair not in dependence
+        )
+        # The file is a sample, in which nothing is quite independent: that part is no dependence.
+        dependence = {
+            pair: math.sqrt(max(value**2 - pairs[pair] ** 2, (_LEAST_PART * value) ** 2))
+            for pair, value in dependence.items()
+        }
+        triples, unlisted = self._triples(domain, dependence, chance, typical)
+        cliques = (*((name,) for name in domain.columns), *dependence, *triples)
+        # Without margins nothing more is learned of how many records there are.
+        total = float((1 / (known * domain.sizes)).sum()) ** -0.5
+        least = 2 if total > _TOTAL_UNKNOWN * rows else 1
+        sizes = [domain.project(clique).sizes for clique in cliques]
+        apart = [
+            clique
+            for clique, its in zip(cliques, sizes, strict=True)
+            if len(its) >= least and costs.apart(its)
+        ]
+        alone = _alone(domain, apart)
+        margin = np.full((len(cliques), 2), np.inf)
+        for at, clique in enumerate(cliques):
+            if len(clique) == 2 and clique not in alone:
+                margin[at] = costs.table * sizes[at][1], costs.table * sizes[at][0]
+        parts = Parts(
+            columns=columns,
+            known=known,
+            cliques=[domain.axes(clique) for clique in cliques],
+            dependence=np.array([0.0] * len(domain) + [*dependence.values()] + [*triples.values()]),
+            noise=np.array(
+                [
+                    costs.own(its, alone=clique in alone)
+                    for clique, its in zip(cliques, sizes, strict=True)
+                ]
+            ),
+            margin=margin,
+            exponent=costs.exponent,
+            floor=costs.floor,
+            unlisted=(unlisted_pairs, unlisted),
+            drawn=chance.mean_triple,
+        )
+        return parts, cliques, alone
+
+    def _triples(
+        self, domain: Domain, dependence: dict[Clique, float], chance: Chance, typical: float
+    ) -> tuple[dict[Clique, float], float]:
+        """Return the triples that may be worth measuring, and what the others deviate in sum."""
+        number = math.comb(len(domain), 3)
+        if self.order < 3 or self.basis == "tables" or number > _MOST_LISTED:
+            others = math.comb(len(domain), 2) - len(dependence)
+            mean = (sum(dependence.values()) + others * typical) / max(len(dependence) + others, 1)
+            return {}, number * math.hypot(_TRIPLE_PART * mean, chance.mean_triple)
+        found: dict[Clique, float] = {}
+        seen: dict[Clique, float] = {}
+        for clique in itertools.combinations(domain.columns, 3):
+            pairs = [dependence.get(pair, typical) for pair in itertools.combinations(clique, 2)]
+            deviation = _TRIPLE_PART * sum(pairs) / 3
+            seen[clique] = math.hypot(deviation, chance.triple(clique))
+            if domain.size(clique) <= self.max_triple_cells:
+                found[clique] = deviation
+        best = sorted(found, key=lambda clique: domain.size(clique) / seen[clique])
+        kept = {clique: found[clique] for clique in best[:_MOST_TRIPLES]}
+        return kept, sum(seen.values()) - sum(seen[clique] for clique in kept)
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What noise the whole measuring budget leaves on a table, and on an interaction.
+
+    Attributes:
+        currency: What the release pays in.
+        relation: Its neighbours.
+        budget: In the currency.
+        whole: Whether everything is measured as tables.
+    """
+
+    currency: Currency
+    relation: Relation
+    budget: Fraction
+    whole: bool
+    _known: dict[tuple[int, ...], float] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def exponent(self) -> float:
+        """Precision goes as the budget to this power."""
+        return 2.0 if self.currency.kind == "pure" else 1.0
+
+    @cached_property
+    def table(self) -> float:
+        """Variance of a cell of a table, records squared."""
+        bounds = {"l1": count_l1(self.relation), "l2_squared": count_l2_squared(self.relation)}
+        return self._variance(**bounds)
+
+    @cached_property
+    def floor(self) -> float:
+        """What is added to every variance whatever is paid, as part of what the budget leaves."""
+        bounds = {"l1": count_l1(self.relation), "l2_squared": count_l2_squared(self.relation)}
+        whole = float(self.currency.noise(self.budget, **bounds).stddev ** 2)
+        return max(whole / self.table - 1, 0.0)
+
+    def _variance(self, *, l1: int, l2_squared: int) -> float:
+        """Return the variance that the budget leaves by the law that many small parts follow."""
+        noise = self.currency.noise(self.budget / _SMALL, l1=l1, l2_squared=l2_squared)
+        return float(noise.stddev**2 / float(_SMALL) ** self.exponent)
+
+    def apart(self, sizes: Sequence[int]) -> bool:
+        """Return whether a table of such columns is better measured without its margins."""
+        part = math.prod(1 - 1 / size for size in sizes)
+        most = {1: _COLUMN_FROM, 2: _TABLE_FROM}.get(len(sizes), 1.0)
+        if self.whole or part > most or not self._measurable(sizes):
+            return False
+        return self.own(sizes, alone=True) < self.own(sizes, alone=False)
+
+    def _measurable(self, sizes: Sequence[int]) -> bool:
+        """Return whether there is an interaction of such columns that is not too large."""
+        try:
+            _interaction(sizes)
+        except ValueError:
+            return False
+        return True
+
+    def own(self, sizes: Sequence[int], *, alone: bool) -> float:
+        """Return the variance that the whole budget leaves on a cell's own deviation."""
+        if not alone:
+            return self.table * math.prod(1 - 1 / size for size in sizes if size > 1)
+        key = tuple(sorted(sizes))
+        if key not in self._known:
+            asked = _interaction(key)
+            _, l1, l2_squared = sum_bounds(asked, self.relation)
+            stddev = self._variance(l1=l1, l2_squared=l2_squared) ** 0.5
+            self._known[key] = float(asked.cell_stddev(stddev) ** 2)
+        return self._known[key]
+
+
+def _steadied(table: NDArray[np.float64], variance: float, rows: float) -> NDArray[np.float64]:
+    """Return a noisy one-way table, drawn to even cells as far as noise may have made it uneven.
+
+    By the positive part of James and Stein's factor: a budget that follows noise is divided worse
+    than evenly.
+
+    Args:
+        table: Noisy, nonnegative, records.
+        variance: Of its cells, records squared.
+        rows: What the cells shall sum to.
+    """
+    apart = table - table.mean()
+    spread = float(np.square(apart).sum())
+    part = max(1 - (table.size - 1) * variance / spread, 0.0) if spread > 0 else 0.0
+    scale = rows / max(float(table.sum()), rows)
+    return np.asarray(rows / table.size + part * scale * apart)
+
+
+def _interaction(sizes: Sequence[int]) -> Interaction:
+    """Return that of any columns of such sizes: noise follows from sizes alone."""
+    return Interaction(tuple(str(place) for place in range(len(sizes))), tuple(sizes))
+
+
+def _alone(domain: Domain, cliques: Sequence[Clique]) -> frozenset[Clique]:
+    """Return those, first ones first, that may all be measured without their margins at once."""
+    left = MOST_ENTRIES
+    found = []
+    for clique in cliques:
+        left -= Interaction(clique, domain.project(clique).sizes).length
+        if left < 0:
+            break
+        found.append(clique)
+    return frozenset(found)
+
+
+METHOD = Auto

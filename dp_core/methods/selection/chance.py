@@ -1,0 +1,108 @@
+"""What chance alone puts into the tables of a file, which is a sample, and of the records drawn."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.methods.selection.binning import binned
+from dp_core.tables.domain import Clique, Domain
+
+HALF_NORMAL = math.sqrt(2 / math.pi)
+"""Mean absolute value of a standard normal number."""
+_LOOKED_AT = 100  # triples
+
+
+def deviation(expected: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return by what counts deviate by chance, as the standard deviation of a normal number.
+
+    The mean absolute deviation of a Poisson number is nearly that of a normal one, and of one that
+    is expected to be far below 1 twice what is expected.
+
+    Args:
+        expected: Mean counts, of any shape.
+    """
+    return np.minimum(np.sqrt(expected), 2 / HALF_NORMAL * expected)
+
+
+@dataclass(frozen=True)
+class Chance:
+    """What chance puts into tables of a file that is a sample: summed absolute deviations, records.
+
+    A count deviates by the root of what is expected, and by no more than twice as much. Of a table
+    that fewer columns are known of, the part of (1 - 1/p) for each column is its own.
+
+    Attributes:
+        domain: All columns.
+        rows: Number of records.
+        factors: Of each column the sum of the roots of its shares, times that of its own part.
+        binned: Of each column how many codes have about which share of the records.
+    """
+
+    domain: Domain
+    rows: float
+    factors: tuple[float, ...]
+    binned: tuple[tuple[NDArray[np.float64], NDArray[np.float64]], ...]
+
+    @classmethod
+    def of(cls, domain: Domain, columns: Sequence[NDArray[np.float64]], rows: float) -> Chance:
+        """Return it for estimated one-way tables, records."""
+        factors = [
+            float(np.sqrt(column / rows).sum()) * math.sqrt(1 - 1 / column.size)
+            for column in columns
+        ]
+        found = []
+        for column in columns:
+            number, mean = binned([column], rows, 1.0)
+            found.append((number[number > 0], mean[number > 0] / rows))
+        return cls(domain, rows, tuple(factors), tuple(found))
+
+    def pair(self, clique: Clique) -> float:
+        """Return that of a pair beyond its columns."""
+        return self._counted(self.domain.axes(clique))
+
+    def triple(self, clique: Clique) -> float:
+        """Return about that of a triple beyond its pairs."""
+        return self._by_roots(self.domain.axes(clique)) * self._part
+
+    @cached_property
+    def mean_triple(self) -> float:
+        """Mean of all triples; 0 where there is none."""
+        number = math.comb(len(self.factors), 3)
+        one, two, three = (sum(each**power for each in self.factors) for power in (1, 2, 3))
+        # Newton's identity.
+        products = (one**3 - 3 * one * two + 2 * three) / 6
+        return self._root * products / number * self._part if number else 0.0
+
+    @property
+    def _root(self) -> float:
+        return HALF_NORMAL * math.sqrt(self.rows)
+
+    def _by_roots(self, axes: Sequence[int]) -> float:
+        """Return what would be, were no cell expected to be far below 1."""
+        return self._root * math.prod(self.factors[axis] for axis in axes)
+
+    @cached_property
+    def _part(self) -> float:
+        """What is left of that in triples, by some of them."""
+        d = len(self.factors)
+        every = itertools.combinations(range(d), 3)
+        some = list(itertools.islice(every, 0, None, max(1, math.comb(d, 3) // _LOOKED_AT)))
+        roots = sum(self._by_roots(axes) for axes in some)
+        return sum(self._counted(axes) for axes in some) / roots if roots else 1.0
+
+    def _counted(self, axes: Sequence[int]) -> float:
+        """Return the deviation of all cells of a table, of what is its own, records."""
+        number, expected = np.ones(1), np.array([self.rows])
+        for axis in axes:
+            own = 1 - 1 / self.domain.sizes[axis]
+            more, share = self.binned[axis]
+            number = np.multiply.outer(number, more).ravel()
+            expected = np.multiply.outer(expected, own * share).ravel()
+        return float(number @ deviation(expected)) * HALF_NORMAL

@@ -1,0 +1,235 @@
+"""DenseMarg: pairs of columns whose dependence is worth the noise of measuring it.
+
+The dependence of every pair is asked for once, with noise (InDif); the rest is arithmetic on
+public numbers. Zhang et al., PrivSyn, 2021, Sections 3 and 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.methods.selection.allocation import Allocation, normalise, weight
+from dp_core.methods.selection.balance import Problem, balance, posterior_mean
+from dp_core.methods.selection.base import AdaptiveSelector, Selection
+from dp_core.methods.selection.pairs import dependences, one_way_tables, pairs_up_to
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Measurement, Released, tables_of
+from dp_core.wall.statistics import InDif
+
+if TYPE_CHECKING:
+    from dp_core.wall.curator import Curator
+
+
+_USUAL = 0.15  # mean L1 distance of pairs from independence in files at large, part of all records
+_MOST_CLIQUES = 200_000  # a dense graph of many columns has more than can be listed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DenseMarg(AdaptiveSelector):
+    """Choose pairs by noisy dependence, then join them where their union is small.
+
+    Attributes:
+        rule: `balance` divides the budget so that the error left after shrinkage is least, and
+            measures what gets a share; `greedy` is the paper's Algorithm 1, for which every cell's
+            noise counts in full. Without a one-way stage there is nothing to balance: greedy.
+        max_cells: Pairs with more cells are never measured, nor asked about.
+        gamma: Cliques of pairs are joined into one table of at most this many cells; 0: never.
+    """
+
+    rule: Literal["balance", "greedy"] = "balance"
+    max_cells: int = 2**20
+    gamma: int = 0
+
+    def needs(self, domain: Domain) -> tuple[Clique, ...]:
+        return pairs_up_to(domain, self.max_cells)
+
+    def statistic(self, domain: Domain) -> InDif | None:
+        return dependences(self.needs(domain))
+
+    def select(
+        self,
+        curator: Curator,
+        known: Sequence[Released],
+        *,
+        domain: Domain,
+        cost: Fraction,
+        measure_cost: Fraction,
+        zeros: StructuralZeros,  # noqa: ARG002
+        rng: np.random.Generator,  # noqa: ARG002
+        replicate: int = 0,  # noqa: ARG002
+    ) -> Selection:
+        measurements = tables_of(known)
+        statistic = self.statistic(domain)
+        pairs = statistic.pairs if statistic else ()
+        pure = curator.currency.kind == "pure"
+        noisy = np.zeros(0)
+        stddev = 0.0
+        if statistic:
+            noisy = curator.perturb("select", "indif", statistic, cost).astype(np.float64)
+            stddev = curator.statistic_noise(statistic, cost).stddev
+        noise = curator.count_noise(measure_cost)
+        measured = {column for measurement in measurements for column in measurement.clique}
+        if self.rule == "balance" and measured == set(domain.columns):
+            chosen = self._balanced(domain, measurements, pairs, noisy, stddev, noise.stddev, pure)
+        else:
+            chosen = self._greedy(domain, pairs, noisy, noise.mean_absolute, pure)
+        note = {
+            "rule": self.rule,
+            "noise_stddev": stddev,
+            "indif": {" x ".join(pair): int(x) for pair, x in zip(pairs, noisy, strict=True)},
+        }
+        cliques, weights = zip(*chosen.items(), strict=True)
+        return Selection(cliques=cliques, weights=normalise(weights), note=note)
+
+    def _balanced(
+        self,
+        domain: Domain,
+        known: Sequence[Measurement],
+        pairs: Sequence[tuple[str, str]],
+        noisy: NDArray[np.float64],
+        stddev: float,
+        noise: float,
+        pure: bool,
+    ) -> dict[Clique, int]:
+        """Return whole weights of the tables to measure, by `balance`."""
+        columns = one_way_tables(domain, known)
+        rows = float(columns[0][0].sum())
+        smaller = np.array([min(domain.project(pair).sizes) for pair in pairs], dtype=np.float64)
+        most = 2 * rows * (1 - 1 / smaller)  # no pair of this many levels is further from it
+        dependence = posterior_mean(noisy, stddev, usual=_USUAL * rows) if pairs else noisy
+        share = balance(
+            Problem(
+                columns=[values for values, _ in columns],
+                precision=np.array([precision for _, precision in columns]),
+                pairs=np.array([domain.axes(pair) for pair in pairs], np.int64).reshape(-1, 2),
+                dependence=np.minimum(dependence, np.maximum(most, 1e-9)),
+                whole=noise**-2,
+                exponent=2.0 if pure else 1.0,
+            )
+        )
+        of_pair = dict(zip(pairs, share, strict=False))
+        taken = [pair for pair in pairs if of_pair[pair] > 0]
+        if not taken:
+            # What noisy tables say of themselves is no reason to divide by anything but size.
+            return {
+                (column,): weight(size, "epsilon" if pure else "rho")
+                for column, size in zip(domain.columns, domain.sizes, strict=True)
+            }
+        part: dict[Clique, float] = dict.fromkeys(combine(taken, domain, self.gamma), 0.0)
+        for pair in taken:
+            # A joined table is worth what its pairs are; a pair in two tables counts in the first.
+            part[next(clique for clique in part if set(pair) <= set(clique))] += of_pair[pair]
+        for column, value in zip(domain.columns, share[len(pairs) :], strict=True):
+            if value > 0:
+                part[(column,)] = float(value)
+        return {clique: max(1, round(value * 10**6)) for clique, value in part.items()}
+
+    def _greedy(
+        self,
+        domain: Domain,
+        pairs: Sequence[tuple[str, str]],
+        noisy: NDArray[np.float64],
+        noise: float,
+        pure: bool,
+    ) -> dict[Clique, int]:
+        """Return whole weights of the tables to measure, by Algorithms 1 and 2 of the paper."""
+        allocation: Allocation = "epsilon" if pure else "rho"
+        sizes = [domain.size(pair) for pair in pairs]
+        order, _ = greedy(noisy, sizes, noise, allocation)
+        cliques = combine([pairs[index] for index in order], domain, self.gamma)
+        # A column in no pair is measured (once more): where few pairs pay, that is what is left
+        # to do with the budget, and with none at all it is the `independent` method.
+        covered = {column for clique in cliques for column in clique}
+        cliques += tuple((column,) for column in domain.columns if column not in covered)
+        return {clique: weight(domain.size(clique), allocation) for clique in cliques}
+
+
+def greedy(
+    dependence: NDArray[np.float64],
+    cells: Sequence[int],
+    noise: float,
+    allocation: Allocation = "rho",
+) -> tuple[list[int], list[float]]:
+    """Return the pairs to measure in the order of choice, and the total error before and after.
+
+    The error of a pair that is measured is its cells times their mean absolute noise, the budget
+    being divided anew among those chosen so far; of one that is not, its dependence. Each step
+    takes the pair that lowers the sum most, as long as one does (Algorithm 1, whose first
+    comparison is off by one).
+
+    Args:
+        dependence: Noisy distance from independence of each pair, records.
+        cells: Cells of each pair.
+        noise: Mean absolute noise of one cell, records, of a table that gets the whole measuring
+            budget; that of a part goes as a power of it.
+        allocation: How the budget is divided.
+    """
+    weights = [weight(count, allocation) for count in cells]
+    power = 1.0 if allocation == "epsilon" else 0.5
+    relative = np.array(weights, dtype=np.float64)
+    sizes = np.array(cells, dtype=np.float64)
+    left = np.ones(len(cells), dtype=bool)
+    chosen: list[int] = []
+    errors = [float(dependence.sum())]
+    weight_sum = noise_sum = 0.0
+    while left.any():
+        spread = (noise_sum + sizes * relative**-power) * (weight_sum + relative) ** power
+        total = noise * spread + dependence[left].sum() - dependence
+        total[~left] = np.inf
+        best = int(np.argmin(total))
+        if total[best] >= errors[-1]:
+            break
+        chosen.append(best)
+        errors.append(float(total[best]))
+        left[best] = False
+        weight_sum += relative[best]
+        noise_sum += sizes[best] * relative[best] ** -power
+    return chosen, errors
+
+
+def combine(pairs: Sequence[Clique], domain: Domain, gamma: int) -> tuple[Clique, ...]:
+    """Return tables that hold all the pairs, joining pairs that are all there among few columns.
+
+    Cliques of the graph of pairs are visited from large to small; one becomes a table when it has
+    at most `gamma` cells and at most two columns that tables taken before hold (Algorithm 2).
+    Pairs that no table holds are kept, which the printed algorithm forgets.
+
+    Args:
+        pairs: Pairs of columns, in the domain's order of columns.
+        domain: All columns.
+        gamma: Largest joined table, cells.
+    """
+    import networkx
+
+    order = {name: axis for axis, name in enumerate(domain.columns)}
+    taken: list[Clique] = []
+    if gamma > 0:
+        graph = networkx.Graph()
+        graph.add_edges_from(pairs)
+        smallest = sorted(domain.project(graph.nodes).sizes)
+        widest = sum(1 for size in np.cumprod(np.array(smallest, dtype=float)) if size <= gamma)
+        groups: dict[int, list[Clique]] = {}
+        for seen, group in enumerate(networkx.enumerate_all_cliques(graph)):
+            if len(group) > widest or seen > _MOST_CLIQUES:
+                break
+            if len(group) > 2 and domain.size(group) <= gamma:
+                clique = tuple(sorted(group, key=order.__getitem__))
+                groups.setdefault(len(group), []).append(clique)
+        held: set[str] = set()
+        for size in sorted(groups, reverse=True):
+            for clique in sorted(groups[size], key=lambda c: [order[name] for name in c]):
+                if len(held & set(clique)) <= 2:
+                    taken.append(clique)
+                    held |= set(clique)
+    rest = [pair for pair in pairs if not any(set(pair) <= set(clique) for clique in taken)]
+    return (*taken, *rest)
+
+
+METHOD = DenseMarg

@@ -1,0 +1,233 @@
+"""DualQuery: records that answer, one after the other, the queries that are answered worst.
+
+Gaboardi, Gallego Arias, Hsu, Roth and Wu, "Dual Query: Practical Private Query Release for High
+Dimensional Data", ICML 2014, Algorithm 1. A distribution over queries is kept instead of one over
+records: samples of it are choices by the exponential mechanism, the only look at the data, and the
+record that answers a sample best is public arithmetic. The records are the release.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.errors import BadInput
+from dp_core.methods.selection.base import AdaptiveSelector, Selection
+from dp_core.methods.selection.best_record import Solver, Wish, best_record
+from dp_core.methods.selection.known_rows import column_weights, number_of_rows, require_rows
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, ReleasedKind
+from dp_core.wall.statistics.counting_queries import Cells
+
+if TYPE_CHECKING:
+    from dp_core.schema.privacy import Neighbours, Stage
+    from dp_core.wall.curator import Curator
+
+_MOST_COUNTED = 1 << 22  # cells of all tables that queries are of: 32 MB of exact counts
+_TRIALS = 20  # draws of a cell for each one wanted
+_RECORDS = (10, 200)  # least and most where their number is left open
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DualQuery(AdaptiveSelector):
+    """Make one record in each round, the best answer to queries chosen by the data.
+
+    Attributes:
+        records: Records, and so rounds; at least 2. None is as many, from 10 to 200, as leave a
+            learning rate of 1: fewer and the records are too few, more and the choices are noise.
+            The first round's queries are drawn evenly and cost nothing.
+        samples: Queries chosen in each round.
+        orders: Numbers of columns of the tables whose cells are asked about.
+        queries: Most cells asked about (each also as "not in this cell"); of more, a random part,
+            drawn by the columns' noisy tables where these were measured.
+        solver: How a record is found: `exhaustive`, `milp`, `search`, or `auto`.
+    """
+
+    chooses: ClassVar[bool] = True
+    rounds: ClassVar[bool] = True
+
+    records: int | None = None
+    samples: int = 25
+    orders: tuple[int, ...] = (3,)
+    queries: int = 2000
+    solver: Solver = "auto"
+
+    def __post_init__(self) -> None:
+        if self.records is not None and self.records < 2:
+            raise ValueError(f"records is at least 2, not {self.records}.")
+        if self.samples < 1 or self.queries < 1:
+            raise ValueError("samples and queries are at least 1.")
+        if not self.orders or min(self.orders) < 1:
+            raise ValueError(f"orders are whole numbers from 1, not {list(self.orders)}.")
+
+    @property
+    def gives(self) -> frozenset[ReleasedKind]:
+        return frozenset({"records"})
+
+    def check(self, domain: Domain) -> None:
+        """Refuse a domain whose every table of these orders is too large to be counted."""
+        if not any(
+            domain.size(clique) <= _MOST_COUNTED
+            for order in self._orders(domain)
+            for clique in itertools.combinations(domain.columns, order)
+        ):
+            raise BadInput(
+                f"Every table of select.orders has more than {_MOST_COUNTED:,} cells; lower"
+                " select.orders."
+            )
+
+    def choices(self, domain: Domain) -> int:  # noqa: ARG002
+        """Return the samples of all rounds but the first; of 100 where that is left open."""
+        return ((self.records or 100) - 1) * self.samples
+
+    def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
+        require_rows(neighbours, measured)
+
+    def select(
+        self,
+        curator: Curator,
+        known: Sequence[Released],
+        *,
+        domain: Domain,
+        cost: Fraction,
+        measure_cost: Fraction,
+        zeros: StructuralZeros,
+        rng: np.random.Generator,
+        replicate: int = 0,
+    ) -> Selection:
+        from dp_core.wall.statistics import SignedQueries
+
+        rows = number_of_rows(curator, domain, known)
+        weights = column_weights(domain, known, zeros)
+        cells = self._pool(domain, weights, rng)
+        # Each cell is asked about twice: whether a record is in it, and whether it is not.
+        queries = Cells((*cells.of, *cells.of), (*cells.codes, *cells.codes))
+        signs = np.repeat(np.array([1, -1], dtype=np.int64), cells.length)
+        payers = self._payers(cost, measure_cost)
+        power = 1 if curator.currency.kind == "pure" else 2
+        records = self.records or self._most_records(rows, float(cost + measure_cost), power)
+        parts = sum(done**power for done in range(1, records))
+        codes = np.empty((len(domain), records), dtype=np.uint16)
+        answers = np.zeros(cells.length, dtype=np.int64)  # records in each cell, of those made
+        scale = 0.0
+        for done in range(records):
+            chosen: list[int] = []
+            if done == 0:
+                chosen = rng.integers(queries.length, size=self.samples).tolist()
+            for stage, budget, samples in payers if done else ():
+                # The log-weight of a query is eta (done q(data) - sum of q(record)); times
+                # n / eta it is done * count - n * answers, whose noise has the scale n / eta.
+                offsets = np.rint(rows * answers).astype(np.int64)
+                statistic = SignedQueries(queries, done, np.concatenate([offsets, -offsets]), signs)
+                # privacy: round t has the part t of the sum over rounds (t^2 under zCDP), and each
+                # of its samples an equal part of that: together exactly the budget.
+                each = budget * Fraction(done**power, parts * samples)
+                chosen += curator.choose_several(
+                    stage, f"round-{done}", statistic, [each] * samples, replicate=replicate
+                )
+                scale = curator.choice_scale(statistic, each)
+            wishes = [
+                Wish(queries.of[index], queries.codes[index], inside=bool(signs[index] > 0))
+                for index in chosen
+            ]
+            record, _ = best_record(
+                domain, wishes, zeros=zeros, weights=weights, solver=self.solver, rng=rng
+            )
+            codes[:, done] = record
+            answers += _inside(domain, cells, record)
+        return Selection(
+            records=Dataset(domain, codes),
+            note={
+                "records": records,
+                "cells": cells.length,
+                "tables": len(cells.cliques),
+                "learning_rate": rows / scale,
+                "samples": sum(samples for _, _, samples in payers),
+            },
+        )
+
+    def _most_records(self, rows: float, budget: float, power: int) -> int:
+        """Return the largest number of records that leaves a learning rate of at least 1.
+
+        With T records and s samples the budget is eta T (T - 1) s / n in all (Theorem 3.1), under
+        zCDP the sum of (2 eta t / n)^2 / 8 over s samples of t = 1..T - 1.
+        """
+        least, most = _RECORDS
+        for records in range(most, least, -1):
+            parts = sum(done**power for done in range(1, records))
+            # The cost of a sample in round t at the learning rate 1, over t^power.
+            one = 2 / rows if power == 1 else (2 / rows) ** 2 / 8
+            if self.samples * parts * one <= budget:
+                return records
+        return least
+
+    def _payers(self, cost: Fraction, measure_cost: Fraction) -> list[tuple[Stage, Fraction, int]]:
+        """Return which stage pays for how many samples of a round, and its budget."""
+        if not measure_cost:
+            return [("select", cost, self.samples)]
+        if not cost:
+            return [("measure", measure_cost, self.samples)]
+        first = max(1, min(self.samples - 1, round(self.samples * cost / (cost + measure_cost))))
+        rest = max(1, self.samples - first)
+        return [("select", cost, first), ("measure", measure_cost, rest)]
+
+    def _orders(self, domain: Domain) -> tuple[int, ...]:
+        """Return the orders of tables that there are; a small domain has fewer."""
+        return tuple(sorted({min(order, len(domain)) for order in self.orders}))
+
+    def _pool(
+        self,
+        domain: Domain,
+        weights: Mapping[str, NDArray[np.float64]],
+        rng: np.random.Generator,
+    ) -> Cells:
+        """Return the cells that are asked about: all, or a random part. Public."""
+        cliques = [
+            clique
+            for order in self._orders(domain)
+            for clique in itertools.combinations(domain.columns, order)
+            if domain.size(clique) <= _MOST_COUNTED
+        ]
+        if sum(domain.size(clique) for clique in cliques) <= self.queries:
+            pairs = [
+                (clique, cell)
+                for clique in cliques
+                for cell in itertools.product(*map(range, domain.project(clique).sizes))
+            ]
+            return Cells(tuple(clique for clique, _ in pairs), tuple(cell for _, cell in pairs))
+        counted, used = [], 0
+        for index in rng.permutation(len(cliques)):
+            if used + domain.size(cliques[index]) <= _MOST_COUNTED:
+                counted.append(cliques[index])
+                used += domain.size(cliques[index])
+        found: dict[tuple[Clique, tuple[int, ...]], None] = {}
+        for _ in range(_TRIALS * self.queries):
+            clique = counted[int(rng.integers(len(counted)))]
+            cell = tuple(int(rng.choice(weights[name].size, p=weights[name])) for name in clique)
+            found[clique, cell] = None
+            if len(found) == self.queries:
+                break
+        return Cells(tuple(clique for clique, _ in found), tuple(cell for _, cell in found))
+
+
+def _inside(domain: Domain, cells: Cells, record: NDArray[np.uint16]) -> NDArray[np.int64]:
+    """Return which cells a record is in, 0 or 1."""
+    code = dict(zip(domain.columns, record.tolist(), strict=True))
+    return np.array(
+        [
+            all(code[name] == value for name, value in zip(clique, cell, strict=True))
+            for clique, cell in zip(cells.of, cells.codes, strict=True)
+        ],
+        dtype=np.int64,
+    )
+
+
+METHOD = DualQuery

@@ -1,0 +1,143 @@
+"""Which few columns tell most of each: the feature hash of Park & Ghosh (2013), chosen privately.
+
+The choice by mutual information alone is not private. Here it is a choice by the exponential
+mechanism for each place (SBHG+EM of Li, Karwa, Slavkovic & Steorts 2018, Remark 3.2).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from dp_core.methods.selection.known_rows import number_of_rows, require_public_rows, require_rows
+from dp_core.schema.privacy import Neighbours, Stage
+from dp_core.tables.domain import Clique, Domain
+from dp_core.wall.released import Released
+from dp_core.wall.statistics import MutualInformation, RScore, Statistic
+
+if TYPE_CHECKING:
+    from dp_core.wall.curator import Curator
+
+Score: TypeAlias = Literal["auto", "mi", "r"]
+"""Mutual information, which needs a public number of rows; the distance from independence; or the
+first of them that can be."""
+
+_GRID = 1 << 20  # mutual information is rounded to this part of a bit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureChoice:
+    """The options of a method that holds a few columns beside each one, and what they entail.
+
+    Attributes:
+        features: Columns held beside each one (R), fewer where there are fewer.
+        score: `mi`, mutual information, only where the number of rows is public (replace-one); `r`,
+            the distance from independence; `auto`, the first where it can be.
+        given: Instead of a choice: lists of a column and those to hold beside it, from public
+            knowledge; a column without a list is by itself. The selection needs no share then.
+    """
+
+    features: int = 1
+    score: Score = "auto"
+    given: tuple[tuple[str, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.features < 1:
+            raise ValueError(f"features is a number of columns from 1, not {self.features}.")
+        _check_given(self.given)
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether columns are chosen, and not given."""
+        return not self.given
+
+    def needs(self, domain: Domain) -> tuple[Clique, ...]:
+        """Return what the choice asks about: all pairs, and the number of rows."""
+        return ((), *itertools.combinations(domain.columns, 2)) if self.adaptive else ()
+
+    def choices(self, domain: Domain) -> int:
+        """Return one for each column, unless all are given."""
+        return len(domain) if self.adaptive else 0
+
+    def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
+        """Refuse to choose, and to keep or to draw, where the number of rows is not known."""
+        require_rows(neighbours, measured)
+        if self.score == "mi":
+            require_public_rows(neighbours, "Mutual information")
+
+    def most_cells(self, domain: Domain) -> int:
+        """Return the most cells that the table of a column with those beside it can have."""
+        if self.adaptive:
+            return math.prod(sorted(domain.sizes, reverse=True)[: self.features + 1])
+        return max(domain.size(clique) for clique in self.given_tables(domain))
+
+    def given_tables(self, domain: Domain) -> tuple[Clique, ...]:
+        """Return each column, in the domain's order, with those that are given to stand beside it.
+
+        A column without a list is alone.
+        """
+        listed = {clique[0]: clique[1:] for clique in self.given}
+        return tuple((name, *listed.get(name, ())) for name in domain.columns)
+
+    def tables_of_each(
+        self,
+        curator: Curator,
+        known: Sequence[Released],
+        *,
+        domain: Domain,
+        cost: Fraction,
+        replicate: int,
+    ) -> tuple[Clique, ...]:
+        """Return each column, in the domain's order, with those to hold beside it.
+
+        To choose them costs exactly `cost`. Arguments are those of `Selector.select`.
+        """
+        if not self.adaptive:
+            return self.given_tables(domain)
+        rows = round(number_of_rows(curator, domain, known))
+        times = min(self.features, len(domain) - 1)
+        each = cost / (len(domain) * times)
+        found: list[Clique] = []
+        for place, name in enumerate(domain.columns, start=1):
+            clique: Clique = (name,)
+            for number in range(1, times + 1):
+                left = [other for other in domain.columns if other not in clique]
+                # privacy: p times R choices, each of them a part 1/(p R) of the budget.
+                best = curator.choose(
+                    "select",
+                    f"column-{place}-{number}",
+                    _statistic(curator, domain, name, left, self.score, rows),
+                    each,
+                    replicate=replicate,
+                )
+                clique = (*clique, left[best])
+            found.append(clique)
+        return tuple(found)
+
+
+def _check_given(given: Sequence[Sequence[str]]) -> None:
+    """Refuse lists that contradict one another.
+
+    Raises:
+        ValueError: naming the option.
+    """
+    first = [clique[0] for clique in given]
+    if len(set(first)) != len(first):
+        raise ValueError("given has two lists that begin with the same column.")
+    if any(len(set(clique)) != len(clique) for clique in given):
+        raise ValueError("given names a column twice in one list.")
+
+
+def _statistic(
+    curator: Curator, domain: Domain, name: str, others: Sequence[str], score: Score, rows: int
+) -> Statistic:
+    candidates = tuple((name, (other,)) for other in others)
+    public = curator.neighbours == "replace-one"
+    if score == "r" or (score == "auto" and not public):
+        return RScore(candidates)
+    binary = domain.size((name,)) <= 2 or all(domain.size((other,)) <= 2 for other in others)
+    return MutualInformation(candidates, rows=rows, grid=_GRID, binary=binary)

@@ -1,0 +1,102 @@
+"""Noisy low-order parities, all at once: the Fourier coefficients of the joint table.
+
+Barak, Chaudhuri, Dwork, Kale, McSherry & Talwar, "Privacy, accuracy, and consistency too: a
+holistic solution to contingency table release", PODS 2007. The parities of up to k binary columns
+determine every table of up to k columns, and are asked for with one noise for all. Their
+sensitivity is taken as it is, not as the number of coefficients: see `Parities.l1`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from dp_core.methods.selection.base import AdaptiveSelector, Asked, Selection
+from dp_core.methods.selection.query_sets import check_binary, check_number, parities
+from dp_core.schema.privacy import Neighbours, Relation
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, ReleasedKind
+from dp_core.wall.statistics import QueryCounts, sensitivities
+from dp_core.wall.statistics.counting_queries import Parities
+
+if TYPE_CHECKING:
+    from dp_core.wall.curator import Curator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fourier(AdaptiveSelector):
+    """Measure every parity of up to `order` columns, in one event.
+
+    Nothing is chosen, so the stage `select` needs no share.
+
+    Attributes:
+        order: Most columns of a parity.
+    """
+
+    rounds: ClassVar[bool] = True
+
+    order: int = 2
+
+    def __post_init__(self) -> None:
+        if self.order < 1:
+            raise ValueError(f"order is a whole number from 1, not {self.order}.")
+
+    @property
+    def adaptive(self) -> bool:
+        """Never: what is asked is known from the domain."""
+        return False
+
+    @property
+    def gives(self) -> frozenset[ReleasedKind]:
+        return frozenset({"answers"})
+
+    def check(self, domain: Domain) -> None:
+        check_binary(domain, "select: fourier", "`method: privsyn`, or `method: mwem` with cells")
+        check_number(domain, self._orders, of_cells=False, option="select: fourier")
+
+    def asked(self, domain: Domain, relation: Relation) -> Sequence[Asked]:
+        queries = self.queries(domain, relation.of_rows)
+        l1, l2_squared = sensitivities(QueryCounts(queries), relation)
+        return [Asked(Fraction(1), l1, l2_squared, float(queries.length))]
+
+    def queries(self, domain: Domain, neighbours: Neighbours) -> Parities:
+        """Return the parities that are asked for."""
+        queries = parities(domain, self._orders)
+        if neighbours == "add-remove" or not queries.cliques:
+            # The number of records is asked for with the rest, unless it is public.
+            queries = Parities(((), *queries.cliques))
+        return queries
+
+    def needs(self, domain: Domain) -> tuple[Clique, ...]:
+        return ((), *parities(domain, self._orders).cliques)
+
+    def select(
+        self,
+        curator: Curator,
+        known: Sequence[Released],  # noqa: ARG002
+        *,
+        domain: Domain,
+        cost: Fraction,
+        measure_cost: Fraction,
+        zeros: StructuralZeros,  # noqa: ARG002
+        rng: np.random.Generator,  # noqa: ARG002
+        replicate: int = 0,
+    ) -> Selection:
+        queries = self.queries(domain, curator.neighbours)
+        answers = curator.answer(
+            "measure", "parities", queries, cost + measure_cost, replicate=replicate, round=1
+        )
+        note = {"parities": queries.length, "noise_scale": answers.scale}
+        return Selection(measured=(answers,), note=note)
+
+    @property
+    def _orders(self) -> tuple[int, ...]:
+        return tuple(range(1, self.order + 1))
+
+
+METHOD = Fourier

@@ -1,0 +1,33 @@
+"""The joint table of all columns, for domains small enough to hold it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dp_core.errors import BadInput
+from dp_core.methods.selection.base import PlannedSelector, Selection
+from dp_core.tables.domain import Domain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Full(PlannedSelector):
+    """Measure the full-dimensional table.
+
+    Attributes:
+        max_cells: Largest joint table that is attempted.
+    """
+
+    max_cells: int = 2**22
+
+    def planned(self, domain: Domain) -> Selection:
+        if domain.size() > self.max_cells:
+            raise BadInput(
+                f"The joint table of all columns has {domain.size():.3g} cells, more than the"
+                f" {self.max_cells} that `select: full` attempts; use `method: privsyn`, or fewer"
+                " and coarser columns."
+            )
+        return Selection(cliques=(domain.columns,), weights=(Fraction(1),))
+
+
+METHOD = Full

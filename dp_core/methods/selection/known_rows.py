@@ -1,0 +1,80 @@
+"""What a selection knows about the file before it looks: its size and its columns' tables."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.errors import BadInput
+from dp_core.schema.privacy import Neighbours, Stage
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, tables_of
+
+if TYPE_CHECKING:
+    from dp_core.wall.curator import Curator
+
+_ROWS_UNKNOWN = (
+    "This selection has to know about how many rows there are; give the stage `total` (or"
+    " `one_way`) a share of the budget."
+)
+
+
+def require_rows(neighbours: Neighbours, measured: Collection[Stage]) -> None:
+    """Raise BadInput unless something will say about how many rows there are; see `Selector`."""
+    if neighbours == "add-remove" and not {"total", "one_way"} & set(measured):
+        raise BadInput(_ROWS_UNKNOWN)
+
+
+def require_public_rows(neighbours: Neighbours, what: str) -> None:
+    """Raise BadInput where a score needs the exact number of rows and it is not public."""
+    if neighbours != "replace-one":
+        raise BadInput(
+            f"{what} has a sensitivity only where the number of rows is public (replace-one, and"
+            " one row per person); otherwise set select.score to r."
+        )
+
+
+def number_of_rows(curator: Curator, domain: Domain, known: Sequence[Released]) -> float:
+    """Return the number of rows as far as it is public, at least 1.
+
+    Args:
+        curator: It knows whether the relation makes the number public.
+        domain: All columns.
+        known: What was measured before; otherwise its tables are what says it.
+
+    Raises:
+        BadInput: if nothing says it.
+    """
+    from dp_core.methods.reconstruction.consistency import estimate_total, estimates
+
+    rows = curator.public_rows()
+    if rows is not None:
+        return max(float(rows), 1.0)
+    measured = estimates(domain, tables_of(known), zeros=StructuralZeros())
+    if not measured:
+        raise BadInput(_ROWS_UNKNOWN)
+    return max(estimate_total(measured), 1.0)
+
+
+def column_weights(
+    domain: Domain, known: Sequence[Released], zeros: StructuralZeros
+) -> Mapping[str, NDArray[np.float64]]:
+    """Return each column's table as far as it was measured, summing to 1; otherwise an even one."""
+    from dp_core.methods.reconstruction.consistency import column_tables
+
+    even = {
+        name: np.full(size, 1 / size)
+        for name, size in zip(domain.columns, domain.sizes, strict=True)
+    }
+    measured = tables_of(known)
+    if not measured:
+        return even
+    tables, total = column_tables(domain, measured, rows=None, zeros=zeros)
+    return {
+        name: table.values / total if table.values.any() else even[name]
+        for name, table in zip(domain.columns, tables, strict=True)
+    }

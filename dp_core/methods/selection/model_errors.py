@@ -1,0 +1,209 @@
+"""What the methods that choose tables by a graphical model's errors have in common.
+
+A model of everything measured so far answers every candidate; the noisy choice is among the
+distances between those answers and the truth; what is chosen is measured; and the model is fitted
+anew (McKenna, Mullins, Sheldon and Miklau, VLDB 2022, Algorithm 1).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.methods.selection.allocation import shares
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Measurement
+from dp_core.wall.statistics import TableDistance
+
+if TYPE_CHECKING:
+    from dp_core.wall.curator import Curator
+
+GRID = 16
+"""Parts of a record to which answers are rounded; the rounding is far below any noise."""
+
+_MOST_ANNOUNCED = 1 << 24  # cells of exact counts that are held at once
+_SWEEPS = 20
+_TOLERANCE = 3e-4
+
+
+def tables_up_to(domain: Domain, order: int, *, max_cells: int) -> tuple[Clique, ...]:
+    """Return all tables of 1 to `order` columns, those of one column always, smaller ones first."""
+    return tuple(
+        clique
+        for size in range(1, order + 1)
+        for clique in itertools.combinations(domain.columns, size)
+        if size == 1 or domain.size(clique) <= max_cells
+    )
+
+
+def announced(domain: Domain, cliques: Sequence[Clique]) -> tuple[Clique, ...]:
+    """Return the tables to count in advance, and the number of rows, which may be public.
+
+    Where the candidates have too many cells to be held, nothing is said in advance.
+    """
+    held = sum(domain.size(clique) for clique in cliques) <= _MOST_ANNOUNCED
+    return ((), *cliques) if held else ()
+
+
+def first_round(
+    curator: Curator, domain: Domain, cost: Fraction, replicate: int
+) -> tuple[Measurement, ...]:
+    """Return a table of every column, measured as round 1 at exactly `cost`."""
+    columns = [(name,) for name in domain.columns]
+    pure = curator.currency.kind == "pure"
+    weights = shares(domain.sizes, "epsilon" if pure else "rho")
+    costs = [weight * cost for weight in weights]
+    return curator.measure("measure", columns, costs, replicate=replicate, round=1)
+
+
+class RoundModel:
+    """The graphical model of what was measured so far. Public.
+
+    Attributes:
+        total: Estimated number of records.
+    """
+
+    total: float
+
+    def __init__(
+        self, domain: Domain, zeros: StructuralZeros, *, rows: int | None, max_cells: int
+    ) -> None:
+        """Hold no table.
+
+        Args:
+            domain: All columns.
+            zeros: Impossible cells; they count where a table of the model holds them.
+            rows: Number of records where it is public.
+            max_cells: Most cells of the junction tree; single columns always have room.
+        """
+        from dp_core.methods.reconstruction.graphical.junction_tree import adjacency
+
+        self._domain = domain
+        self._zeros = zeros.with_empty_levels(domain, most_cells=max_cells)
+        self._rows = rows
+        self._max_cells = max(max_cells, sum(domain.sizes))
+        self._adjacent = adjacency(domain, ())
+        self._refused: set[Clique] = set()
+        self._potentials: dict[Clique, NDArray[np.float64]] = {}
+
+    def fits(self, clique: Clique) -> bool:
+        """Return whether there is room for a table; once there is none, there never is."""
+        from dp_core.methods.reconstruction.graphical.junction_tree import adjacency, tree_cells
+
+        if clique in self._refused:
+            return False
+        more = self._adjacent | adjacency(self._domain, (clique,))
+        if (more == self._adjacent).all() or tree_cells(self._domain, more) <= self._max_cells:
+            return True
+        self._refused.add(clique)
+        return False
+
+    def refit(self, measurements: Sequence[Measurement]) -> None:
+        """Fit the model to all tables, starting from the last fit."""
+        from dp_core.methods.reconstruction.graphical.answers import Answers
+        from dp_core.methods.reconstruction.graphical.fitting import fit_tree
+        from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree, adjacency
+        from dp_core.methods.reconstruction.graphical.targets import targets
+
+        wanted, total = targets(
+            self._domain,
+            measurements,
+            rows=self._rows,
+            zeros=self._zeros,
+            shrink=True,
+            smoothing=0.3,
+            together=False,
+        )
+        cliques = [target.domain.columns for target in wanted]
+        self._adjacent = adjacency(self._domain, cliques)
+        fit = fit_tree(
+            JunctionTree.of(self._domain, cliques),
+            wanted,
+            total=float(total),
+            zeros=self._zeros,
+            start=self._potentials,
+            sweeps=_SWEEPS,
+            tolerance=_TOLERANCE,
+        )
+        self.total = float(total)
+        self._potentials = dict(fit.potentials)
+        self._answers = Answers(fit.tree, fit.tables)
+
+    def answer(self, clique: Clique) -> NDArray[np.float64]:
+        """Return the model's table of a clique, records."""
+        return self._answers.table(clique)
+
+
+def distances(
+    model: RoundModel,
+    cliques: Sequence[Clique],
+    *,
+    weights: Sequence[int] | None = None,
+    noise: float = 0.0,
+    drawn_in: bool = False,
+) -> TableDistance:
+    """Return the score of each clique: how far the model's table is from the truth.
+
+    Args:
+        model: What is known; public.
+        cliques: Candidates.
+        weights: Of the candidates, whole numbers; by default 1.
+        noise: Expected absolute error of each cell when measured, records; a candidate's score is
+            lowered by it, for an error of that size is not mended by measuring.
+        drawn_in: Whether a cell counts less than that if the model expects it to hold little: it is
+            drawn in then, and what is lost is its own chance deviation and some dependence.
+    """
+    tables = [model.answer(clique) for clique in cliques]
+    answers = tuple(np.rint(GRID * table).astype(np.int64) for table in tables)
+    lost = [noise * table.size for table in tables]
+    if drawn_in:
+        lost = [float(np.minimum(noise, _left_by_chance(table)).sum()) for table in tables]
+    return TableDistance(
+        cliques=tuple(cliques),
+        answers=answers,
+        grid=GRID,
+        weights=tuple(weights or [1] * len(cliques)),
+        offsets=tuple(round(GRID * each) for each in lost),
+    )
+
+
+def _left_by_chance(expected: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return by how much cells differ from what single columns expect, records, if not measured.
+
+    A Poisson number's mean deviation (a close bound of it), and the dependence that cells of so
+    many records usually have (`belief.py`: about `E ** 0.75`).
+    """
+    chance = np.minimum(np.sqrt(2 / np.pi * expected), 2 * expected)
+    return np.asarray(chance + expected**0.75)
+
+
+def among(scores: TableDistance, places: Sequence[int]) -> TableDistance:
+    """Return the scores of some of the candidates."""
+    return TableDistance(
+        cliques=tuple(scores.cliques[place] for place in places),
+        answers=tuple(scores.answers[place] for place in places),
+        grid=scores.grid,
+        weights=tuple(scores.weights[place] for place in places),
+        offsets=tuple(scores.offsets[place] for place in places),
+    )
+
+
+def overlap_weights(cliques: Sequence[Clique], workload: Sequence[Clique]) -> list[int]:
+    """Return for each clique how many columns it shares with the workload's tables, in sum.
+
+    Divided by what they all have in common: only their ratios matter (AIM, Section 4).
+    """
+    count: dict[str, int] = {}
+    for table in workload:
+        for name in table:
+            count[name] = count.get(name, 0) + 1
+    weights = [sum(count.get(name, 0) for name in clique) for clique in cliques]
+    common = math.gcd(*weights) or 1
+    return [max(weight // common, 1) for weight in weights]

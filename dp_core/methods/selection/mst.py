@@ -1,0 +1,128 @@
+"""MST: the pairs of a spanning tree of strong dependence, chosen in private.
+
+McKenna, Miklau and Sheldon, Winning the NIST Contest, Journal of Privacy and Confidentiality 2021,
+Algorithm 2.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from dp_core.errors import BadInput
+from dp_core.methods.selection.allocation import Allocation, shares
+from dp_core.methods.selection.base import AdaptiveSelector, Selection
+from dp_core.methods.selection.model_errors import RoundModel, among, announced, distances
+from dp_core.schema.privacy import Neighbours, Stage
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, tables_of
+
+if TYPE_CHECKING:
+    from dp_core.wall.curator import Curator
+
+
+_WITHOUT_COLUMNS = (
+    "`select: mst` compares pairs with what single columns imply; give the stage `one_way` a share."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mst(AdaptiveSelector):
+    """Grow a tree of pairs, each time by a pair that is far from what single columns imply.
+
+    It needs one-way tables (`one_way.share`): without them every pair is compared with an even
+    table.
+
+    Attributes:
+        rule: `gain` lowers the score of a pair by what measuring it cannot mend, its noise and its
+            chance deviations, which are most of the distance of a pair of many cells; `distance` is
+            the paper's score.
+        allocation: How the measuring budget is divided among the pairs; `auto` is the better one
+            for the release's noise.
+        max_cells: Larger pairs are never chosen; a column that is left alone is measured by itself.
+    """
+
+    chooses: ClassVar[bool] = True
+
+    rule: Literal["gain", "distance"] = "gain"
+    allocation: Literal["auto", "rho", "epsilon", "equal"] = "auto"
+    max_cells: int = 2**20
+
+    def needs(self, domain: Domain) -> tuple[Clique, ...]:
+        return announced(domain, self._pairs(domain))
+
+    def _pairs(self, domain: Domain) -> tuple[Clique, ...]:
+        return tuple(
+            pair
+            for pair in itertools.combinations(domain.columns, 2)
+            if domain.size(pair) <= self.max_cells
+        )
+
+    def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:  # noqa: ARG002
+        """Refuse to begin without one-way tables."""
+        if "one_way" not in measured:
+            raise BadInput(_WITHOUT_COLUMNS)
+
+    def select(
+        self,
+        curator: Curator,
+        known: Sequence[Released],
+        *,
+        domain: Domain,
+        cost: Fraction,
+        measure_cost: Fraction,
+        zeros: StructuralZeros,
+        rng: np.random.Generator,  # noqa: ARG002
+        replicate: int = 0,
+    ) -> Selection:
+        columns = tables_of(known)
+        if not columns:
+            raise BadInput(_WITHOUT_COLUMNS)
+        pairs = self._pairs(domain)
+        model = RoundModel(domain, zeros, rows=curator.public_rows(), max_cells=self.max_cells)
+        model.refit(columns)
+        rounds = _edges(domain, pairs)
+        noise = 0.0
+        if self.rule == "gain" and rounds:
+            noise = curator.count_noise(measure_cost / rounds).mean_absolute
+        scores = distances(model, pairs, noise=noise, drawn_in=True)
+        part = {name: {name} for name in domain.columns}
+        edges: list[Clique] = []
+        for number in range(1, rounds + 1):
+            apart = [place for place, (a, b) in enumerate(pairs) if part[a] is not part[b]]
+            statistic = among(scores, apart)
+            place = curator.choose(
+                "select", f"edge {number}", statistic, cost / rounds, replicate=replicate
+            )
+            one, two = statistic.cliques[place]
+            edges.append((one, two))
+            joined = part[one] | part[two]
+            part.update(dict.fromkeys(joined, joined))
+        alone = [(name,) for name in domain.columns if len(part[name]) == 1]
+        cliques = sorted(edges, key=domain.axes) + alone
+        allocation: Allocation = self.allocation if self.allocation != "auto" else "rho"
+        if self.allocation == "auto" and curator.currency.kind == "pure":
+            allocation = "epsilon"
+        return Selection(
+            cliques=tuple(cliques),
+            weights=shares([domain.size(clique) for clique in cliques], allocation),
+            note={"edges": [" x ".join(edge) for edge in edges]},
+        )
+
+
+def _edges(domain: Domain, pairs: Sequence[Clique]) -> int:
+    """Return how many edges a spanning forest of the pairs has."""
+    import networkx
+
+    graph = networkx.Graph(pairs)
+    graph.add_nodes_from(domain.columns)
+    return len(domain) - int(networkx.number_connected_components(graph))
+
+
+METHOD = Mst

@@ -1,0 +1,224 @@
+"""MWEM: what the present joint table gets most wrong is asked next.
+
+Hardt, Ligett & McSherry, "A simple and practical algorithm for differentially private data
+release", 2012: the exponential mechanism picks a query, its answer gets noise, multiplicative
+weights follow it (Figure 1); with the three improvements of Section 4.2. As printed, a round costs
+one and a half times what the paper says: a choice with probabilities exp(epsilon_0 n|d| / 2) is
+epsilon_0-private, for n|d| itself moves by one. Here a choice costs what it is given.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from dp_core.methods.reconstruction.dense_answers import (
+    MOST_CELLS,
+    check_size,
+    possible_cells,
+    questions,
+)
+from dp_core.methods.reconstruction.weighting import Follower, Weighting
+from dp_core.methods.selection.base import AdaptiveSelector, Selection
+from dp_core.methods.selection.known_rows import number_of_rows, require_rows
+from dp_core.methods.selection.query_sets import (
+    cells,
+    check_binary,
+    check_number,
+    is_binary,
+    parities,
+)
+from dp_core.schema.privacy import Neighbours, Stage
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, ReleasedKind
+from dp_core.wall.statistics.counting_queries import Cells, Parities
+
+if TYPE_CHECKING:
+    from dp_core.wall.curator import Curator
+
+_GRID = 1000  # parts of a record in which the table's answers are given
+_LARGEST = 2**60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mwem(Weighting, AdaptiveSelector):
+    """Pick a query, measure it, follow the answer; again and again.
+
+    Attributes:
+        queries: `cells` of tables, `parities` of binary columns, or `auto`: parities where all
+            columns are binary.
+        orders: Numbers of columns of the tables or parities.
+        picks: How many queries are asked, each with an equal part of the budget; `adaptive`: as
+            long as what is picked stands out of its noise, then with twice the epsilon.
+        first: Of `adaptive`: part of the budget of the first pick; `auto`: one of half as many as
+            there are queries, from 1/10 to 1/64.
+        histogram: Part of the measuring budget for a noisy table of all columns to start from.
+    """
+
+    chooses: ClassVar[bool] = True
+    rounds: ClassVar[bool] = True
+
+    queries: Literal["auto", "cells", "parities"] = "auto"
+    orders: tuple[int, ...] = (1, 2)
+    picks: int | Literal["adaptive"] = "adaptive"
+    first: Fraction | Literal["auto"] = "auto"
+    histogram: Fraction = Fraction(0)
+
+    def __post_init__(self) -> None:
+        Weighting.__post_init__(self)
+        if not self.orders or min(self.orders) < 1:
+            raise ValueError(f"orders are whole numbers from 1, not {list(self.orders)}.")
+        if self.picks != "adaptive" and self.picks < 1:
+            raise ValueError(f"picks is at least 1, not {self.picks}.")
+        if self.first != "auto" and not 0 < self.first <= 1:
+            raise ValueError(f"first is a part of the budget, not {self.first}.")
+        if not 0 <= self.histogram < 1:
+            raise ValueError(f"histogram is a part of the budget below 1, not {self.histogram}.")
+
+    @property
+    def gives(self) -> frozenset[ReleasedKind]:
+        return frozenset({"answers", "tables"} if self.histogram else {"answers"})
+
+    def check(self, domain: Domain) -> None:
+        check_size(domain, MOST_CELLS, "select: mwem")
+        if self.queries == "parities":
+            check_binary(domain, "queries: parities", "`queries: cells`, or `method: privsyn`")
+        of_cells = not self._asks_parities(domain)
+        check_number(domain, self.orders, of_cells=of_cells, option="select: mwem")
+
+    def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
+        require_rows(neighbours, measured)
+
+    def choices(self, domain: Domain) -> int:
+        return math.ceil(1 / self._first_part(self._candidates(domain).length))
+
+    def needs(self, domain: Domain) -> tuple[Clique, ...]:
+        asked = self._candidates(domain).cliques
+        more = (domain.columns,) if self.histogram and domain.columns not in asked else ()
+        return (*(() if () in asked else ((),)), *asked, *more)
+
+    def select(
+        self,
+        curator: Curator,
+        known: Sequence[Released],
+        *,
+        domain: Domain,
+        cost: Fraction,
+        measure_cost: Fraction,
+        zeros: StructuralZeros,
+        rng: np.random.Generator,  # noqa: ARG002
+        replicate: int = 0,
+    ) -> Selection:
+        from dp_core.wall.statistics import QueryDistance
+
+        rows = number_of_rows(curator, domain, known)
+        candidates = self._candidates(domain)
+        asked = questions(domain, candidates)
+        follower = Follower(self, domain, possible_cells(domain, zeros), rows)
+        follower.add(known)
+        measured: list[Released] = []
+        if self.histogram:
+            start = measure_cost * self.histogram
+            measure_cost -= start
+            measured += curator.measure("measure", [domain.columns], [start], replicate=replicate)
+            follower.add(measured)
+        picked: list[int] = []
+        part = self._first_part(candidates.length)
+        # Twice the epsilon costs four times as much under zCDP.
+        growth = 2 if curator.currency.kind == "pure" else 4
+        schedule = _Schedule(part, growth if self.picks == "adaptive" else 1)
+        for part in schedule:
+            expected = rows * asked.ask(follower.joint)
+            answers = np.rint(np.clip(_GRID * expected, -_LARGEST, _LARGEST)).astype(np.int64)
+            number = len(picked) + 1
+            # privacy: the parts of all rounds sum to 1, whatever the answers were: the schedule
+            # looks at what was released, and never gives a round more than is left.
+            index = curator.choose(
+                "select",
+                f"round-{number}",
+                QueryDistance(candidates, answers, _GRID),
+                cost * part,
+                replicate=replicate,
+            )
+            picked.append(index)
+            answer = curator.answer(
+                "measure",
+                "pick",
+                _single(candidates, index),
+                measure_cost * part,
+                replicate=replicate,
+                round=number,
+            )
+            measured.append(answer)
+            signal = abs(float(answer.values[0]) - float(expected[index]))
+            schedule.saw(signal, math.sqrt(answer.variance))
+            follower.add([answer])
+        return Selection(measured=tuple(measured), note=_note(candidates, picked))
+
+    def _first_part(self, candidates: int) -> Fraction:
+        """Return the part of the budget of the first round."""
+        if self.picks != "adaptive":
+            return Fraction(1, self.picks)
+        if self.first != "auto":
+            return self.first
+        return Fraction(1, min(max(candidates // 2, 10), 64))
+
+    def _asks_parities(self, domain: Domain) -> bool:
+        return self.queries == "parities" or (self.queries == "auto" and is_binary(domain))
+
+    def _candidates(self, domain: Domain) -> Cells | Parities:
+        if self._asks_parities(domain):
+            found = parities(domain, self.orders)
+            if found.cliques:
+                return found
+        return cells(domain, self.orders)
+
+
+class _Schedule:
+    """Parts of the budget, round by round; they sum to exactly 1."""
+
+    def __init__(self, part: Fraction, growth: int) -> None:
+        self._part, self._growth = part, growth
+        self._left = Fraction(1)
+
+    def __iter__(self) -> Iterator[Fraction]:
+        while self._left:
+            # What would not pay for a round of its own goes into this one.
+            part = self._part if self._left >= 2 * self._part else self._left
+            self._left -= part
+            yield part
+
+    def saw(self, signal: float, noise: float) -> None:
+        """Take note of how far the last answer was from what was expected."""
+        if signal < noise:
+            self._part *= self._growth
+
+
+def _single(candidates: Cells | Parities, index: int) -> Cells | Parities:
+    if isinstance(candidates, Parities):
+        return Parities((candidates.cliques[index],))
+    return Cells((candidates.of[index],), (candidates.codes[index],))
+
+
+def _note(candidates: Cells | Parities, picked: Sequence[int]) -> dict[str, object]:
+    if isinstance(candidates, Parities):
+        names = [" x ".join(candidates.cliques[index]) for index in picked]
+    else:
+        names = [
+            ", ".join(
+                f"{name} {code}"
+                for name, code in zip(candidates.of[index], candidates.codes[index], strict=True)
+            )
+            for index in picked
+        ]
+    kind = "parities" if isinstance(candidates, Parities) else "cells"
+    return {"queries": kind, "candidates": candidates.length, "picked": names}
+
+
+METHOD = Mwem

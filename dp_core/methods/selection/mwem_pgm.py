@@ -1,0 +1,125 @@
+"""MWEM on a graphical model: a fixed number of rounds, each measuring the worst table.
+
+Hardt, Ligett and McSherry, NIPS 2012, with the model of McKenna, Sheldon and Miklau, ICML 2019, in
+place of a weight for every cell of the joint table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from dp_core.errors import BadInput
+from dp_core.methods.selection.base import AdaptiveSelector, Selection
+from dp_core.methods.selection.model_errors import (
+    RoundModel,
+    announced,
+    distances,
+    first_round,
+    tables_up_to,
+)
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, tables_of
+
+if TYPE_CHECKING:
+    from dp_core.wall.curator import Curator
+
+_MOST_TABLES = 20_000  # every round answers all candidates
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MwemPgm(AdaptiveSelector):
+    """Choose the table that the model has most wrong, measure it, fit, and so on.
+
+    Attributes:
+        order: Candidates are all tables of so many columns (of all columns, where there are fewer).
+        turns: Number of rounds; 0: twice as many as there are columns.
+        penalty: Whether a candidate's error counts less what noise alone would leave of it.
+        max_cells: Most cells of the graphical model's junction tree.
+        first: Part of the measuring budget for tables of all columns, which come before.
+    """
+
+    chooses: ClassVar[bool] = True
+    rounds: ClassVar[bool] = True
+
+    order: int = 2
+    turns: int = 0
+    penalty: bool = True
+    max_cells: int = 2**16
+    first: Fraction = Fraction(1, 10)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.first < 1:
+            raise ValueError(f"first is a part between 0 and 1, not {self.first}.")
+        if self.order < 1:
+            raise ValueError(f"order is a number of columns from 1, not {self.order}.")
+        if self.turns < 0:
+            raise ValueError(
+                f"turns is a number of rounds from 1, or 0 for the default, not {self.turns}."
+            )
+
+    def check(self, domain: Domain) -> None:
+        order = min(self.order, len(domain))
+        # Smaller tables count too: they are the candidates where no larger one has room.
+        tables = sum(math.comb(len(domain), size) for size in range(1, order + 1))
+        if tables > _MOST_TABLES:
+            raise BadInput(
+                f"`select: mwem_pgm` with the order {self.order} means {tables:,} tables of"
+                f" {len(domain)} columns, more than the {_MOST_TABLES:,} it can choose among; use a"
+                " lower `order`, or `select: aim`, which lowers its own."
+            )
+
+    def needs(self, domain: Domain) -> tuple[Clique, ...]:
+        return announced(domain, (*self._candidates(domain), *((c,) for c in domain.columns)))
+
+    def _candidates(self, domain: Domain) -> tuple[Clique, ...]:
+        tables = tables_up_to(domain, min(self.order, len(domain)), max_cells=self.max_cells)
+        largest = max(len(clique) for clique in tables)
+        return tuple(clique for clique in tables if len(clique) == largest)
+
+    def select(
+        self,
+        curator: Curator,
+        known: Sequence[Released],
+        *,
+        domain: Domain,
+        cost: Fraction,
+        measure_cost: Fraction,
+        zeros: StructuralZeros,
+        rng: np.random.Generator,  # noqa: ARG002
+        replicate: int = 0,
+    ) -> Selection:
+        model = RoundModel(domain, zeros, rows=curator.public_rows(), max_cells=self.max_cells)
+        before = tables_of(known)
+        found = list(first_round(curator, domain, self.first * measure_cost, replicate))
+        left = (1 - self.first) * measure_cost
+        model.refit([*before, *found])
+        candidates = self._candidates(domain)
+        columns = [(name,) for name in domain.columns]
+        turns = self.turns or 2 * len(domain)
+        noise = curator.count_noise(left / turns).mean_absolute
+        steps = []
+        for number in range(1, turns + 1):
+            open_ = [clique for clique in candidates if model.fits(clique)] or columns
+            place = curator.choose(
+                "select",
+                f"round {number}",
+                distances(model, open_, noise=noise if self.penalty else 0.0),
+                cost / turns,
+                replicate=replicate,
+            )
+            found += curator.measure(
+                "measure", [open_[place]], [left / turns], replicate=replicate, round=number + 1
+            )
+            steps.append(" x ".join(open_[place]))
+            model.refit([*before, *found])
+        return Selection(measured=tuple(found), note={"rounds": steps, "noise": noise})
+
+
+METHOD = MwemPgm

@@ -1,0 +1,30 @@
+"""One-way tables of all columns; nothing is asked of the data to choose them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dp_core.methods.selection.allocation import Allocation, shares
+from dp_core.methods.selection.base import PlannedSelector, Selection
+from dp_core.tables.domain import Domain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneWay(PlannedSelector):
+    """Measure every column by itself.
+
+    Attributes:
+        allocation: How the budget is divided: least total error in `rho` or in `epsilon`, or
+            `equal`. A division made for the other currency loses under 5 % of accuracy.
+    """
+
+    allocation: Allocation = "rho"
+
+    def planned(self, domain: Domain) -> Selection:
+        return Selection(
+            cliques=tuple((column,) for column in domain.columns),
+            weights=shares(domain.sizes, self.allocation),
+        )
+
+
+METHOD = OneWay

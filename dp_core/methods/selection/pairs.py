@@ -1,0 +1,44 @@
+"""What a method that looks at pairs asks of them, and what it knows of their columns beforehand."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Measurement
+from dp_core.wall.statistics import InDif
+
+
+def pairs_up_to(domain: Domain, max_cells: int) -> tuple[Clique, ...]:
+    """Return all pairs of columns of at most so many cells."""
+    pairs = itertools.combinations(domain.columns, 2)
+    return tuple(pair for pair in pairs if domain.size(pair) <= max_cells)
+
+
+def dependences(cliques: Sequence[Clique]) -> InDif | None:
+    """Return the score of how dependent each pair is; None where there is no pair."""
+    pairs = tuple((one, two) for one, two in cliques)
+    return InDif(pairs) if pairs else None
+
+
+def one_way_tables(
+    domain: Domain, known: Sequence[Measurement]
+) -> list[tuple[NDArray[np.float64], float]]:
+    """Return each column's estimated table, nonnegative, and the precision of its cells."""
+    from dp_core.methods.reconstruction.consistency import column_tables
+
+    tables, _ = column_tables(domain, known, rows=None, zeros=StructuralZeros())
+    found = []
+    for table, column in zip(tables, domain.columns, strict=True):
+        precision = sum(
+            table.values.size / (measurement.values.size * measurement.variance)
+            for measurement in known
+            if column in measurement.clique
+        )
+        found.append((table.values, precision))
+    return found

@@ -1,0 +1,109 @@
+"""PeGS: records by a Gibbs sampler over exact counts to which virtual records are added."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from dp_core.errors import BadInput
+from dp_core.methods.selection.base import AdaptiveSelector, Selection
+from dp_core.methods.selection.feature_choice import FeatureChoice
+from dp_core.schema.privacy import Relation
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.ledger.session import differing_draws, drawn_asks
+from dp_core.wall.released import Released, ReleasedKind
+
+if TYPE_CHECKING:
+    from dp_core.wall.curator import Curator
+
+MOST_CELLS = 1 << 24
+"""Cells of one column's table, which is counted whole: 128 MB."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pegs(FeatureChoice, AdaptiveSelector):
+    """Draw a few records, each column given a few others; every single draw is paid for.
+
+    Park & Ghosh (2013), as Li, Karwa, Slavkovic & Steorts (2018), section 3.2, describe it. Virtual
+    records a are added to every code: a = 1/(e^(epsilon/(M p)) - 1) for M records of p columns (M p
+    draws, each of them log(1 + 1/a)-private). The paper's exponent epsilon B/p for B sweeps has no
+    proof for B above 1: more sweeps do not cost less. With as many records as the file has, a is so
+    large that the draws are nearly even; so few are drawn, and the sets repeat them.
+
+    Attributes:
+        records: Records drawn, M.
+        sweeps: How often each column of a record is drawn, B. From the second time on, a
+            combination of the others that the record was at before is drawn from evenly; under
+            replace-one two sweeps or more cost twice as much.
+    """
+
+    records: int = 100
+    sweeps: int = 1
+
+    chooses: ClassVar[bool] = True
+    rounds: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        FeatureChoice.__post_init__(self)
+        for name in ("records", "sweeps"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is a number from 1, not {getattr(self, name)}.")
+
+    @property
+    def gives(self) -> frozenset[ReleasedKind]:
+        """Records."""
+        return frozenset({"records"})
+
+    def check(self, domain: Domain) -> None:
+        """Refuse a single column, and tables that are too large to be counted whole."""
+        if self.adaptive and len(domain) < 2:
+            raise BadInput(
+                "pegs chooses among other columns, and there is one only; take independent."
+            )
+        if (largest := self.most_cells(domain)) > MOST_CELLS:
+            raise BadInput(
+                f"A table of pegs could have {largest:,} cells, more than {MOST_CELLS:,}; take"
+                " fewer features, or sbhg, which counts observed cells only."
+            )
+
+    def needs(self, domain: Domain) -> tuple[Clique, ...]:
+        # The tables to draw from are known beforehand only where they are given.
+        return FeatureChoice.needs(self, domain) if self.adaptive else self.given_tables(domain)
+
+    def draws(self, domain: Domain, relation: Relation) -> int:
+        """Return those of all records, whatever each column is drawn given."""
+        alone = [(name,) for name in domain.columns]
+        return differing_draws(drawn_asks(alone, self.records, self.sweeps), relation)
+
+    def select(
+        self,
+        curator: Curator,
+        known: Sequence[Released],
+        *,
+        domain: Domain,
+        cost: Fraction,
+        measure_cost: Fraction,
+        zeros: StructuralZeros,  # noqa: ARG002
+        rng: np.random.Generator,  # noqa: ARG002
+        replicate: int = 0,
+    ) -> Selection:
+        cliques = self.tables_of_each(curator, known, domain=domain, cost=cost, replicate=replicate)
+        drawn = curator.draw_records(
+            "measure",
+            "records",
+            cliques,
+            measure_cost,
+            records=self.records,
+            sweeps=self.sweeps,
+            replicate=replicate,
+        )
+        note = {"features": [list(clique) for clique in cliques], "records": self.records}
+        return Selection(records=drawn, note=note)
+
+
+METHOD = Pegs

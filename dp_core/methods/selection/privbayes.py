@@ -1,0 +1,205 @@
+"""PrivBayes: a Bayesian network chosen edge by edge, and the table of each column and its parents.
+
+Zhang, Cormode, Procopiuc, Srivastava and Xiao, SIGMOD 2014 and ACM TODS 2017. The next column and
+its parents are chosen among all candidates by how much the parents say of it, with the exponential
+mechanism; how large their table may be is decided by public numbers alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from dp_core.errors import BadInput
+from dp_core.methods.selection.allocation import Allocation, shares
+from dp_core.methods.selection.base import AdaptiveSelector, Selection
+from dp_core.methods.selection.known_rows import (
+    number_of_rows,
+    require_public_rows,
+    require_rows,
+)
+from dp_core.methods.selection.parent_sets import candidates
+from dp_core.schema.privacy import Neighbours, Stage
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released
+from dp_core.wall.statistics import FScore, MutualInformation, RScore, Statistic
+
+if TYPE_CHECKING:
+    from dp_core.wall.curator import Curator
+
+_MOST_COUNTED = 1 << 24  # cells of all candidates of one step: 128 MB of exact counts
+_GRID = 1 << 20  # mutual information is rounded to this part of a bit, or a finer one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivBayes(AdaptiveSelector):
+    """Choose a Bayesian network by the exponential mechanism, and measure its tables.
+
+    Attributes:
+        score: How a child and its parents are compared: `r`, the distance from independence;
+            `mi`, mutual information (only where the number of rows is public: replace-one); `f`,
+            the distance from the nearest table of largest information (binary columns only).
+        theta: A table is useful, and so a candidate, if its average cell holds at least so many
+            times the mean absolute noise of a cell (the paper's theta-usefulness).
+        degree: Number of parents, instead of what `theta` allows.
+        max_cells: No table has more cells than this.
+        candidates: Candidates that are compared in one step, about; of more, a random part.
+        allocation: How the measuring budget is divided: `equal` as in the paper, or by the number
+            of cells so that the summed noise is least.
+    """
+
+    chooses: ClassVar[bool] = True
+
+    score: Literal["r", "mi", "f"] = "r"
+    theta: float = 4.0
+    degree: int | None = None
+    max_cells: int = 2**16
+    candidates: int = 2000
+    allocation: Literal["equal", "cells"] = "equal"
+
+    def __post_init__(self) -> None:
+        if self.theta <= 0:
+            raise ValueError(f"theta is positive, not {self.theta}.")
+        if self.degree is not None and self.degree < 0:
+            raise ValueError(f"degree is at least 0, not {self.degree}.")
+        if self.max_cells < 1 or self.candidates < 1:
+            raise ValueError("max_cells and candidates are at least 1.")
+
+    def check(self, domain: Domain) -> None:
+        """Refuse the F score where a column is not binary: it has no bounded sensitivity there."""
+        wide = [name for name in domain.columns if domain.size((name,)) > 2]
+        if self.score == "f" and wide:
+            raise BadInput(
+                f"The score f is for binary columns, and {wide[0]!r} has more than two codes;"
+                " set select.score to r."
+            )
+
+    def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
+        if self._looks_at_rows:
+            require_rows(neighbours, measured)
+        if self.score == "mi":
+            require_public_rows(neighbours, "Mutual information")
+
+    def select(
+        self,
+        curator: Curator,
+        known: Sequence[Released],
+        *,
+        domain: Domain,
+        cost: Fraction,
+        measure_cost: Fraction,
+        zeros: StructuralZeros,  # noqa: ARG002
+        rng: np.random.Generator,
+        replicate: int = 0,
+    ) -> Selection:
+        rows = number_of_rows(curator, domain, known) if self._looks_at_rows else None
+        cells = self._useful_cells(curator, domain, rows, measure_cost)
+        first = domain.columns[int(rng.integers(len(domain)))]
+        network: list[tuple[str, Clique]] = [(first, ())]
+        compared: list[int] = []
+        for step in range(1, len(domain)):
+            pairs = candidates(
+                domain,
+                [child for child, _ in network],
+                cells=cells,
+                degree=self.degree,
+                most=max(1, min(self.candidates, _MOST_COUNTED // cells)),
+                rng=rng,
+            )
+            # privacy: d - 1 choices, each of them a part 1/(d - 1) of the selection's budget.
+            chosen = curator.choose(
+                "select",
+                f"column-{step}",
+                self._statistic(domain, pairs, rows),
+                cost / (len(domain) - 1),
+                replicate=replicate,
+            )
+            network.append(pairs[chosen])
+            compared.append(len(pairs))
+        cliques = tables(domain, network)
+        return Selection(
+            cliques=cliques,
+            weights=shares([domain.size(clique) for clique in cliques], self._allocation(curator)),
+            note={
+                "network": [[child, list(parents)] for child, parents in network],
+                "useful_cells": cells,
+                "compared": compared,
+            },
+        )
+
+    @property
+    def _looks_at_rows(self) -> bool:
+        return self.degree is None or self.score == "mi"
+
+    def _allocation(self, curator: Curator) -> Allocation:
+        if self.allocation == "equal":
+            return "equal"
+        return "epsilon" if curator.currency.kind == "pure" else "rho"
+
+    def _statistic(
+        self, domain: Domain, pairs: tuple[tuple[str, Clique], ...], rows: float | None
+    ) -> Statistic:
+        if self.score == "r":
+            return RScore(pairs)
+        if self.score == "f":
+            return FScore(pairs)
+        assert rows is not None
+        small = all(
+            domain.size((child,)) <= 2 or domain.size(parents) <= 2 for child, parents in pairs
+        )
+        whole = round(rows)
+        return MutualInformation(pairs, rows=whole, grid=max(_GRID, 64 * whole), binary=small)
+
+    def _useful_cells(
+        self, curator: Curator, domain: Domain, rows: float | None, measure_cost: Fraction
+    ) -> int:
+        """Return the most cells of a table that is worth measuring (theta-usefulness).
+
+        With n records, a table of c cells holds n / c in the average cell. With binary columns and
+        k parents, d - k tables share the budget (SIGMOD 2014, Section 4.3); the number of parents
+        is then the largest that is useful. Otherwise d tables share it (TODS 2017, Section 5.1).
+        """
+        if self.degree is not None:
+            return self.max_cells
+        assert rows is not None
+
+        def useful(count: int) -> float:
+            """Return the cells of a useful table when `count` tables share the budget."""
+            return rows / (self.theta * curator.count_noise(measure_cost / count).mean_absolute)
+
+        d = len(domain)
+        if set(domain.sizes) != {2}:
+            most = useful(d)
+        else:
+            most = 2.0
+            for parents in range(1, d):
+                if 2 ** (parents + 1) <= useful(d - parents):
+                    most = 2.0 ** (parents + 1)
+        return int(min(max(most, 1.0), self.max_cells))
+
+
+def tables(domain: Domain, network: Sequence[tuple[str, Clique]]) -> tuple[Clique, ...]:
+    """Return the tables to measure, in the order of the network.
+
+    A table inside the next one is not measured: the first columns of a network of degree k are all
+    in the table of the column after them (SIGMOD 2014, Algorithm 1).
+
+    Args:
+        domain: All columns.
+        network: Each column and its parents.
+    """
+    found: list[Clique] = []
+    for child, parents in network:
+        clique = tuple(name for name in domain.columns if name == child or name in parents)
+        while found and set(found[-1]) <= set(clique):
+            found.pop()
+        found.append(clique)
+    return tuple(found)
+
+
+METHOD = PrivBayes

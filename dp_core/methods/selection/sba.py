@@ -1,0 +1,91 @@
+"""SBA: the frequent cells of the table of all columns, by a threshold on noisy counts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from dp_core.methods.selection.base import AdaptiveSelector, Selection
+from dp_core.methods.selection.known_rows import number_of_rows, require_rows
+from dp_core.methods.selection.threshold_delta import Threshold, delta_of, threshold_table
+from dp_core.schema.privacy import Neighbours, Stage
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, ReleasedKind
+
+if TYPE_CHECKING:
+    from dp_core.wall.curator import Curator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sba(AdaptiveSelector):
+    """Keep the combinations of all columns that enough records share.
+
+    Only records are visited, so the domain may be of any size. What few records share is lost: with
+    many columns that can be everything (Li, Karwa, Slavkovic & Steorts 2018, section 2.2, after
+    Bun, Nissim & Stemmer 2016).
+
+    Attributes:
+        threshold: `least`, the least that holds for this noise; `text` or `algorithm`, the larger
+            ones of the paper's section 2.2 and Algorithm 1.
+        capacity: Most cells that are kept; none for more than can be expected.
+    """
+
+    threshold: Threshold = "least"
+    capacity: int | None = None
+
+    rounds: ClassVar[bool] = True
+    own_delta: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.capacity is not None and self.capacity < 1:
+            raise ValueError(f"capacity is a number of cells from 1, not {self.capacity}.")
+
+    @property
+    def gives(self) -> frozenset[ReleasedKind]:
+        """The frequent cells of one table."""
+        return frozenset({"sparse"})
+
+    @property
+    def adaptive(self) -> bool:
+        """Never: there is one table, and nothing to choose."""
+        return False
+
+    def tables(self, domain: Domain) -> tuple[int, int]:
+        """Return that there is one table, and its cells."""
+        return 1, domain.size()
+
+    def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
+        require_rows(neighbours, measured)
+
+    def select(
+        self,
+        curator: Curator,
+        known: Sequence[Released],
+        *,
+        domain: Domain,
+        cost: Fraction,  # noqa: ARG002
+        measure_cost: Fraction,
+        zeros: StructuralZeros,  # noqa: ARG002
+        rng: np.random.Generator,  # noqa: ARG002
+        replicate: int = 0,
+    ) -> Selection:
+        table = threshold_table(
+            curator,
+            domain.columns,
+            measure_cost,
+            delta_of(curator, measure_cost, replicate),
+            rows=number_of_rows(curator, domain, known),
+            form=self.threshold,
+            capacity=self.capacity,
+            replicate=replicate,
+        )
+        note = {"threshold": table.threshold, "kept_cells": len(table.values)}
+        return Selection(note=note, measured=(table,))
+
+
+METHOD = Sba

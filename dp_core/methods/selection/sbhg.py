@@ -1,0 +1,103 @@
+"""SBHG: for each column a thresholded table with the few others that tell most of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from dp_core.errors import BadInput
+from dp_core.methods.selection.base import AdaptiveSelector, Selection
+from dp_core.methods.selection.feature_choice import FeatureChoice
+from dp_core.methods.selection.known_rows import number_of_rows
+from dp_core.methods.selection.threshold_delta import Threshold, delta_of, threshold_table
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, ReleasedKind
+
+if TYPE_CHECKING:
+    from dp_core.wall.curator import Curator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sbhg(FeatureChoice, AdaptiveSelector):
+    """Choose a few columns for each (SBHG+EM), and keep the frequent cells of their tables.
+
+    Li, Karwa, Slavkovic & Steorts (2018), Algorithm 2, lines 1-6: each of the p tables gets a p-th
+    of epsilon and of delta. The choice by mutual information alone is not private; here it is p R
+    choices by the exponential mechanism, under the share of the selection.
+
+    Attributes:
+        threshold: `least`, the least that holds for this noise; `text` or `algorithm`, the larger
+            ones of the paper's section 2.2 and Algorithm 1.
+        capacity: Most cells of each table that are kept; none for more than can be expected.
+    """
+
+    threshold: Threshold = "least"
+    capacity: int | None = None
+
+    chooses: ClassVar[bool] = True
+    rounds: ClassVar[bool] = True
+    own_delta: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        FeatureChoice.__post_init__(self)
+        if self.capacity is not None and self.capacity < 1:
+            raise ValueError(f"capacity is a number of cells from 1, not {self.capacity}.")
+
+    @property
+    def gives(self) -> frozenset[ReleasedKind]:
+        """The frequent cells of a table for each column, which it begins with."""
+        return frozenset({"sparse"})
+
+    def check(self, domain: Domain) -> None:
+        """Refuse a single column, for which there is nothing to choose."""
+        if self.adaptive and len(domain) < 2:
+            raise BadInput("sbhg chooses among other columns, and there is one only; take sba.")
+
+    def tables(self, domain: Domain) -> tuple[int, int]:
+        """Return that there is one table for each column, and the most cells one may have."""
+        return len(domain), self.most_cells(domain)
+
+    def select(
+        self,
+        curator: Curator,
+        known: Sequence[Released],
+        *,
+        domain: Domain,
+        cost: Fraction,
+        measure_cost: Fraction,
+        zeros: StructuralZeros,  # noqa: ARG002
+        rng: np.random.Generator,  # noqa: ARG002
+        replicate: int = 0,
+    ) -> Selection:
+        rows = number_of_rows(curator, domain, known)
+        cliques = self.tables_of_each(curator, known, domain=domain, cost=cost, replicate=replicate)
+        # privacy: p tables, each of them a p-th of the budget and of the delta set aside.
+        share = Fraction(1, self.tables(domain)[0])
+        delta = delta_of(curator, measure_cost, replicate) * share
+        measured = tuple(
+            threshold_table(
+                curator,
+                clique,
+                measure_cost * share,
+                delta,
+                rows=rows,
+                form=self.threshold,
+                capacity=self.capacity,
+                replicate=replicate,
+            )
+            for clique in cliques
+        )
+        note = {
+            "features": [list(clique) for clique in cliques],
+            "threshold": max(table.threshold for table in measured),
+            "kept_cells": [len(table.values) for table in measured],
+        }
+        return Selection(note=note, measured=measured)
+
+
+METHOD = Sbhg

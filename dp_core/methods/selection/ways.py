@@ -1,0 +1,67 @@
+"""All tables of one order or of several: every pair of columns, say."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+from dp_core.errors import BadInput
+from dp_core.methods.selection.allocation import Allocation, shares
+from dp_core.methods.selection.base import PlannedSelector, Selection
+from dp_core.tables.domain import Clique, Domain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ways(PlannedSelector):
+    """Measure every table of the stated numbers of columns.
+
+    With k tables at equal shares and Laplace noise each cell has noise of scale
+    `sensitivity * m * k / epsilon`, m being the number of independent measurements: it is the
+    tables that count, not their cells (Eugenio and Liu, CIPHER, Algorithm 1, whose printed
+    `Lap(0, epsilon / (m |Q|))` has the fraction upside down).
+
+    Attributes:
+        orders: Numbers of columns; more than there are stands for all of them.
+        allocation: How the budget is divided: least total error in `rho` or in `epsilon`, or
+            `equal`.
+        max_tables: Largest number of tables that is attempted.
+        max_cells: Largest table that is attempted, cells.
+    """
+
+    orders: tuple[int, ...] = (2,)
+    allocation: Allocation = "rho"
+    max_tables: int = 20_000
+    max_cells: int = 2**22
+
+    def planned(self, domain: Domain) -> Selection:
+        if not self.orders or min(self.orders) < 1 or len(set(self.orders)) != len(self.orders):
+            raise BadInput(
+                f"`select.orders` is {list(self.orders)}; list different numbers of columns, each"
+                " at least 1, such as [2] or [1, 3]."
+            )
+        orders = sorted({min(order, len(domain)) for order in self.orders})
+        tables = sum(math.comb(len(domain), order) for order in orders)
+        if tables > self.max_tables:
+            raise BadInput(
+                f"`select: ways` with the orders {orders} means {tables} tables of"
+                f" {len(domain)} columns, more than the {self.max_tables} that it attempts; use"
+                " `method: privsyn`, which chooses among pairs, or a lower order."
+            )
+        cliques: list[Clique] = []
+        for order in orders:
+            cliques += itertools.combinations(domain.columns, order)
+        largest = max(cliques, key=domain.size)
+        if domain.size(largest) > self.max_cells:
+            raise BadInput(
+                f"The table {list(largest)} has {domain.size(largest):.3g} cells, more than the"
+                f" {self.max_cells} that `select: ways` attempts; use `method: privsyn`, or coarser"
+                " columns."
+            )
+        return Selection(
+            cliques=tuple(cliques),
+            weights=shares([domain.size(clique) for clique in cliques], self.allocation),
+        )
+
+
+METHOD = Ways

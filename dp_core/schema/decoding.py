@@ -1,0 +1,199 @@
+"""Decodes synthetic codes into the schema's labels, numbers and dates, and reads them back.
+
+This is post-processing: it takes codes of synthetic records and public knowledge only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dp_core.schema.bin_pieces import spread
+from dp_core.schema.definition import Choice, Column, Schema
+from dp_core.schema.dependencies import derive, followed_by_value
+from dp_core.tables.dataset import Dataset
+
+EPOCH = datetime.date(1970, 1, 1).toordinal()
+"""Day ordinal of the first day of Arrow's dates."""
+
+
+def decode(schema: Schema, data: Dataset, *, rng: np.random.Generator) -> pa.Table:
+    """Return synthetic codes as values in the schema's own labels and units.
+
+    Categories and ordinals are dictionaries of labels (an ordinal's is ordered), which pandas
+    opens as categoricals and R as factors; integers are `int64` and uniform over the whole numbers
+    of their bin, numbers are uniform in their bin, on the grid of `decimals` where there is one in
+    the bin, dates are `date32`. Bins that were chosen privately are no finer than the noisy counts
+    that chose them: their values are uniform within pieces, each drawn by its part of the counts.
+    Missing is null. Every value encodes to the code it came from.
+
+    Args:
+        schema: Its columns are those of `data`, in any order.
+        data: Synthetic codes.
+        rng: Generator of post-processing.
+
+    Returns:
+        One column per released column of the schema, in its order; what follows from another
+        column is derived from the value that this row has there.
+    """
+    codes = {column.name: data.column(column.name) for column in schema.columns}
+    arrays = {column.name: _decoded(column, codes[column.name], rng) for column in schema.columns}
+    if schema.followers:
+        values = {name: _values(arrays[name]) for name in followed_by_value(schema)}
+        derived = derive(schema, codes, values)
+        for follower in schema.followers:
+            column = follower.column
+            arrays[column.name] = labels(column, derived[column.name])
+    return pa.table([arrays[name] for name in schema.names], names=list(schema.names))
+
+
+def _values(array: pa.Array) -> NDArray[Any]:
+    """Return decoded numbers, whole numbers or dates (day ordinals); 0 where missing."""
+    if pa.types.is_date(array.type):
+        return _values(array.cast(pa.int32())).astype(np.int64) + EPOCH
+    filled: NDArray[Any] = array.fill_null(0).to_numpy(zero_copy_only=False)
+    return filled
+
+
+def _decoded(column: Column, codes: NDArray[np.uint16], rng: np.random.Generator) -> pa.Array:
+    if column.unknown:
+        raise ValueError(f"The bins or levels of {column.name!r} are not chosen yet.")
+    missing = None if column.missing_code is None else codes == column.missing_code
+    if column.levels:
+        return labels(column, codes)
+    bins = codes if missing is None else np.where(missing, 0, codes)
+    if column.choice is not None:
+        column, bins = _by_piece(column, column.choice, bins, rng)
+    if column.kind == "number":
+        return pa.array(_uniform_numbers(column, bins, rng), pa.float64(), mask=missing)
+    low, high = _whole_bounds(column)
+    whole = rng.integers(low[bins], high[bins], endpoint=True)
+    if column.kind == "integer":
+        return pa.array(whole, pa.int64(), mask=missing)
+    return pa.array((whole - EPOCH).astype(np.int32), pa.int32(), mask=missing).cast(pa.date32())
+
+
+def _by_piece(
+    column: Column, choice: Choice, bins: NDArray[np.uint16], rng: np.random.Generator
+) -> tuple[Column, NDArray[np.uint16]]:
+    """Return a column with the pieces of bins that were chosen for bins, and a piece of each."""
+    assert choice.codes is not None
+    edges = (0, *choice.codes, choice.among.bins)
+    codes, finer = spread(bins, edges, choice.pieces, rng=rng)
+    pieces = dataclasses.replace(column, edges=tuple(choice.among.edges[place] for place in finer))
+    return pieces, codes.astype(np.uint16)
+
+
+def labels(column: Column, codes: NDArray[np.uint16]) -> pa.Array:
+    """Return the labels of a category's or ordinal's codes, as `decode` does; missing is null."""
+    missing = None if column.missing_code is None else codes == column.missing_code
+    names = list(dict.fromkeys(level.label for level in column.levels))
+    places = {label: index for index, label in enumerate(names)}
+    place = [places[level.label] for level in column.levels]
+    if missing is not None:
+        place.append(0)
+    kind = np.int8 if len(names) < 128 else np.int32
+    return pa.DictionaryArray.from_arrays(
+        pa.array(np.array(place, dtype=kind)[codes], mask=missing),
+        pa.array(names, pa.string()),
+        ordered=column.kind == "ordinal",
+    )
+
+
+def codes_of(column: Column, values: pa.Array) -> NDArray[np.uint16]:
+    """Return the codes of a column of a synthetic set; the inverse of `decode`.
+
+    Args:
+        column: The schema's column, with its bins or levels chosen.
+        values: As `decode` writes them: a dictionary of labels (or plain labels), `int64`,
+            `float64` or `date32`; null where missing.
+
+    Returns:
+        Codes, shape (rows,).
+
+    Raises:
+        ValueError: if `decode` never writes such a value in this column.
+        KeyError: if a label is not one of the column's.
+        pa.ArrowException: if the values are of another type.
+    """
+    if values.null_count and column.missing_code is None:
+        raise ValueError("A synthetic set has a missing value where none is.")
+    if column.levels:
+        return _codes_of_labels(column, values)
+    least = column.edges[0] if column.minimum is None else column.minimum
+    most = largest_value(column) if column.maximum is None else column.maximum
+    if column.kind == "number":
+        low, high = float(least), float(most)
+        edges: NDArray[Any] = np.array([float(edge) for edge in column.edges[1:-1]])
+        found = _values(values.cast(pa.float64()))
+    else:
+        low, high = math.ceil(least), math.floor(most)
+        edges = np.array([math.ceil(edge) for edge in column.edges[1:-1]], dtype=np.int64)
+        found = _values(values.cast(pa.int64() if column.kind == "integer" else pa.date32()))
+    missing = values.is_null().to_numpy(zero_copy_only=False)
+    # Written so that a NaN is refused, too.
+    if not ((found >= low) & (found <= high) | missing).all():
+        raise ValueError("A synthetic set holds a value outside its column's range.")
+    # `right`: a value equal to an edge belongs to the bin above it.
+    codes = np.searchsorted(edges, found, side="right").astype(np.uint16)
+    if column.missing_code is not None:
+        codes[missing] = column.missing_code
+    return codes
+
+
+def _codes_of_labels(column: Column, values: pa.Array) -> NDArray[np.uint16]:
+    if not pa.types.is_dictionary(values.type):
+        values = values.dictionary_encode()
+    code_of = {level.label: code for code, level in reversed([*enumerate(column.levels)])}
+    # One more than there are labels, for null.
+    places = [code_of[label] for label in values.dictionary.to_pylist()]
+    table = np.array([*places, column.missing_code or 0], dtype=np.uint16)
+    indices = values.indices.fill_null(len(places)).to_numpy(zero_copy_only=False)
+    found: NDArray[np.uint16] = table[indices.astype(np.int64)]
+    return found
+
+
+def _whole_bounds(column: Column) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the smallest and largest whole number of each bin."""
+    least = column.edges[0] if column.minimum is None else column.minimum
+    most = largest_value(column) if column.maximum is None else column.maximum
+    low = [max(math.ceil(edge), math.ceil(least)) for edge in column.edges[:-1]]
+    high = [min(math.ceil(edge) - 1, math.floor(most)) for edge in column.edges[1:]]
+    return np.array(low, dtype=np.int64), np.array(high, dtype=np.int64)
+
+
+def _uniform_numbers(
+    column: Column, bins: NDArray[np.uint16], rng: np.random.Generator
+) -> NDArray[np.float64]:
+    low = np.array([float(edge) for edge in column.edges[:-1]])
+    high = np.array([float(edge) for edge in column.edges[1:]])
+    # The last bin holds its upper end; of the others, the largest value is the one below the edge.
+    last = np.nextafter(high, -np.inf)
+    last[-1] = high[-1]
+    values = low[bins] + rng.random(bins.size) * (high[bins] - low[bins])
+    if column.decimals is not None:
+        steps = 10**column.decimals
+        first = [math.ceil(edge * steps) for edge in column.edges[:-1]]
+        final = [math.ceil(edge * steps) - 1 for edge in column.edges[1:]]
+        final[-1] = math.floor(column.edges[-1] * steps)
+        if all(abs(point) < 2**53 for point in (*first, *final)):
+            start, stop = np.array(first, dtype=np.int64), np.array(final, dtype=np.int64)
+            holds = (start <= stop)[bins]  # a bin narrower than the grid keeps full precision
+            drawn = rng.integers(start[bins], np.maximum(start, stop)[bins], endpoint=True)
+            # One rounding: the quotient of two exact numbers is the decimal's own nearest float.
+            values = np.where(holds, drawn / float(steps), values)
+    inside: NDArray[np.float64] = np.clip(values, low[bins], last[bins])
+    return inside
+
+
+def largest_value(column: Column) -> Fraction:
+    """Return the largest legal value by the edges: the last edge, or the whole number below it."""
+    last = column.edges[-1]
+    return last if column.kind == "number" else Fraction(math.ceil(last) - 1)

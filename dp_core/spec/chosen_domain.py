@@ -1,0 +1,230 @@
+"""From the noisy answers of the stage `domain` to bins, levels and codes. Looks at nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.methods.parametric.stages import Measuring, Modelling
+from dp_core.methods.private_domain.bin_weights import pieces_of
+from dp_core.methods.private_domain.quantile_tree import equal_cuts, estimate
+from dp_core.methods.private_domain.questions import questions
+from dp_core.schema.bin_edges import value_text
+from dp_core.schema.bin_pieces import Pieces
+from dp_core.schema.definition import Choice, Column, Schema
+from dp_core.schema.grid import Recoding, variables
+from dp_core.schema.reading.private_bins_reader import bins_of, levels_of
+from dp_core.wall.released import Released, Totals
+
+if TYPE_CHECKING:
+    from dp_core.spec.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What was chosen about a column.
+
+    Attributes:
+        codes: As of `Choice`: cuts between positions, or levels that are kept.
+        pieces: As of `Choice`; of levels there are none.
+    """
+
+    codes: tuple[int, ...]
+    pieces: Pieces = ()
+
+    def entry(self, column: str) -> dict[str, object]:
+        """Return it as a statement has it."""
+        found: dict[str, object] = {"column": column, "codes": list(self.codes)}
+        if self.pieces:
+            starts, weights = zip(*self.pieces, strict=True)
+            found["within"] = {"from": list(starts), "thousandths": list(weights)}
+        return found
+
+
+Choices = Mapping[str, Chosen]
+"""For each column of which something is chosen privately."""
+
+
+def choose(schema: Schema, released: Sequence[Released]) -> Choices:
+    """Return what noisy answers choose; the same answers choose the same.
+
+    Args:
+        schema: With columns whose bins or levels are chosen privately.
+        released: With the answers to all questions; what else it has does not matter.
+
+    Raises:
+        ValueError: if an answer is missing, or is to another question.
+    """
+    answers = [item for item in released if isinstance(item, Totals) and item.stage == "domain"]
+    asked = questions(schema)
+    if [item.of for item in answers] != [each.what for each in asked]:
+        raise ValueError("These are not the answers by which bins and levels are chosen.")
+    found: dict[str, Chosen] = {}
+    for column in schema.private:
+        mine = [
+            item for item, each in zip(answers, asked, strict=True) if each.column == column.name
+        ]
+        counts = [[int(count) for count in item.values] for item in mine]
+        if column.levels:
+            found[column.name] = Chosen(_most_frequent(column, *counts))
+        else:
+            found[column.name] = _bins(column, counts, mine[0].variance)
+    return found
+
+
+def resolved(schema: Schema, choices: Choices) -> Schema:
+    """Return the schema with the bins and levels that were chosen.
+
+    Args:
+        schema: Of the spec; numbers may stand on a grid.
+        choices: Of every column of which something is chosen privately.
+
+    Raises:
+        ValueError: if the choices are not of its columns, or cannot have been made.
+    """
+    if {*choices} != {column.name for column in schema.private}:
+        raise ValueError("The choices are of other columns.")
+    if schema.coarse is not None:
+        coarse = resolved(schema.coarse, choices)
+        columns = tuple(
+            _chosen(column, choices[column.name]) if column.choice is not None else column
+            for column in schema.columns
+        )
+        return replace(schema, columns=columns, coarse=coarse)
+    columns = tuple(
+        column if column.choice is None else _chosen(column, choices[column.name])
+        for column in schema.columns
+    )
+    return replace(schema, columns=columns)
+
+
+def resolved_plan(plan: Plan, choices: Choices) -> Plan:
+    """Return the plan of everything after the stage `domain`; its hash is the same."""
+    spec = plan.spec
+    schema = resolved(spec.schema, choices)
+    selector, reconstructor = spec.selector, spec.reconstructor
+    if isinstance(selector, Measuring) and isinstance(reconstructor, Modelling):
+        columns = variables(schema)
+        selector = replace(selector, variables=columns)
+        reconstructor = replace(reconstructor, variables=columns)
+    spec = replace(spec, schema=schema, selector=selector, reconstructor=reconstructor)
+    return replace(plan, spec=spec)
+
+
+def recoding(schema: Schema) -> Recoding:
+    """Return what brings the codes of `Schema.stored` to those of a schema with all chosen."""
+    tables = {
+        column.name: _codes(column, column.choice)
+        for column in schema.columns
+        if column.choice is not None
+    }
+    return Recoding(schema.domain, tables)
+
+
+def statement(schema: Schema) -> list[dict[str, object]]:
+    """Return what was chosen, for the statement of the release; empty if everything was public."""
+    found: list[dict[str, object]] = []
+    for column in schema.private:
+        choice = column.choice
+        assert choice is not None
+        assert choice.codes is not None
+        entry = Chosen(choice.codes, choice.pieces).entry(column.name)
+        if column.levels:
+            entry["levels"] = [level.text for level in column.levels]
+        else:
+            scale = column.kind
+            assert scale != "category"
+            assert scale != "ordinal"
+            entry["edges"] = [value_text(edge, scale) for edge in column.edges]
+        found.append(entry)
+    return found
+
+
+def read_statement(entries: object) -> Choices:
+    """Return the choices that a statement states.
+
+    Raises:
+        Exception: a lookup, type or value error if it states no such thing.
+    """
+    if not isinstance(entries, list):
+        raise TypeError("What was chosen is a list.")
+    found: dict[str, Chosen] = {}
+    for entry in entries:
+        within = entry.get("within", {"from": [], "thousandths": []})
+        codes, starts, weights = entry["codes"], within["from"], within["thousandths"]
+        for each in (codes, starts, weights):
+            if not isinstance(each, list) or any(type(number) is not int for number in each):
+                raise TypeError("Codes, positions and weights are whole numbers.")
+        pieces = tuple(zip(starts, weights, strict=True))
+        found[entry["column"]] = Chosen(tuple(codes), pieces)
+    return found
+
+
+def _bins(column: Column, counts: Sequence[Sequence[int]], variance: float) -> Chosen:
+    assert column.choice is not None
+    missing = column.choice.among.missing_code is not None
+    records = estimate([each[:-1] if missing else each for each in counts])
+    cuts = equal_cuts(records, column.bins)
+    return Chosen(cuts, pieces_of(records, cuts, variance))
+
+
+def _most_frequent(column: Column, counts: Sequence[int]) -> tuple[int, ...]:
+    """Return the levels with the largest noisy counts; of equal ones the first in the schema."""
+    assert column.choice is not None
+    number = column.bins - len(column.choice.groups)
+    order = sorted(range(column.choice.among.bins), key=lambda code: (-counts[code], code))
+    return tuple(sorted(order[:number]))
+
+
+def _chosen(column: Column, chosen: Chosen) -> Column:
+    choice, codes = column.choice, chosen.codes
+    assert choice is not None
+    levels = bool(column.levels)
+    number = column.bins - len(choice.groups) - (not levels)
+    low, high = (-1, choice.among.bins) if levels else (0, choice.among.bins)
+    ascending = all(one < other for one, other in zip((low, *codes), (*codes, high), strict=True))
+    spread = not chosen.pieces if levels else _spread_over(chosen, choice.among.bins)
+    if len(codes) != number or not ascending or not spread:
+        raise ValueError("Such bins or levels cannot have been chosen.")
+    made = levels_of(choice, codes) if levels else bins_of(choice.among, codes)
+    return replace(
+        column,
+        levels=made.levels,
+        stands_for=made.stands_for,
+        edges=made.edges,
+        choice=replace(choice, codes=codes, pieces=chosen.pieces),
+    )
+
+
+def _spread_over(chosen: Chosen, positions: int) -> bool:
+    """Return whether pieces cover all positions, each in one bin, and every bin has some weight."""
+    starts = [start for start, _ in chosen.pieces]
+    return (
+        starts[:1] == [0]
+        and all(one < other for one, other in pairwise((*starts, positions)))
+        and {*chosen.codes} <= {*starts}
+        and all(weight >= 0 for _, weight in chosen.pieces)
+        and all(
+            any(weight for start, weight in chosen.pieces if low <= start < high)
+            for low, high in pairwise((0, *chosen.codes, positions))
+        )
+    )
+
+
+def _codes(column: Column, choice: Choice) -> NDArray[np.uint16]:
+    among = choice.among
+    assert choice.codes is not None
+    if column.levels:
+        place = {code: number for number, code in enumerate(choice.codes)}
+        first = len(choice.codes)
+        codes = [place.get(code, first + group) for code, group in enumerate(choice.group_of)]
+    else:
+        codes = list(np.searchsorted(choice.codes, np.arange(among.bins), side="right"))
+    if among.missing_code is not None:
+        codes.append(column.bins)
+    return np.array(codes, dtype=np.uint16)

@@ -1,0 +1,498 @@
+"""The plan: what a release will cost and how exact each table will be, before any data is read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+
+from dp_core.documents.canonical import digest
+from dp_core.errors import BadInput
+from dp_core.methods import registry
+from dp_core.methods.parametric.stages import Measuring
+from dp_core.methods.private_domain.questions import PlannedChoice, planned_choices, questions
+from dp_core.methods.reconstruction.base import piece_rows
+from dp_core.methods.selection.allocation import shares as allocate
+from dp_core.methods.selection.base import AdaptiveSelector, Expected, PlannedSelector, Selection
+from dp_core.schema.privacy import PAYING_STAGES, TABLE_STAGES, Noise, Stage
+from dp_core.spec.release_spec import ReleaseSpec
+from dp_core.tables.domain import Clique
+from dp_core.wall.accounting.currency import (
+    LEAST_DRAW,
+    Currency,
+    NoiseScale,
+    choose_currency,
+    threshold_currency,
+)
+from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
+from dp_core.wall.statistics import TableChecks, sensitivities
+from dp_core.wall.statistics.sums import sum_bounds
+from dp_core.wall.statistics.sums.interactions import Interaction
+
+PLAN_VERSION = 1
+MOST_NOISY_ROWS = 10**7
+"""Error of the number of rows that is put up with where the schema has no `rows_about`."""
+_FEW_COLUMNS = 16
+"""Columns of a file that Laplace noise may serve better: at delta 1e-9 and epsilon 1 at most 15."""
+WIDEST_CHECK = 0.25
+"""Half of the widest interval of a charged check that is paid for, as TVD."""
+MOST_CELLS = 2**26
+"""Cells of one measured table: its noise alone takes ten minutes and its counts half a gigabyte."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTable:
+    """One table that is certain to be measured.
+
+    Attributes:
+        stage: Stage that pays.
+        clique: Its columns; empty for the number of rows.
+        cells: Number of cells.
+        cost: Budget of one measurement of it.
+        noise: Noise of each cell.
+        times: How often it is measured: once, or once for each set.
+        interaction: Whether only what it says beyond its margins is measured; `noise` is then that
+            of each cell of what the entries stand for (`Interaction.spread`).
+    """
+
+    stage: Stage
+    clique: Clique
+    cells: int
+    cost: Fraction
+    noise: NoiseScale
+    times: int
+    interaction: bool = False
+
+    def tvd(self, rows: int) -> float:
+        """Return the expected total variation distance the noise alone causes, at most 1."""
+        return min(1.0, self.cells * self.noise.mean_absolute / (2 * rows))
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTotal:
+    """One sum over records that a parametric method is certain to release.
+
+    Attributes:
+        step: Its name.
+        of: Columns it is computed from.
+        numbers: Number of entries.
+        cost: Budget of one release of it.
+        noise: Noise of each entry, in the sum's own unit.
+        largest: Most that one record adds to all entries together, in that unit.
+        times: How often it is released.
+    """
+
+    step: str
+    of: Clique
+    numbers: int
+    cost: Fraction
+    noise: NoiseScale
+    largest: int
+    times: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A release whose every cost is decided.
+
+    Attributes:
+        spec: What was asked for.
+        currency: What it pays in, and the total.
+        costs: Budget of each stage; they sum to the currency's limit exactly.
+        tables: Tables known beforehand.
+        totals: Sums over records known beforehand, of a parametric method.
+        choices: What is chosen privately about columns, before everything else.
+        score_noise: Noise of each of the selection's scores, None without private selection.
+        scores: Number of those scores.
+        memory: Bytes that reconstruction and synthesis need, about; None without `rows_about`.
+        check_noise: Noise of each charged check, None without.
+    """
+
+    spec: ReleaseSpec
+    currency: Currency
+    costs: Mapping[Stage, Fraction]
+    tables: tuple[PlannedTable, ...]
+    totals: tuple[PlannedTotal, ...]
+    score_noise: NoiseScale | None
+    scores: int
+    memory: int | None
+    choices: tuple[PlannedChoice, ...] = ()
+    check_noise: NoiseScale | None = None
+
+    @property
+    def replicates(self) -> int:
+        """How many independent measurements are made: 1, or one for each set."""
+        return self.spec.sets if self.spec.mode == "split" else 1
+
+    def document(self) -> dict[str, object]:
+        """Return what the plan's hash is of: the resolved spec and the arithmetic. Public."""
+        return {
+            "plan_version": PLAN_VERSION,
+            "spec": dict(self.spec.document),
+            "currency": self.currency.to_json(),
+            "costs": {stage: str(cost) for stage, cost in self.costs.items()},
+        }
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the plan's document: any change of spec or schema changes it."""
+        return digest(self.document())
+
+    @property
+    def fixed_beforehand(self) -> bool:
+        """Whether the plan alone fixes how many tables are measured and the noise of each."""
+        return fixed_beforehand(self.document())
+
+    def one_way(self) -> Selection:
+        """Return the one-way tables measured before selection, and their weights."""
+        domain = self.spec.schema.domain
+        cliques = tuple((column,) for column in domain.columns)
+        pure = self.currency.kind == "pure"
+        return Selection(cliques, allocate(domain.sizes, "epsilon" if pure else "rho"))
+
+
+def fixed_beforehand(document: Mapping[str, Any]) -> bool:
+    """Return whether a plan alone fixes every event: only then do losses of events add up.
+
+    So it is where the selection does not look at the data (a `PlannedSelector`) and only stages
+    that measure tables are paid. A method that is not known here may look.
+
+    Args:
+        document: `Plan.document()`; or what a bundle says it was, which is not trusted.
+
+    Raises:
+        Exception: a lookup, type or value error if it has not the shape of a plan.
+    """
+    paid = {stage for stage, cost in document["costs"].items() if cost != "0"}
+    if "select" not in document["spec"]:
+        return False  # a parametric method
+    try:
+        method = registry.find("selection", document["spec"]["select"]["method"])
+    except BadInput:
+        return False
+    return paid <= TABLE_STAGES and issubclass(method, PlannedSelector)
+
+
+def make_plan(spec: ReleaseSpec) -> Plan:
+    """Return the plan of a release; opens no data and costs nothing.
+
+    Raises:
+        BadInput: if no noise gives the guarantee asked for, or the method cannot take the domain.
+    """
+    domain, privacy = spec.schema.domain, spec.privacy
+    spec.reconstructor.check(domain)
+    times = spec.sets if spec.mode == "split" else 1
+    l1, l2_squared = count_l1(privacy.relation), count_l2_squared(privacy.relation)
+    currency = _currency(spec, l1, l2_squared, times)
+    costs = {
+        stage: spec.shares[stage] * currency.limit
+        for stage in PAYING_STAGES
+        if stage in spec.shares
+    }
+    plan = Plan(spec, currency, costs, (), (), None, 0, None)
+    _check_draws(spec, currency, costs["measure"] / times)
+
+    tables: list[PlannedTable] = []
+
+    def add(
+        stage: Stage,
+        cliques: Sequence[Clique],
+        weights: Sequence[Fraction],
+        interactions: Collection[Clique] = (),
+    ) -> None:
+        for clique, weight in zip(cliques, weights, strict=True):
+            if domain.size(clique) > MOST_CELLS:
+                raise BadInput(
+                    f"The table {' x '.join(clique)} has {domain.size(clique):,} cells, more than"
+                    f" the {MOST_CELLS:,} that one table may have; leave out a column, or give"
+                    " its columns wider bins."
+                )
+            cost = costs[stage] * weight / times
+            if clique in interactions:
+                of = _interaction(spec, clique)
+                _, own_l1, own_l2_squared = sum_bounds(of, privacy.relation)
+                noise = currency.noise(cost, l1=own_l1, l2_squared=own_l2_squared)
+                noise = NoiseScale(noise.kind, noise.scale * of.cell_stddev(1.0))
+            else:
+                noise = currency.noise(cost, l1=l1, l2_squared=l2_squared)
+            cells = domain.size(clique)
+            tables.append(
+                PlannedTable(stage, clique, cells, cost, noise, times, clique in interactions)
+            )
+
+    if costs["total"]:
+        add("total", [()], [Fraction(1)])
+    if costs["one_way"]:
+        first = plan.one_way()
+        add("one_way", first.cliques, first.weights)
+    selection = spec.selector.planned(domain)
+    if selection is not None:
+        add("measure", selection.cliques, selection.weights, selection.interactions)
+        if tables and all(table.interaction for table in tables):
+            raise BadInput(
+                "Nothing would be measured but what tables say beyond their margins, of which no"
+                " records can be made: give one_way a part of the budget, such as one_way:"
+                " {share: 0.1}."
+            )
+    totals: list[PlannedTotal] = []
+    parametric = spec.selector if isinstance(spec.selector, Measuring) else None
+    for ask in parametric.method.asks(parametric.variables) if parametric else ():
+        if isinstance(ask.what, tuple):
+            add("measure", [ask.what], [ask.share])
+            continue
+        cost = costs["measure"] * ask.share / times
+        _, sum_l1, sum_l2_squared = sum_bounds(ask.what, privacy.relation)
+        noise = currency.noise(cost, l1=sum_l1, l2_squared=sum_l2_squared)
+        length = ask.what.length
+        largest = ask.what.l1("add-remove")
+        totals.append(PlannedTotal(ask.step, ask.what.clique, length, cost, noise, largest, times))
+    statistic, score_noise = spec.selector.statistic(domain), None
+    if costs["select"] and statistic:
+        score_l1, score_l2_squared = sensitivities(statistic, privacy.relation)
+        score_noise = currency.noise(costs["select"], l1=score_l1, l2_squared=score_l2_squared)
+    _check_rows(spec, tables)
+    memory = None
+    if spec.schema.rows_about is not None:
+        cliques = [table.clique for table in tables]
+        rows = spec.rows or spec.schema.rows_about
+        memory = spec.reconstructor.memory(domain, cliques, rows)
+        if spec.mode == "noise-aware":
+            # Records that are weighted are drawn at once, and what they hold is held twice.
+            memory += (4 * len(domain) + 40) * max(rows - piece_rows(domain), 0)
+    return Plan(
+        spec,
+        currency,
+        costs,
+        tuple(tables),
+        tuple(totals),
+        score_noise,
+        statistic.length if statistic else 0,
+        memory,
+        planned_choices(
+            spec.schema, currency, costs.get("domain", Fraction(0)), l1=l1, l2_squared=l2_squared
+        ),
+        _check_noise(spec, currency, costs["checks"]),
+    )
+
+
+def _interaction(spec: ReleaseSpec, clique: Clique) -> Interaction:
+    """Return an interaction that is planned.
+
+    Raises:
+        BadInput: if there is none of these columns, or it is too large.
+    """
+    try:
+        return Interaction(clique, spec.schema.domain.project(clique).sizes)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+
+
+def check_reach(spec: ReleaseSpec, noise: NoiseScale) -> float | None:
+    """Return half of the expected width of a charged check's interval (TVD); None without rows."""
+    rows = spec.schema.rows_about
+    return None if not rows else noise.half_width / (2 * rows)
+
+
+def _check_bounds(spec: ReleaseSpec) -> tuple[int, int]:
+    """Return the L1 and squared L2 sensitivities of all charged checks together."""
+    nothing = tuple(np.zeros(1, dtype=np.int64) for _ in spec.checks)
+    return sensitivities(TableChecks(spec.checks, nothing), spec.privacy.relation)
+
+
+def _check_noise(spec: ReleaseSpec, currency: Currency, cost: Fraction) -> NoiseScale | None:
+    """Return the noise of each charged check.
+
+    Raises:
+        BadInput: if it would tell nothing, or a table is too large to be counted.
+    """
+    if not cost or not spec.checks:
+        return None
+    domain = (spec.schema.coarse or spec.schema).domain
+    for table in spec.checks:
+        if domain.size(table) > MOST_CELLS:
+            raise BadInput(
+                f"The checked table {' x '.join(table)} has {domain.size(table):,} cells, more than"
+                f" the {MOST_CELLS:,} that one table may have; name another under checks.tables."
+            )
+    l1, l2_squared = _check_bounds(spec)
+    noise = currency.noise(cost, l1=l1, l2_squared=l2_squared)
+    reach = check_reach(spec, noise)
+    if reach is not None and reach > WIDEST_CHECK:
+        share = float(spec.shares["checks"])
+        raise BadInput(
+            f"checks.share {share:.3g} would measure the TVD of each of {len(spec.checks)} tables"
+            f" within ±{reach:.2g} only, which tells nothing; name fewer under checks.tables, or"
+            f" raise the share (±{WIDEST_CHECK:g} is the most that is taken)."
+        )
+    return noise
+
+
+def _check_rows(spec: ReleaseSpec, tables: Sequence[PlannedTable]) -> None:
+    """Refuse a release whose size would be all noise: it is drawn only after it is paid for."""
+    public = spec.privacy.relation.rows_public
+    # An interaction adds up to nothing.
+    tables = [table for table in tables if not table.interaction]
+    if spec.rows is not None or public or not tables:
+        return
+    stddev = min(table.noise.stddev * math.sqrt(table.cells) for table in tables)
+    most = 10 * spec.schema.rows_about if spec.schema.rows_about else MOST_NOISY_ROWS
+    if stddev > most:
+        raise BadInput(
+            f"The number of rows would be off by about {stddev:.2g}, and so would the size of the"
+            " synthetic sets: raise privacy.epsilon, or state synthesize.rows."
+        )
+
+
+def _check_draws(spec: ReleaseSpec, currency: Currency, cost: Fraction) -> None:
+    """Refuse draws that cannot be paid: they come after the number of rows, which is paid by then.
+
+    Args:
+        spec: Of the release.
+        currency: What it pays in.
+        cost: Budget of one replicate's measurements.
+    """
+    relation = spec.privacy.relation
+    draws = spec.selector.draws(spec.schema.domain, relation)
+    if not draws:
+        return
+    try:
+        currency.draws_event(cost, draws, relation.max_rows)
+    except ValueError:
+        raise BadInput(
+            f"Each of {draws:,} draws of the selection would get an epsilon below {LEAST_DRAW:g};"
+            " raise privacy.epsilon, or draw fewer records."
+        ) from None
+
+
+def _currency(spec: ReleaseSpec, l1: int, l2_squared: int, times: int) -> Currency:
+    """Return the currency in which the planned tables get the least noise."""
+    if spec.selector.own_delta:
+        return _threshold_currency(spec)
+    domain, shares = spec.schema.domain, spec.shares
+    planned: list[tuple[Fraction, int, int, float]] = []
+    equal = Fraction(1, len(domain))
+    for each in questions(spec.schema):
+        planned.append((shares["domain"] * each.share, l1, l2_squared, float(each.what.length)))
+    if shares["one_way"]:
+        share = shares["one_way"] * equal / times
+        planned += [(share, l1, l2_squared, float(size)) for size in domain.sizes]
+    selection = spec.selector.planned(domain)
+    if selection is not None:
+        for clique, weight in zip(selection.cliques, selection.weights, strict=True):
+            share, bounds, cells = shares["measure"] * weight / times, (l1, l2_squared), 1.0
+            if clique in selection.interactions:
+                of = _interaction(spec, clique)
+                bounds, cells = sum_bounds(of, spec.privacy.relation)[1:], of.cell_stddev(1.0)
+            planned.append((share, *bounds, cells * domain.size(clique)))
+    elif shares["measure"]:
+        asked = spec.selector.asked(domain, spec.privacy.relation)
+        for ask in asked:
+            share = shares["measure"] * ask.share / times
+            planned.append((share, ask.l1, ask.l2_squared, ask.weight))
+        if not asked:
+            # Which tables is not known yet: as many as there are columns is the usual outcome.
+            planned.append((shares["measure"] * equal / times, l1, l2_squared, 1.0))
+    statistic = spec.selector.statistic(domain)
+    if shares["select"] and statistic:
+        bounds = sensitivities(statistic, spec.privacy.relation)
+        planned.append((shares["select"], *bounds, float(statistic.length)))
+    if shares["checks"] and spec.checks:
+        planned.append((shares["checks"], *_check_bounds(spec), float(len(spec.checks))))
+    choices = None
+    if spec.selector.chooses:
+        rounds = times if spec.selector.rounds else 1
+        choices = shares["select"] / rounds, spec.selector.choices(domain)
+
+    def least_noise(noise: Noise | Literal["auto"]) -> Currency:
+        return choose_currency(
+            spec.privacy.epsilon,
+            spec.privacy.delta,
+            noise=noise,
+            shares=planned,
+            choices=choices,
+        )
+
+    try:
+        found = least_noise(spec.noise)
+    except ValueError:
+        raise BadInput(
+            f"No {spec.noise} noise gives epsilon {float(spec.privacy.epsilon):g} at delta"
+            f" {float(spec.privacy.delta):g}; raise privacy.epsilon or privacy.delta,"
+            " or set measure.noise to auto."
+        ) from None
+    if spec.noise != "auto":
+        return found
+    try:
+        other = least_noise("gaussian" if found.kind == "pure" else "laplace")
+    except ValueError:
+        return found  # the only one
+    return _expecting_less(spec, found, other, times)
+
+
+def _expecting_less(spec: ReleaseSpec, found: Currency, other: Currency, times: int) -> Currency:
+    """Return the currency of two with which the selector expects to err less, if it can say.
+
+    What it will measure depends on how much noise there is: nothing but columns, perhaps, of which
+    a few are best served by Laplace noise, where the usual outcome would be by Gaussian noise.
+    """
+    part = spec.shares["measure"] / len(spec.schema.domain)
+    # Plans are made by the dozen where an account looks for the largest epsilon that fits.
+    if not part or not spec.schema.rows_about or len(spec.schema.domain) > _FEW_COLUMNS:
+        return found
+    relation = spec.privacy.relation
+    bounds = {"l1": count_l1(relation), "l2_squared": count_l2_squared(relation)}
+    noise = {each.kind: each.noise(part * each.limit, **bounds).stddev for each in (found, other)}
+    if min(noise, key=lambda kind: noise[kind]) != "pure":
+        return found  # not even for nothing but columns
+    errors = {}
+    for currency in (found, other):
+        expected = expected_error(spec, currency, times, roughly=True)
+        if expected is None:
+            return found
+        errors[currency.kind] = math.prod(each.two + each.three for each in expected)
+    return min((found, other), key=lambda currency: errors[currency.kind])
+
+
+def expected_error(
+    spec: ReleaseSpec, currency: Currency, times: int, *, roughly: bool = False
+) -> tuple[Expected, Expected] | None:
+    """Return the least and the most error that a file like others will come out with.
+
+    Args:
+        spec: Of the release.
+        currency: What it pays in.
+        times: Number of independent measurements.
+        roughly: Whether to compare is enough, and it has to be fast.
+
+    Returns:
+        None where the method does not say, or the schema has no `rows_about`.
+    """
+    selector, rows = spec.selector, spec.schema.rows_about
+    if not isinstance(selector, AdaptiveSelector) or not rows or len(spec.schema.domain) < 2:
+        return None
+    return selector.forecast(
+        spec.schema.domain,
+        rows,
+        currency,
+        spec.privacy.relation,
+        one_way=spec.shares["one_way"] * currency.limit / times,
+        measure=spec.shares["measure"] * currency.limit / times,
+        roughly=roughly,
+    )
+
+
+def _threshold_currency(spec: ReleaseSpec) -> Currency:
+    """Return the currency of a release whose whole delta is set aside for thresholds."""
+    if spec.noise == "gaussian":
+        raise BadInput("Thresholds are of Laplace noise; set measure.noise to laplace or auto.")
+    try:
+        return threshold_currency(spec.privacy.epsilon, spec.privacy.delta)
+    except ValueError:
+        raise BadInput(
+            f"`{spec.method}` keeps cells above a threshold, which fails with a small probability:"
+            " set privacy.delta above 0, such as 1.0e-9."
+        ) from None

@@ -1,0 +1,173 @@
+"""Reads which share of the budget each stage has: what is stated, and what the preset leaves it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from dp_core.documents.node import Node
+from dp_core.errors import BadInput
+from dp_core.methods.private_domain.questions import SHARE
+from dp_core.schema.privacy import PAYING_STAGES, Neighbours, Privacy, Stage
+from dp_core.spec.presets import Preset
+
+KNOWING: tuple[Stage, ...] = ("one_way", "total")
+"""Stages that tell a selection of the file before it looks."""
+
+
+def resolve_shares(
+    stated: Mapping[Stage, Fraction], preset: Mapping[Stage, Fraction]
+) -> Mapping[Stage, Fraction]:
+    """Return the share of every paying stage; they sum to exactly 1.
+
+    A stated share is kept. What is left goes to the other stages in proportion to their shares in
+    the preset.
+
+    Args:
+        stated: Nonnegative shares that a person wrote.
+        preset: Nonnegative shares of the method; a stage not named has none, and `domain` is then
+            left out.
+
+    Raises:
+        ValueError: if the stated shares sum to more than 1, or to less and nobody takes the rest.
+
+    >>> shares = resolve_shares({"measure": Fraction(1, 2)}, {"select": Fraction(1, 10)})
+    >>> shares["select"], shares["total"]
+    (Fraction(1, 2), Fraction(0, 1))
+    """
+    total = sum(stated.values(), Fraction(0))
+    listing = ", ".join(f"{stage} {share}" for stage, share in stated.items())
+    if total > 1:
+        raise ValueError(f"the shares sum to {total}, more than 1 ({listing}); lower one of them.")
+    weights = {stage: preset.get(stage, Fraction(0)) for stage in PAYING_STAGES}
+    weights = {stage: weight for stage, weight in weights.items() if stage not in stated}
+    left, weight_sum = 1 - total, sum(weights.values(), Fraction(0))
+    if left and not weight_sum:
+        raise ValueError(
+            f"the shares sum to {total}, less than 1 ({listing}), and no other stage of this"
+            f" method takes the rest; raise one of them by {left}."
+        )
+    return {
+        stage: stated[stage]
+        if stage in stated
+        else (left * weights[stage] / weight_sum if left else Fraction(0))
+        for stage in PAYING_STAGES
+        if stage != "domain" or stage in stated or stage in preset
+    }
+
+
+def read_shares(
+    root: Node,
+    sections: Mapping[str, Node],
+    preset: Preset,
+    privacy: Privacy,
+    selector: Any,
+    selector_name: str,
+    *,
+    private: bool,
+) -> Mapping[Stage, Fraction]:
+    """Return the share of every paying stage, as stated or by the preset; they sum to exactly 1.
+
+    Args:
+        root: Of the spec.
+        sections: What stands under each stage.
+        preset: Of the method.
+        privacy: What is promised.
+        selector: The selection, or the parametric method in its place.
+        selector_name: Its name, for messages.
+        private: Whether the schema has bins or levels that are chosen privately.
+
+    Raises:
+        BadInput: for shares that do not sum to 1, or that a stage cannot use or do without.
+    """
+    nodes: dict[Stage, Node] = {}
+    for stage in PAYING_STAGES:
+        entries = sections[stage].entries()
+        if "share" in entries:
+            nodes[stage] = entries["share"]
+    stated = {stage: node.fraction(minimum=0, maximum=1) for stage, node in nodes.items()}
+    if stated.get("total") and privacy.relation.rows_public:
+        raise nodes["total"].error(
+            "must be 0 under replace-one, where the number of rows is public; remove it."
+        )
+    if stated.get("select") and not selector.adaptive:
+        raise nodes["select"].error(
+            f"must be 0, because {selector_name} chooses without looking at the data; remove it."
+        )
+    # What cannot be used is not taken from the preset either.
+    unused = {"total"} if privacy.relation.rows_public else set()
+    unused |= set() if selector.adaptive else {"select"}
+    usable = {stage: share for stage, share in preset.shares.items() if stage not in unused}
+    if private:
+        left = (1 - SHARE) / sum(usable.values(), Fraction(0))
+        usable = {stage: share * left for stage, share in usable.items()}
+        usable["domain"] = SHARE
+    elif stated.get("domain"):
+        raise nodes["domain"].error(
+            "pays for bins and levels that are chosen privately, and the schema has none; remove"
+            " it, or write bins: {private: 12} there."
+        )
+    else:
+        stated.pop("domain", None)
+    try:
+        shares = resolve_shares(stated, usable)
+    except ValueError as error:
+        raise BadInput(f"{root.source}: {error}") from None
+    if selector.adaptive and not shares["select"]:
+        raise sections["select"].error(
+            f"{selector_name} chooses by looking at the data and needs a share of the budget;"
+            " add one, such as share: 0.1."
+        )
+    if private and not shares["domain"]:
+        raise nodes["domain" if "domain" in nodes else next(iter(nodes))].error(
+            "leaves nothing for the stage domain, which chooses bins and levels that the schema"
+            f" has as private; give domain a share, such as {SHARE}."
+        )
+    if not shares["measure"] and "records" not in selector.gives:
+        raise sections["measure"].error(
+            f"nothing is left to measure with ({_listing(shares)}); give measure a share."
+        )
+    return shares
+
+
+def check_known(
+    sections: Mapping[str, Node],
+    place: Node,
+    selector: Any,
+    neighbours: Neighbours,
+    measured: Sequence[Stage],
+) -> None:
+    """Refuse a selection that lacks what it has to know before it looks.
+
+    Args:
+        sections: What stands under each stage.
+        place: Where the selection stands.
+        selector: The selection, or the parametric method in its place.
+        neighbours: Of rows.
+        measured: Which of the stages `one_way` and `total` have a share.
+
+    Raises:
+        BadInput: at the share of 0 that would help if it were more, else at the selection.
+    """
+
+    def refusal(measured: Sequence[Stage]) -> str:
+        try:
+            selector.check_basics(neighbours, measured)
+        except BadInput as error:
+            return error.message
+        return ""
+
+    message = refusal(measured)
+    if not message:
+        return
+    for stage in KNOWING:
+        share = sections[stage].entries().get("share")
+        # More of what it does not need would bring the same answer.
+        if share is not None and refusal([*measured, stage]) != message:
+            raise share.error(message)
+    raise place.error(message)
+
+
+def _listing(shares: Mapping[Stage, Fraction]) -> str:
+    return ", ".join(f"{stage} {share}" for stage, share in shares.items() if share)

@@ -1,0 +1,73 @@
+"""The resolved spec as one plain document: every default filled in, every number exact.
+
+The plan's hash is of it, and it stands in the bundle.
+"""
+
+from __future__ import annotations
+
+from dp_core.methods.parametric.stages import Modelling
+from dp_core.schema.privacy import Stage
+from dp_core.schema.reading.schema_document import schema_hash
+from dp_core.spec.data_location import DatabaseTable
+from dp_core.spec.method_options import plain_options
+from dp_core.spec.release_spec import PUBLISH, ReleaseSpec
+
+VERSION = 1
+"""Of the format of spec files."""
+
+
+def spec_document(spec: ReleaseSpec, selector: str, reconstructor: str) -> dict[str, object]:
+    """Return the resolved spec in its own keys; every number exact, no path of this machine."""
+
+    def share(stage: Stage) -> dict[str, object]:
+        return {"share": str(spec.shares[stage])}
+
+    # Public: what staff would ask the confidential file was fixed before anybody looked.
+    formulas = {"formulas": list(spec.formulas)} if spec.formulas else {}
+    checks: dict[str, object] = {}
+    if spec.checks:
+        checks["tables"] = [list(table) for table in spec.checks]
+    if spec.thresholds:
+        checks["thresholds"] = [threshold.to_json() for threshold in spec.thresholds]
+    before: dict[str, object] = {}
+    after: dict[str, object] = {}
+    parametric: dict[str, object] = {}
+    if isinstance(spec.reconstructor, Modelling):
+        method, positions = spec.reconstructor.method, spec.reconstructor.positions
+        parametric = {"method": selector, "positions": positions, **plain_options(method)}
+    else:
+        options = plain_options(spec.selector)
+        before = {"select": {"method": selector, **share("select"), **options}}
+        after = {"reconstruct": {"method": reconstructor, **plain_options(spec.reconstructor)}}
+
+    return {
+        "version": VERSION,
+        "release": spec.release,
+        "data": spec.data.document() if isinstance(spec.data, DatabaseTable) else spec.data,
+        "schema": {"title": spec.schema.title, "sha256": schema_hash(spec.schema)},
+        "account": spec.account,
+        **({"revises": spec.revises} if spec.revises else {}),
+        "privacy": {
+            "epsilon": str(spec.privacy.epsilon),
+            "delta": str(spec.privacy.delta),
+            "neighbours": spec.privacy.neighbours,
+            "unit": spec.privacy.unit,
+            **({"max_rows": spec.privacy.max_rows} if spec.privacy.unit != "row" else {}),
+        },
+        "method": spec.method,
+        **({"domain": share("domain")} if "domain" in spec.shares else {}),
+        "total": share("total"),
+        "one_way": share("one_way"),
+        **before,
+        "measure": {**share("measure"), "noise": spec.noise},
+        **after,
+        "synthesize": {
+            **parametric,
+            "sets": spec.sets,
+            "rows": "same" if spec.rows is None else spec.rows,
+            "mode": spec.mode,
+            "seed": spec.seed,
+        },
+        "checks": {**share("checks"), **checks, **formulas},
+        **({"publish": spec.publish} if spec.publish != PUBLISH[0] else {}),
+    }

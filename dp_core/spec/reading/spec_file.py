@@ -1,0 +1,325 @@
+"""Reads `release.yaml`: one release, checked and with every default filled in.
+
+What a person leaves out comes from the preset named under `method`. A stage's keys override the
+preset one by one; options of a method stand under its stage and are the fields of its dataclass.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal
+
+from dp_core.documents.names import check_name
+from dp_core.documents.node import Node, one_of
+from dp_core.documents.strict_yaml import load
+from dp_core.documents.typed_text import shown
+from dp_core.errors import BadInput, nearest
+from dp_core.methods.replicates.noise_aware import SETS
+from dp_core.schema.definition import Schema, Unit
+from dp_core.schema.privacy import Neighbours, Noise, Privacy, Stage
+from dp_core.schema.reading.schema_file import check_version, parse_schema
+from dp_core.spec.data_location import DataPlace, read_object_url, read_table
+from dp_core.spec.presets import PRESETS, Preset
+from dp_core.spec.reading.checks_reader import read_tables, read_thresholds
+from dp_core.spec.reading.method_reader import (
+    MODES,
+    PARAMETRIC_MODES,
+    check_mode,
+    for_noise_aware,
+    in_place,
+    read_parametric,
+    read_stages,
+)
+from dp_core.spec.reading.share_reader import KNOWING, check_known, read_shares
+from dp_core.spec.reading.spec_document import VERSION, spec_document
+from dp_core.spec.release_spec import PUBLISH, ReleaseSpec
+
+DEFAULT_METHOD = "auto"
+MAX_EPSILON = 1000
+MAX_SETS = 1000
+MAX_ROWS = 10**10
+MAX_FORMULAS = 20
+
+_KEYS = (
+    "version",
+    "release",
+    "data",
+    "schema",
+    "account",
+    "revises",
+    "privacy",
+    "method",
+    "domain",
+    "total",
+    "one_way",
+    "select",
+    "measure",
+    "reconstruct",
+    "synthesize",
+    "checks",
+    "publish",
+)
+_REQUIRED = ("version", "release", "data", "schema", "account", "privacy")
+_SECTION_KEYS = {
+    "privacy": ("epsilon", "delta", "neighbours"),
+    "synthesize": ("sets", "rows", "mode", "seed"),
+    "measure": ("noise",),
+}
+_NEIGHBOURS: tuple[Neighbours, ...] = ("add-remove", "replace-one")
+_NOISE: tuple[Noise | Literal["auto"], ...] = ("auto", "laplace", "gaussian")
+_EXAMPLES = {
+    "privacy": "{epsilon: 1.0, delta: 1.0e-9}",
+    "domain": "{share: 0.05}",
+    "total": "{share: 0.02}",
+    "one_way": "{share: 0.1}",
+    "select": "{method: densemarg, share: 0.1}",
+    "measure": "{share: 0.9}",
+    "reconstruct": "{method: gum}",
+    "synthesize": "{sets: 5, rows: same, mode: shared, seed: 7}",
+    "checks": "{share: 0.05, tables: [[age, sex]]}",
+}
+
+
+def load_spec(path: Path) -> ReleaseSpec:
+    """Read a spec file and the schema it names; the data are not opened.
+
+    Raises:
+        BadInput: for any mistake, naming file, line, key and what is expected there.
+    """
+    root = load(path).root
+    keys = _top(root)
+    check_version(keys["version"], VERSION)
+    release = _read_name(keys["release"], "release")
+    account = _read_name(keys["account"], "account")
+    revises = _read_name(keys["revises"], "release") if "revises" in keys else None
+    data = _read_data(keys["data"])
+    schema = _read_schema(keys["schema"], path.parent)
+    privacy = _read_privacy(_section(keys, "privacy", root), schema.unit)
+    method = _read_method(keys.get("method"))
+    preset = PRESETS[method]
+
+    sections = {stage: _section(keys, stage, root) for stage in _EXAMPLES if stage != "privacy"}
+    for stage, known in (
+        ("domain", ("share",)),
+        ("total", ("share",)),
+        ("one_way", ("share",)),
+        ("measure", ("share", "noise")),
+        ("checks", ("share", "tables", "thresholds", "formulas")),
+    ):
+        sections[stage].fields(known, example=_EXAMPLES[stage])
+    formulas = _read_formulas(sections["checks"], schema)
+    synthesis = sections["synthesize"].entries()
+    rows_node, seed_node, sets_node = (synthesis.get(key) for key in ("rows", "seed", "sets"))
+    rows = None if rows_node is None else _read_rows(rows_node)
+    modes = PARAMETRIC_MODES if preset.synthesize else MODES
+    mode = one_of(synthesis.get("mode"), modes)
+    usual = SETS if mode == "noise-aware" else 1
+    sets = usual if sets_node is None else sets_node.integer(minimum=1, maximum=MAX_SETS)
+    if preset.synthesize:
+        schema, selector, reconstructor = read_parametric(
+            keys, sections, preset, schema, rows, _SECTION_KEYS["synthesize"]
+        )
+        selector_name = reconstructor_name = preset.synthesize
+        place = sections["synthesize"]
+    else:
+        selector, selector_name, reconstructor, reconstructor_name = read_stages(
+            sections, preset, schema, _SECTION_KEYS["synthesize"]
+        )
+        place = sections["select"]
+    private = bool(schema.private)
+    shares = read_shares(root, sections, preset, privacy, selector, selector_name, private=private)
+    measured: list[Stage] = [stage for stage in KNOWING if shares[stage]]
+    check_known(sections, place, selector, privacy.relation.of_rows, measured)
+    mode_place = synthesis.get("mode", sections["synthesize"])
+    in_place(
+        *(mode_place, check_mode, mode, sets),
+        *(selector, selector_name, reconstructor, reconstructor_name),
+    )
+    if mode == "noise-aware":
+        selector = for_noise_aware(sections["select"], selector)
+        reconstructor = for_noise_aware(sections["reconstruct"], reconstructor)
+    noise = _read_noise(sections["measure"], preset, privacy)
+    if selector.own_delta:
+        _check_thresholds(keys["privacy"], sections["measure"], privacy, noise, selector_name)
+    seed = 1 if seed_node is None else seed_node.integer(minimum=0, maximum=2**63 - 1)
+    checked = read_tables(sections["checks"], schema, shares["checks"], seed)
+    spec = ReleaseSpec(
+        release=release,
+        data=data,
+        folder=path.parent,
+        schema=schema,
+        account=account,
+        revises=revises,
+        privacy=privacy,
+        method=method,
+        shares=shares,
+        noise=noise,
+        selector=selector,
+        reconstructor=reconstructor,
+        sets=sets,
+        rows=rows,
+        mode=mode,
+        seed=seed,
+        formulas=formulas,
+        checks=checked,
+        thresholds=read_thresholds(sections["checks"], shares["checks"]),
+        publish=one_of(keys.get("publish"), PUBLISH),
+        document={},
+    )
+    document = spec_document(spec, selector_name, reconstructor_name)
+    return dataclasses.replace(spec, document=document)
+
+
+def _top(root: Node) -> Mapping[str, Node]:
+    entries = root.entries(example="`version: 1`, `release: ...`, `data: ...`")
+    if "columns" in entries and not {"privacy", "release"} & set(entries):
+        raise BadInput(
+            f"{root.source}: is a schema, not a release spec; name the file that has `privacy`"
+            " and points to this one under `schema`."
+        )
+    for section, inner in _SECTION_KEYS.items():
+        for key in inner:
+            if key in entries:
+                raise Node(None, root.source, entries[key].line).error(
+                    f"the key {key!r} belongs under {section},"
+                    f" as in {section}: {_EXAMPLES.get(section, '')}."
+                )
+    return root.fields(_KEYS, required=_REQUIRED)
+
+
+def _section(keys: Mapping[str, Node], name: str, root: Node) -> Node:
+    """Return a stage's node, or an empty mapping that stands where the preset speaks."""
+    if name not in keys:
+        place = keys.get("method", root)
+        return Node({}, root.source, place.line, name)
+    keys[name].entries(example=_EXAMPLES[name])
+    return keys[name]
+
+
+def _read_name(node: Node, what: str) -> str:
+    try:
+        return check_name(node.text(example="rand-2026q4"), what=what)
+    except BadInput as error:
+        raise node.error(error.message) from None
+
+
+def _read_data(node: Node) -> DataPlace:
+    if isinstance(node.content, Mapping):
+        return read_table(node)
+    if "://" not in node.name():
+        return _read_path(node)
+    try:
+        return read_object_url(node.name())
+    except ValueError as error:
+        # privacy: it is not shown, for it may hold a password.
+        raise node.error(str(error)) from None
+
+
+def _read_path(node: Node) -> str:
+    text = node.name()
+    if text.startswith("~"):
+        raise node.error(
+            f"{shown(text)} begins with ~, which is not expanded; write the path in full or"
+            " relative to this file."
+        )
+    if "://" in text:
+        # privacy: it is not shown, for it may hold a password.
+        raise node.error("is a URL; name a local file.")
+    return text
+
+
+def _read_schema(node: Node, folder: Path) -> Schema:
+    path = folder / _read_path(node)
+    try:
+        document = load(path)
+    except BadInput as error:
+        # A wrong path is a mistake of the spec; what is wrong inside the schema is not.
+        if path.is_file():
+            raise
+        raise node.error(error.message) from None
+    return parse_schema(document)
+
+
+def _read_privacy(node: Node, unit: Unit) -> Privacy:
+    keys = node.fields(
+        _SECTION_KEYS["privacy"], required=("epsilon",), example=_EXAMPLES["privacy"]
+    )
+    return Privacy(
+        epsilon=keys["epsilon"].fraction(above=0, maximum=MAX_EPSILON),
+        delta=keys["delta"].fraction(minimum=0, below=1) if "delta" in keys else Fraction(0),
+        neighbours=one_of(keys.get("neighbours"), _NEIGHBOURS),
+        unit=unit.word,
+        max_rows=unit.max_rows,
+    )
+
+
+def _read_method(node: Node | None) -> str:
+    if node is None:
+        return DEFAULT_METHOD
+    name = node.text(example=DEFAULT_METHOD)
+    if name not in PRESETS:
+        raise node.error(f"there is no method {shown(name)}.{nearest(name, PRESETS)}")
+    return name
+
+
+def _read_noise(section: Node, preset: Preset, privacy: Privacy) -> Noise | Literal["auto"]:
+    node = section.entries().get("noise")
+    noise = one_of(node, _NOISE) if node is not None else preset.noise or "auto"
+    if noise == "gaussian" and not privacy.delta:
+        raise (node or section).error(
+            "gaussian noise needs a delta above 0; set privacy.delta, or take laplace or auto."
+        )
+    return noise
+
+
+def _check_thresholds(
+    section: Node,
+    measure: Node,
+    privacy: Privacy,
+    noise: Noise | Literal["auto"],
+    selector_name: str,
+) -> None:
+    """Refuse a guarantee or a noise that thresholds cannot have; the plan would, without a line."""
+    if noise == "gaussian":
+        place = measure.entries().get("noise", measure)
+        raise place.error(
+            f"{selector_name} keeps cells above a threshold, which is of Laplace noise; take"
+            " laplace or auto."
+        )
+    if not privacy.delta:
+        place = section.entries().get("delta", section)
+        raise place.error(
+            f"{selector_name} keeps cells above a threshold, which fails with a small"
+            " probability; set privacy.delta above 0, such as 1.0e-9."
+        )
+
+
+def _read_formulas(section: Node, schema: Schema) -> tuple[str, ...]:
+    """Return the regressions that staff will compare with the confidential file."""
+    node = section.entries().get("formulas")
+    if node is None:
+        return ()
+    from dp_core.inference.formulas.shared_formulas import check_formula
+
+    items = [node] if isinstance(node.content, str) else list(node.items())
+    if len(items) > MAX_FORMULAS:
+        raise node.error(f"has {len(items)} formulas; at most {MAX_FORMULAS} are compared.")
+    found: list[str] = []
+    for item in items:
+        text = item.text(example="smokes ~ age + sex")
+        in_place(item, check_formula, text, schema)
+        if text in found:
+            raise item.error(f"{shown(text)} is there twice; leave one out.")
+        found.append(text)
+    return tuple(found)
+
+
+def _read_rows(node: Node) -> int | None:
+    if node.content == "same":
+        return None
+    if isinstance(node.content, str) and not node.content.strip().lstrip("+-").isdigit():
+        raise node.error(f"{shown(node.content)} is neither `same` nor a number of rows.")
+    return node.integer(minimum=1, maximum=MAX_ROWS)

@@ -1,0 +1,43 @@
+"""Counts of coarser codes, from a counter of finer ones. Confidential."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.schema.grid import Recoding
+from dp_core.tables.domain import Clique
+from dp_core.tables.marginal import Counter, Marginal
+from dp_core.tables.sparse_cells import count_keys, pack, unpack
+
+
+class CoarseCounter:
+    """Counts of coarse codes, by a counter of the finer ones. Confidential where that is."""
+
+    def __init__(self, counter: Counter, coarsening: Recoding) -> None:
+        self._counter = counter
+        self._coarsening = coarsening
+
+    def count(self, cliques: Sequence[Clique]) -> Mapping[Clique, Marginal]:
+        """Return the exact marginal of each clique."""
+        return {clique: self._count(clique) for clique in cliques}
+
+    def _count(self, clique: Clique) -> Marginal:
+        domain = self._coarsening.domain.project(clique)
+        cells, counts = self.observed(clique)
+        flat = np.zeros(counts.size, dtype=np.int64)
+        for axis, size in enumerate(domain.sizes):
+            flat = flat * size + cells[:, axis]
+        table = np.zeros(domain.size(), dtype=np.int64)
+        table[flat] = counts
+        return Marginal(domain, table.reshape(domain.sizes))
+
+    def observed(self, clique: Clique) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
+        """Return the cells of a clique that hold a record, and how many each holds."""
+        sizes = self._coarsening.domain.project(clique).sizes
+        cells, counts = self._counter.observed(clique)
+        codes = [self._coarsening.codes(name, cells[:, axis]) for axis, name in enumerate(clique)]
+        keys, found = count_keys(pack(codes, sizes, counts.size), counts)
+        return unpack(keys, sizes), found

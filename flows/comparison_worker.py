@@ -1,0 +1,178 @@
+"""Carries out one cell of a comparison in a process of its own: `python -m` this module.
+
+A process for each run is what makes its processor time and its peak of memory its own, and a limit
+of time or a crash harmless to the others. The job comes as one line of JSON on standard input,
+which stays open as long as somebody waits for the result; the result is a file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dp_core.analysis.comparison import formulas
+from dp_core.analysis.comparison.cells import Result, write_result
+from dp_core.analysis.comparison.judging import (
+    Task,
+    judge,
+    noisy_numbers,
+    resample,
+    split,
+    untested,
+)
+from dp_core.analysis.comparison.regressions import VALUES, judge_formulas
+from dp_core.analysis.comparison.variants import planned
+from dp_core.confidential.code_store import CodeStore
+from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.errors import ReleaseError
+from dp_core.methods.parametric.stages import Modelling
+from dp_core.methods.reconstruction.base import Model
+from dp_core.metrics.relative_error import cost_normalised_error
+from dp_core.metrics.usage import Meter
+from dp_core.schema.grid import Coarsening
+from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.spec.plan import Plan
+from dp_core.spec.procedure import carry_out, sample
+from dp_core.spec.release_spec import ReleaseSpec
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.wall.noise.opendp_mechanisms import add_noise
+
+_MEGABYTE = 10**6
+
+
+def perform(job: Mapping[str, Any]) -> Result:
+    """Return what became of a cell.
+
+    Args:
+        job: `codes` (folder of the store), `columns`, `sizes`, `hold_out`, `seed`, `spec` (path,
+            None for the bootstrap), `target` and `nominal` (None for no classifier), `formulas`
+            (of the file's values, which are beside its codes) and `schema` (as a document).
+    """
+    try:
+        domain = Domain(tuple(job["columns"]), tuple(job["sizes"]))
+        real, test = split(_read(Path(job["codes"]), domain), job["hold_out"])
+        plan = planned(Path(job["spec"]), seed=job["seed"]) if job["spec"] else None
+        seen_by_method = real
+        if plan is not None and plan.spec.schema.coarse is not None:
+            place = grid_codes(Path(job["codes"]), plan.spec)
+            fine = _read(place, plan.spec.schema.domain)
+            seen_by_method, _ = split(fine, job["hold_out"])
+        _warm(real)
+        meter = Meter()
+        synthetic, numbers, models = _made(plan, seen_by_method, job["seed"])
+        usage = meter.usage()
+    except ReleaseError as error:
+        return Result("refused", {}, error.message)
+    task = Task(job["target"], tuple(job["nominal"])) if job["target"] else None
+    learn = None
+    if plan is None and not job["hold_out"]:
+        learn = resample(untested(real), rng=np.random.default_rng(job["seed"]))
+    figures = judge(real, synthetic, task=task, test=test, learn=learn)
+    pairs = figures["tvd2"]
+    if pairs is not None and numbers is not None:
+        figures["cost"] = cost_normalised_error(pairs, numbers)
+    figures |= {
+        "cpu": usage.cpu_seconds,
+        "memory": usage.peak_bytes / _MEGABYTE,
+        "rows": synthetic.rows,
+        "numbers": numbers,
+    }
+    sentence = ""
+    if job["formulas"]:
+        found, sentence = judge_formulas(
+            Path(job["codes"]) / VALUES,
+            job["formulas"],
+            parse_schema(job["schema"]),
+            (plan, models) if plan else None,
+            hold_out=job["hold_out"],
+            seed=job["seed"],
+            analyse=formulas.analyse,
+        )
+        figures |= found
+    return Result("done", figures, sentence)
+
+
+def _made(
+    plan: Plan | None, real: Dataset, seed: int
+) -> tuple[Dataset, int | None, Mapping[int, Model]]:
+    """Return synthetic records, how many noisy numbers they were made from, and their models."""
+    if plan is None:
+        return resample(real, rng=np.random.default_rng(seed)), None, {}
+    outcome = carry_out(plan, MemoryCounter(real))
+    # One set is judged, whatever their number: they are alike.
+    own = [item for item in outcome.released if item.replicate in (0, 1)]
+    drawn = sample(plan, outcome.models, 1)
+    if plan.spec.schema.coarse is not None:
+        drawn = Coarsening(plan.spec.schema).dataset(drawn)
+    return drawn, noisy_numbers(own), outcome.models
+
+
+def grid_codes(folder: Path, spec: ReleaseSpec) -> Path:
+    """Return where the codes on a method's grid are, below the folder of the schema's own codes."""
+    assert isinstance(spec.reconstructor, Modelling)
+    return folder / f"grid-{spec.reconstructor.positions}"
+
+
+def _warm(real: Dataset) -> None:
+    """Load what every method needs, so that it is not counted as its own."""
+    MemoryCounter(real).count([()])
+    add_noise("laplace", np.zeros(1, np.int64), Fraction(1))
+
+
+def _read(folder: Path, domain: Domain) -> Dataset:
+    store = CodeStore(folder, domain)
+    codes = [store.codes(chunk) for chunk in range(store.chunks)]
+    return Dataset(domain, np.ascontiguousarray(np.concatenate(codes, axis=1)))
+
+
+# Standard input is read by its number: a thread that waits within Python's own buffer would hold
+# its lock, and with it the end of this process.
+
+
+def _job() -> Any:
+    text = b""
+    while not text.endswith(b"\n"):
+        piece = os.read(0, 1 << 16)
+        if not piece:
+            sys.exit("A job is one line of JSON on standard input.")
+        text += piece
+    return json.loads(text)
+
+
+def _stop_with_parent() -> None:
+    """End this process when nobody holds the other end of standard input any more."""
+
+    def watch() -> None:
+        os.read(0, 1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def main() -> None:
+    """Read a job, do it, write its result."""
+    job = _job()
+    _stop_with_parent()
+    try:
+        result = perform(job)
+    except MemoryError:
+        result = Result("failed", {}, "It ran out of memory.")
+    except Exception as error:
+        Path(job["trace"]).write_text(traceback.format_exc(), encoding="utf-8")
+        what = f"It stopped with {type(error).__name__}; the detail is in {job['trace']}."
+        result = Result("failed", {}, what)
+    write_result(Path(job["result"]), job["head"], result)
+
+
+if __name__ == "__main__":
+    main()
