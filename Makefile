@@ -27,7 +27,7 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@echo "Making Prefect's tables and compiling, once (half a minute) ..."
-	@$(BIN)/python -m flows.compiled_loops & compiled=$$!; $(BIN)/python -m flows.own_tables && wait $$compiled
+	@$(BIN)/python -m flows.engine.compiled_loops & compiled=$$!; $(BIN)/python -m flows.engine.prefect_tables && wait $$compiled
 	@touch $(READY)
 
 demo: $(READY)  ## make a whole release of the built-in survey

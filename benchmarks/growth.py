@@ -56,7 +56,7 @@ def work(folder: Path, sizes: Sequence[int]) -> None:
     from dp_core.confidential.code_store import CodeStore
     from dp_core.tables.counting import plan_tables
     from dp_core.tables.domain import Domain
-    from tasks.dask_counter import DaskCounter
+    from tasks.counting.dask_counter import DaskCounter
 
     domain = Domain(tuple(f"c{i}" for i in range(len(sizes))), tuple(sizes))
     store = CodeStore(folder, domain)

@@ -29,10 +29,10 @@ import sqlalchemy as sa
 from dp_core.spec.plan import Plan
 from dp_core.wall.ledger.entries import Entry
 from dp_core.wall.ledger.receipts import START
-from tasks.stores.hold import Hold
-from tasks.stores.ledger import Ledger
-from tasks.stores.rows import _columns
-from tasks.stores.tables import ENTRIES
+from tasks.ledger.database.tables import ENTRIES
+from tasks.ledger.database.transaction import _columns
+from tasks.ledger.ledger import Ledger
+from tasks.ledger.release_holder import Hold
 from tests import postgres
 from tests.ledger_filler import CHARGES, KEY, fill, steps_of
 from tests.ledger_worker import named

@@ -27,10 +27,10 @@ from adult import EDGES, LEVELS
 
 from dp_core.errors import ReleaseError
 from dp_core.spec.presets import PRESETS
-from flows.comparison import Interrupted, compare
-from flows.comparison_progress import ComparisonProgress
-from flows.comparison_request import request_of
-from flows.settings import prepare
+from flows.comparison.comparison import Interrupted, compare
+from flows.comparison.comparison_progress import ComparisonProgress
+from flows.comparison.comparison_request import request_of
+from flows.engine.settings import prepare
 
 DELTA = "1e-9"
 EPSILONS = ("0.2", "1", "5")

@@ -33,7 +33,7 @@ from pathlib import Path
 from common import cpu_of_children
 
 ROWS = 1000
-COMMAND = [sys.executable, "-m", "flows.cli"]
+COMMAND = [sys.executable, "-m", "flows.cli.main"]
 PATIENCE = 120.0
 
 

@@ -30,7 +30,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 from tls import make_certificates
 
-from flows.settings import DEFAULTS, QUIET
+from flows.engine.settings import DEFAULTS, QUIET
 
 HERE = Path(__file__).parent
 POOL = "dp-release"

@@ -79,7 +79,7 @@ def module_page(package: str, modules: list[str]) -> str:
 
 def commands_page() -> str:
     """Return the reference of the command line: every command with its help."""
-    from flows.cli import cli
+    from flows.cli.main import cli
 
     parts = ["# Commands", "As `--help` prints them. Every command takes `--json`."]
     for words, command in _commands(cli, ["dp-release"]):

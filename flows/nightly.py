@@ -12,13 +12,13 @@ from prefect.states import Completed, State
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, LedgerCorrupt, ReleaseError
 from dp_core.wall.ledger.signatures import read_public
-from flows.attempts import Begun
-from flows.checking import check_ledger
-from flows.events import tell_bundles, tell_ledger
-from flows.unattended import unattended
-from tasks.places import assert_not_lost, home, ledger_exists, open_ledger
-from tasks.stores.artifacts import RunFolder
-from tasks.stores.ledger import Ledger
+from flows.monitoring.events import tell_bundles, tell_ledger
+from flows.releases.attempts import Begun
+from flows.releases.ledger_check import check_ledger
+from flows.releases.unattended import unattended
+from tasks.ledger.ledger import Ledger
+from tasks.run.home import assert_not_lost, home, ledger_exists, open_ledger
+from tasks.run.run_folder import RunFolder
 
 FLOW = "verify-ledger"
 

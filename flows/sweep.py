@@ -29,13 +29,13 @@ from pydantic import Field
 from dp_core.errors import AwaitsApproval, ReleaseError, StageFailed
 from dp_core.spec.plan import make_plan
 from dp_core.spec.reading.spec_file import load_spec
-from flows.attempts import DEFECT, INTERRUPTED, Attempt, Attempts, Begun
 from flows.nightly import FLOW as NIGHTLY
+from flows.releases.attempts import DEFECT, INTERRUPTED, Attempt, Attempts, Begun
+from flows.releases.unattended import unattended
 from flows.scheduled import FLOW as SCHEDULED
-from flows.unattended import unattended
-from tasks.leftovers import clear_all_leftovers
-from tasks.places import home, ledger_exists, open_ledger
-from tasks.stores.ledger import Ledger
+from tasks.ledger.ledger import Ledger
+from tasks.run.cleanup import clear_all_leftovers
+from tasks.run.home import home, ledger_exists, open_ledger
 
 FLOW = "resume-unfinished"
 PASSING = (StageFailed.exit_code, INTERRUPTED, DEFECT)
@@ -267,7 +267,7 @@ def _is_approved(attempt: Attempt, ledger: Ledger) -> bool:
 
 
 def _same_machine(attempt: Attempt) -> bool:
-    from tasks.stores.leases import this_process
+    from tasks.ledger.leases import this_process
 
     here = this_process(attempt.holder.home)
     return (here.boot, here.space) == (attempt.holder.boot, attempt.holder.space)

@@ -158,7 +158,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def says(request: pytest.FixtureRequest) -> Iterator[Callable[[str], None]]:
     """Return a check that a message is the one of the test's row of the runbook; must be used."""
-    from flows import runbook
+    from flows.monitoring import runbook
 
     marker = request.node.get_closest_marker("runbook")
     assert marker is not None, "Name the row: @pytest.mark.runbook('row')."

@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from tasks.stores import database
+from tasks.ledger.database import connection
 
 KEPT = 4
 """Databases whose connections are kept: those of a test, not those of all tests before it."""
 
 _engines: OrderedDict[tuple[str, int], sa.Engine] = OrderedDict()
-_make = database._engine
+_make = connection._engine
 
 
 class _Sqlalchemy:
@@ -64,8 +64,8 @@ def let_go(url: str) -> None:
 def connections_are_kept() -> Iterator[None]:
     """Keep the connections of this process's ledgers."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(database, "sa", _Sqlalchemy())
-        patch.setattr(database, "_engine", _engine)
+        patch.setattr(connection, "sa", _Sqlalchemy())
+        patch.setattr(connection, "_engine", _engine)
         yield
         while _engines:
             let_go(next(iter(_engines))[0])
@@ -77,5 +77,5 @@ def new_connections(monkeypatch: pytest.MonkeyPatch) -> None:
 
     Of one that is kept PostgreSQL counts what transactions before did as well.
     """
-    monkeypatch.setattr(database, "sa", sa)
-    monkeypatch.setattr(database, "_engine", _make)
+    monkeypatch.setattr(connection, "sa", sa)
+    monkeypatch.setattr(connection, "_engine", _make)

@@ -26,10 +26,10 @@ from typing import Any, Literal, get_args
 from dp_core.errors import ReleaseError
 from dp_core.spec.plan import Plan
 from dp_core.wall.ledger.session import Step
-from tasks.stores import leases
-from tasks.stores.hold import Hold
-from tasks.stores.ledger import Ledger
-from tasks.stores.reservations import Reservation
+from tasks.ledger import leases
+from tasks.ledger.ledger import Ledger
+from tasks.ledger.release_holder import Hold
+from tasks.ledger.reservations import Reservation
 from tests.specs import plan_of
 
 KEY = b"k" * 32

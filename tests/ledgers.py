@@ -16,11 +16,11 @@ from dp_core.spec.plan import Plan
 from dp_core.wall.accounting.composition import Terms
 from dp_core.wall.ledger.budget_periods import Calendar
 from dp_core.wall.ledger.session import Step
-from tasks.stores import rows
-from tasks.stores.accounts import Account
-from tasks.stores.hold import Hold
-from tasks.stores.ledger import Ledger
-from tasks.stores.reservations import Reservation
+from tasks.ledger.accounts import Account
+from tasks.ledger.database import transaction
+from tasks.ledger.ledger import Ledger
+from tasks.ledger.release_holder import Hold
+from tasks.ledger.reservations import Reservation
 from tests.specs import FIXED
 
 KEY = b"k" * 32
@@ -67,7 +67,7 @@ def open_town(
 
 def on(monkeypatch: pytest.MonkeyPatch, day: str, clock: str = "12:00:00") -> None:
     """Set the ledger's clock."""
-    monkeypatch.setattr(rows, "now", lambda: f"{day}T{clock}+00:00")
+    monkeypatch.setattr(transaction, "now", lambda: f"{day}T{clock}+00:00")
 
 
 def steps_of(plan: Plan, stage: str) -> list[Step]:
@@ -144,7 +144,7 @@ def owner(url: str) -> Iterator[sa.Connection]:
 
 def set_lease(url: str, **values: object) -> None:
     """Change the leases, as time or another process does."""
-    from tasks.stores.tables import LEASES
+    from tasks.ledger.database.tables import LEASES
 
     engine = sa.create_engine(url, poolclass=sa.NullPool)
     with engine.begin() as connection:

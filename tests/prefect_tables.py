@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.own_tables import NAME, make
+from flows.engine.prefect_tables import NAME, make
 
 
 @pytest.fixture(scope="session")

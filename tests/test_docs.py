@@ -72,15 +72,15 @@ def test_the_sensitivities_in_the_table_are_those_of_the_code():
 
 
 def test_the_ledger_s_table_is_the_one_in_the_code():
-    from tasks.stores import session
+    from tasks.ledger import ledger_session
 
     def cases(text: str) -> list[list[str]]:
         lines = [line for line in text.splitlines() if re.match(r"\| (yes|no) \|", line)]
         return [[cell.strip() for cell in line.strip("|").split("|")][:3] for line in lines]
 
-    assert session.__doc__ is not None
-    assert cases((DOCS / "ledger.md").read_text(encoding="utf-8")) == cases(session.__doc__)
-    assert len(cases(session.__doc__)) == 7
+    assert ledger_session.__doc__ is not None
+    assert cases((DOCS / "ledger.md").read_text(encoding="utf-8")) == cases(ledger_session.__doc__)
+    assert len(cases(ledger_session.__doc__)) == 7
 
 
 def test_the_tests_that_the_ledger_s_page_names_are_there():
@@ -124,13 +124,13 @@ def test_the_ledger_s_page_names_every_kind_of_entry_and_no_other():
 
 
 def test_the_page_of_sources_says_what_the_program_says():
-    from flows import log
-    from tasks import database_source, databases
+    from flows.monitoring import log
+    from tasks.inputs import database_connection, database_source
 
     page = (DOCS / "sources.md").read_text(encoding="utf-8")
     code = "".join(
         re.sub(r'"\s+f?"', "", Path(str(module.__file__)).read_text(encoding="utf-8"))
-        for module in (database_source, databases)
+        for module in (database_source, database_connection)
     )
     messages = re.split(r"^### ", page, flags=re.MULTILINE)[-1].split("\n## ")[0]
     rows = [line.split("|")[1] for line in messages.splitlines() if line.startswith("| ")][1:]

@@ -20,7 +20,7 @@ from dp_core.spec.plan import make_plan
 from dp_core.spec.presets import PRESETS
 from dp_core.spec.reading.spec_file import load_spec
 from dp_core.spec.release_spec.reading import spec_file
-from flows.cli import INTERRUPTED, cli
+from flows.cli.main import INTERRUPTED, cli
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -25,7 +25,7 @@ def test_the_tutorial_can_be_walked_as_it_is_printed(tmp_path: Path) -> None:
     (project / ".venv" / "bin" / "activate").write_text("")
     tools = tmp_path / "tools"
     tools.mkdir()
-    for name, words in (("dp-release", "-m flows.cli"), ("python", "")):
+    for name, words in (("dp-release", "-m flows.cli.main"), ("python", "")):
         (tools / name).write_text(f'#!/bin/sh\nexec {sys.executable} {words} "$@"\n')
         (tools / name).chmod(0o755)
 

@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 from distributed import Client, LocalCluster, WorkerPlugin
 
-from tasks import dask_counter
-from tasks.cluster import dask_client
+from tasks.counting import dask_counter
+from tasks.counting.cluster import dask_client
 
 SECONDS = 60
 

@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from flows.settings import prepare
+from flows.engine.settings import prepare
 from tests.crashes.job import (
     Place,
     die_at,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tests.crashes.points import Instrument, Point
 
 if TYPE_CHECKING:
-    from tasks.stores.ledger import Ledger
+    from tasks.ledger.ledger import Ledger
 
 RELEASE = "town"
 SCHEMA = """\
@@ -127,7 +127,7 @@ class Place:
 
 def leave_out_great_expectations() -> None:
     """Our own counts stop a file as well, and it takes seconds to import."""
-    from tasks import expectations
+    from tasks.validation import expectations
 
     class NoSuite:
         rules = ()
@@ -178,8 +178,8 @@ def work(place: Place) -> None:
     """
     from dp_core.errors import Held, Unpublished
     from flows.release import carry_out
-    from tasks.places import home, open_ledger
-    from tasks.stores.artifacts import RunFolder
+    from tasks.run.home import home, open_ledger
+    from tasks.run.run_folder import RunFolder
 
     spec, out = place.spec, place.out
     folder = RunFolder(home(), RELEASE)
@@ -203,7 +203,7 @@ def work(place: Place) -> None:
 
 def _decide(place: Place, ledger: Ledger) -> None:
     """Look at the held release once, and publish or withdraw it."""
-    from flows import deciding
+    from flows.releases import deciding
 
     held = ledger.reservation(RELEASE)
     assert held is not None
@@ -217,9 +217,9 @@ def _decide(place: Place, ledger: Ledger) -> None:
 
 def work_under_prefect(place: Place) -> None:
     """Do the same with the command line, whose flow runs under Prefect's engine."""
-    from flows.cli import main
-    from tasks.places import home
-    from tasks.stores.artifacts import RunFolder
+    from flows.cli.main import main
+    from tasks.run.home import home
+    from tasks.run.run_folder import RunFolder
 
     if RunFolder(home(), RELEASE).exists():
         words = ["resume", RELEASE]
@@ -232,7 +232,7 @@ def work_under_prefect(place: Place) -> None:
 
 def _open_account() -> None:
     from dp_core.wall.accounting.composition import Terms
-    from tasks.places import home, open_ledger
+    from tasks.run.home import home, open_ledger
 
     ledger = open_ledger(home())
     if ledger.find_account(RELEASE) is not None:
@@ -255,7 +255,7 @@ def inspect(place: Place) -> dict[str, Any]:
     from dp_core.bundle.verification.verify import verify
     from dp_core.spec.plan import make_plan
     from dp_core.spec.reading.spec_file import load_spec
-    from tasks.places import home_key, open_ledger
+    from tasks.run.home import home_key, open_ledger
 
     wrong: list[str] = []
     if ENDS[place.kind] == "finished":

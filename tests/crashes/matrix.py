@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 SEED = 3
 """Of the random delays; the noise has none."""
-CHECKED = "tasks.check_quality."
+CHECKED = "tasks.stages.check_quality."
 """Module of the stage before the gate."""
 TWICE = 3
 """Every so many kills the process that goes on is killed as well."""

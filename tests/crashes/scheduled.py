@@ -139,7 +139,7 @@ def wrong_with(chaos: Chaos) -> list[str]:
     """Return what is wrong in the end: nothing, if all is well."""
     site, wrong = chaos.site, []
     ledger = site.ledger()
-    from tasks.places import home_key
+    from tasks.run.home import home_key
 
     ledger.verify(home_key(site.home, ledger))
     missing = set(chaos.names) - set(ledger.releases())

@@ -50,8 +50,8 @@ def test_a_release_has_at_least_forty_points_with_names_of_their_own(points):
     for told in ("commit, before", "commit, after", "write, amid", "fsync, after"):
         assert any(name.endswith(told) for name in names), told
     for module in (
-        "tasks.stores.",
-        "tasks.places.",
+        "tasks.ledger.",
+        "tasks.run.home.",
         "dp_core.confidential.code_store.",
         "dp_core.bundle.",
     ):
@@ -146,7 +146,9 @@ def test_a_release_under_prefects_engine_that_is_killed_goes_on(server, tmp_path
 
 
 def test_a_point_that_is_not_met_is_no_kill(server, tmp_path):
-    outcome = Matrix(server, tmp_path).kill_at(Point("tasks.publish.publish", "no", "before", ""))
+    outcome = Matrix(server, tmp_path).kill_at(
+        Point("tasks.stages.publish.publish", "no", "before", "")
+    )
     assert not outcome.met
     assert outcome.wrong[0] == "the point was not met"
 

@@ -176,7 +176,7 @@ class Site:
 
     def ledger(self) -> Any:
         """Return the ledger of the home."""
-        from tasks.stores.ledger import Ledger
+        from tasks.ledger.ledger import Ledger
 
         return Ledger(self.ledger_url, None)
 

@@ -19,10 +19,10 @@ import pytest
 import yaml
 
 from dp_core.errors import BadInput
-from flows.automations import apply, read_automations
-from flows.metrics import families
-from flows.monitoring import read_health
-from flows.outcomes import OutcomeName
+from flows.monitoring.automations import apply, read_automations
+from flows.monitoring.home_state import read_health
+from flows.monitoring.metrics import families
+from flows.releases.outcomes import OutcomeName
 
 DEPLOYMENTS = Path(__file__).parents[2] / "deployments"
 AUTOMATIONS = DEPLOYMENTS / "automations.yaml"
@@ -80,8 +80,8 @@ def test_without_a_server_there_is_nowhere_to_apply_them(monkeypatch):
 
 
 def test_every_rule_is_about_a_metric_that_there_is(home):
-    from tasks.places import open_ledger
-    from tasks.verified import note
+    from tasks.run.home import open_ledger
+    from tasks.run.verification_note import note
     from tests.ledgers import open_town
 
     open_town(open_ledger(home))
@@ -108,7 +108,7 @@ def test_every_rule_is_about_a_metric_that_there_is(home):
 
 def test_the_dashboard_shows_metrics_that_there_are():
     board = json.loads((DEPLOYMENTS / "grafana.json").read_text())
-    text = (DEPLOYMENTS.parent / "flows/metrics.py").read_text()
+    text = (DEPLOYMENTS.parent / "flows/monitoring/metrics.py").read_text()
     used = {
         name
         for panel in board["panels"]
@@ -191,7 +191,7 @@ def hook():
 NEXT = "=== once more\n"
 TWICE = f"""
 import sys
-from flows.cli import main
+from flows.cli.main import main
 words = list(sys.argv)
 try:
     main()
@@ -226,7 +226,7 @@ def test_an_event_reaches_whoever_listens_once_and_so_does_its_absence(
     assert address not in applied.stdout
 
     monkeypatch.setenv("PREFECT_API_URL", environment["PREFECT_API_URL"])
-    from flows.events import tell_ledger, tell_release
+    from flows.monitoring.events import tell_ledger, tell_release
 
     # Its own words may hold anything that JSON and templates give a meaning.
     sentence = 'The disk is full: "a" {{ b }}\\ could not be written.'

@@ -146,7 +146,7 @@ def test_deployments_import_and_say_what_they_are():
 
 def test_every_file_makes_the_settings_that_the_flows_ask_for(tmp_path, monkeypatch):
     """One truth, of which some files must hold a copy."""
-    from flows.settings import DEFAULTS, QUIET
+    from flows.engine.settings import DEFAULTS, QUIET
 
     for name in (*QUIET, *DEFAULTS):
         monkeypatch.delenv(name, raising=False)
@@ -222,7 +222,7 @@ def test_the_roles_have_no_more_rights_than_they_need(postgres_server):
     import psycopg
     from sqlalchemy import make_url
 
-    from tasks.stores.ledger import Ledger
+    from tasks.ledger.ledger import Ledger
 
     at = make_url(postgres_server.url())
     host = at.query["host"]

@@ -71,7 +71,7 @@ def test_a_scheduled_run_whose_stage_fails_is_retried_from_the_pages_and_verifie
 
 
 def test_a_killed_run_goes_on_by_the_sweep(site):
-    from flows.attempts import Attempts
+    from flows.releases.attempts import Attempts
 
     run = site.fire("scheduled-release/monthly", seconds_ahead(-2 * 86400))
     attempts = Attempts(site.home)

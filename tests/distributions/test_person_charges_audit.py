@@ -25,7 +25,7 @@ from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.statistics import TableChecks
-from tasks import coding
+from tasks.inputs import coding
 from tests.statistical import epsilon_at_least
 
 KS = (1, 2, 5)

@@ -8,7 +8,7 @@ from pathlib import Path
 LOOK = """
 import importlib, json
 from pathlib import Path
-from flows.compiled_loops import compile_all
+from flows.engine.compiled_loops import compile_all
 from numba.core.dispatcher import Dispatcher
 
 sources = [path for path in Path("dp_core").rglob("*.py") if "njit(" in path.read_text()]

@@ -24,8 +24,8 @@ from dp_core.schema.reading.schema_document import schema_hash
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
 from dp_core.tables.dataset import Dataset
 from dp_core.wall.released import Measurement
-from tasks.coding import write_codes
-from tasks.expectations import validate
+from tasks.inputs.coding import write_codes
+from tasks.validation.expectations import validate
 
 CODES = "code,label,parent\nA,Farming,\nA1,Crops,A\nA2,Cattle,A\nB,Trade,\nB1,Food,B\nB2,Books,B\n"
 

@@ -25,8 +25,8 @@ from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.released import Totals, interactions_of
 from dp_core.wall.statistics.sums.interactions import Interaction
 from dp_core.wall.statistics.sums.moments import CellCounts
-from flows.plan_answers import _what, plan_facts
-from tasks.measure_marginals import read_selections, write_selections
+from flows.cli.answers.plan_answers import _what, plan_facts
+from tasks.stages.measure_marginals import read_selections, write_selections
 from tests.specs import SCHEMA, write_spec
 
 BEYOND = (("a", "b"), ("b", "c"))

@@ -11,7 +11,7 @@ from dp_core.schema.decoding import decode
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
 from dp_core.spec.chosen_domain import Chosen, resolved
 from dp_core.tables.dataset import Dataset
-from tasks.coding import write_codes
+from tasks.inputs.coding import write_codes
 
 SCHEMA = """\
 version: 1

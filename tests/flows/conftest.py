@@ -105,7 +105,7 @@ class Project:
         return self.spec
 
     def ledger(self) -> Any:
-        from tasks.places import open_ledger
+        from tasks.run.home import open_ledger
 
         return open_ledger(self.home)
 
@@ -172,7 +172,7 @@ def gaussian_project(tmp_path: Path, home: Path) -> Project:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave Great Expectations out: our own counts stop a file as well, and it takes its time."""
-    from tasks import expectations
+    from tasks.validation import expectations
 
     class NoSuite:
         rules = ()
@@ -203,7 +203,8 @@ def command(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> Iterator[Callable[..., Answer]]:
     """Return a function that runs a command line in this process, its flow without an engine."""
-    from flows import cli, release
+    from flows import release
+    from flows.cli import main
 
     def without_engine(
         spec: str, out: str, dask: str | None = None, keep_confidential: bool = False
@@ -220,7 +221,7 @@ def command(
         monkeypatch.setattr(sys, "argv", ["dp-release", *map(str, words)])
         capfd.readouterr()
         with pytest.raises(SystemExit) as ended:
-            cli.main()
+            main.main()
         captured = capfd.readouterr()
         return Answer(int(ended.value.code or 0), captured.out, captured.err)
 

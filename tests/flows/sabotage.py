@@ -24,18 +24,18 @@ PLACES = {
     "identify": "dp_core.confidential.source.keyed_digest",
     "validate": "dp_core.confidential.column_profiles.Profiler.add",  # in a thread
     "expectations": "pandas.Series.isin",  # within Great Expectations, which catches it
-    "coding": "tasks.coding.Coding.add",
-    "discretize": "tasks.coding.left_by_validation",
-    "count": "tasks.dask_counter._count_chunk",  # in a task of Dask
+    "coding": "tasks.inputs.coding.Coding.add",
+    "discretize": "tasks.inputs.coding.left_by_validation",
+    "count": "tasks.counting.dask_counter._count_chunk",  # in a task of Dask
     "basics": "dp_core.wall.curator._add_noise",  # charged, not drawn
     "select": "dp_core.wall.statistics.InDif.compute",
     "measure": "dp_core.bundle.marginals_file.write_marginals",
-    "reconstruct": "tasks.reconstruct._write_tables",
+    "reconstruct": "tasks.stages.reconstruct._write_tables",
     "synthesize": "dp_core.schema.decoding.decode",  # in a thread
     "check": "dp_core.confidential.utility.utility",
     "publish": "dp_core.bundle.writer.write_bundle",
     "outside": "flows.release.forget_lost",  # in the flow, but in no stage
-    "interrupted": "tasks.reconstruct._write_tables",
+    "interrupted": "tasks.stages.reconstruct._write_tables",
 }
 STAGES = {
     "coding": "validate",
@@ -83,9 +83,9 @@ class Sabotage:
         self.fired = False
 
     def install(self) -> None:
-        from tasks import stage
+        from tasks.stages import stage_task
 
-        attempt = stage._attempt
+        attempt = stage_task._attempt
 
         def following(name: str, work: Any, run: Any) -> Any:
             self.stage = name
@@ -94,7 +94,7 @@ class Sabotage:
             finally:
                 self.stage = None
 
-        stage._attempt = following
+        stage_task._attempt = following
         for path in dict.fromkeys(PLACES.values()):
             owner, name = _owner(path)
             setattr(owner, name, self._failing(path, getattr(owner, name)))
@@ -150,11 +150,11 @@ def main() -> None:
     orders = json.loads(Path(sys.argv[1]).read_text())
     # Most of what is made here is imported, and stays.
     gc.set_threshold(20_000, 20, 20)
-    from flows.settings import prepare
+    from flows.engine.settings import prepare
 
     # As the command does, before Prefect is imported.
     prepare(Path(os.environ["DP_RELEASE_HOME"]), verbose=True)
-    from flows.cli import main as command
+    from flows.cli.main import main as command
 
     sabotage = Sabotage(orders["row"])
     sabotage.install()

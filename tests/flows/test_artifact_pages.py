@@ -13,12 +13,19 @@ from rich.console import Console
 
 from dp_core.bundle.fit import TableFit
 from dp_core.wall.accounting.composition import Amount
-from flows import terminal
-from flows.answers import stages_of
-from flows.artifact_pages import _STATES, account_page, accuracy_rows, bar, outcome_page, stage_rows
-from flows.outcomes import Outcome, OutcomeName
-from tasks.fits import MOST, fit_facts
-from tasks.places import open_ledger
+from flows.cli.answers.release_answers import stages_of
+from flows.cli.terminal import release_views
+from flows.monitoring.artifact_pages import (
+    _STATES,
+    account_page,
+    accuracy_rows,
+    bar,
+    outcome_page,
+    stage_rows,
+)
+from flows.releases.outcomes import Outcome, OutcomeName
+from tasks.run.fit_note import MOST, fit_facts
+from tasks.run.home import open_ledger
 from tests.ledgers import monthly, on, open_town, reserve, spend, zcdp
 from tests.specs import FIXED, plan_of
 
@@ -169,7 +176,7 @@ def test_accuracy_begins_with_the_table_that_is_furthest_from_its_plan():
 def test_the_terminal_names_what_the_sets_were_compared_with(interactions, said, capsys):
     console = Console(width=300)
     means = {"mean_tvd_to_noisy": 0.1, "mean_expected_tvd": 0.1}
-    terminal._accuracy(console, {"tables": 3, **means, **interactions})
+    release_views._accuracy(console, {"tables": 3, **means, **interactions})
     assert said in capsys.readouterr().out
 
 

@@ -17,7 +17,7 @@ from dp_core.bundle.verification.verify import verify
 from dp_core.documents.canonical import digest
 from dp_core.wall.accounting.composition import NOTHING
 from dp_core.wall.accounting.stability_thresholds import threshold_for
-from tasks.places import home_id
+from tasks.run.home import home_id
 from tests.dp_core.bundle.forgery import relink, reseal, statement_of
 from tests.flows.conftest import SCHEMA, as_csv, make_project, survey
 
@@ -638,7 +638,7 @@ HEAVY = ("prefect", "great_expectations", "opendp", "numba", "pandas", "dask", "
 
 def test_help_imports_nothing_heavy():
     script = (
-        "import sys, json; from flows.cli import cli\n"
+        "import sys, json; from flows.cli.main import cli\n"
         "try: cli.main(['--help'])\n"
         "except SystemExit: print(json.dumps(sorted(sys.modules)), file=sys.stderr)"
     )
@@ -654,7 +654,7 @@ def test_help_imports_nothing_heavy():
 def test_commands_that_read_no_data_import_no_engine(project, words):
     unused = [*HEAVY, "scipy", "pyarrow"]
     script = (
-        f"import sys; from flows.cli import cli\n"
+        f"import sys; from flows.cli.main import cli\n"
         f"try: cli.main({[str(project.spec) if '.' in word else word for word in words]})\n"
         f"except SystemExit as ended: assert not ended.code\n"
         f"print(sorted(set(sys.modules) & {{*{unused}}}))"
@@ -672,9 +672,7 @@ def test_commands_that_read_no_data_import_no_engine(project, words):
 
 def test_what_comes_before_prefect_is_set_up_does_not_import_it():
     # Its settings (silent, local, forgetful) are read when it is imported.
-    script = (
-        "import sys, flows.opening, flows.orphans, flows.outside; print('prefect' in sys.modules)"
-    )
+    script = "import sys, flows.releases.opening, flows.engine.orphaned_servers, flows.engine.engine_failures; print('prefect' in sys.modules)"
     ended = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
     )

@@ -13,7 +13,7 @@ import pytest
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import Held
 from dp_core.wall.accounting.composition import Terms
-from flows import deciding
+from flows.releases import deciding
 from tests.databases import VARIABLE, sqlite_database
 from tests.flows.conftest import Project
 from tests.flows.test_public_rules import SCHEMA as RULES

@@ -10,7 +10,7 @@ import pytest
 from dp_core.analysis.comparison import cells
 from dp_core.analysis.comparison.cells import Result
 from dp_core.spec.presets import PRESETS
-from flows import comparison, comparison_worker
+from flows.comparison import cell_worker, comparison
 from tests.specs import SCHEMA
 
 ROOT = Path(__file__).parents[2]
@@ -37,7 +37,7 @@ def write_spec(folder, text="", *, name="public", method="independent", schema="
 def spec(tmp_path, monkeypatch):
     # Others may edit the sources while a test runs.
     monkeypatch.setattr(cells, "program", lambda: "1.0")
-    monkeypatch.setattr("flows.comparison_layout.program", lambda: "1.0")
+    monkeypatch.setattr("flows.comparison.comparison_layout.program", lambda: "1.0")
     write_data(tmp_path)
     (tmp_path / "schema.yaml").write_text(SCHEMA)
     return write_spec(tmp_path)
@@ -50,7 +50,7 @@ def ran(monkeypatch):
 
     def in_process(jobs, store, declaration, *, told, **_):
         for job in jobs:
-            result = comparison_worker.perform(job.task)
+            result = cell_worker.perform(job.task)
             done.append(job.cell)
             store.write(job.cell, declaration, result)
             told(job.cell, result, 0.1)
@@ -217,7 +217,7 @@ def test_what_changed_is_run_anew(command, spec, tmp_path, ran, monkeypatch, cha
     elif changed == "spec":
         write_spec(tmp_path, "synthesize: {rows: 30}\n")
     elif changed == "program":
-        monkeypatch.setattr("flows.comparison_layout.program", lambda: "1.1")
+        monkeypatch.setattr("flows.comparison.comparison_layout.program", lambda: "1.1")
     else:
         words += ["--target", "a"]
     assert command(*words).code == 0
@@ -443,10 +443,10 @@ def test_a_home_that_lost_its_ledger_compares_nothing(command, bound):
 
 @pytest.mark.usefixtures("home", "quick", "ran", "unseen")
 def test_the_flow_does_the_same(spec, tmp_path, monkeypatch):
-    from flows import comparison_flow
+    from flows import compare
 
-    monkeypatch.setattr(comparison_flow, "_step", lambda _name, work: work())
-    comparison_flow.compare.fn(
+    monkeypatch.setattr(compare, "_step", lambda _name, work: work())
+    compare.compare.fn(
         [str(spec)], "A. Person", "public", str(tmp_path / "out"), public_data=True, runs=1
     )
     assert (tmp_path / "out" / "table.md").read_text().startswith(FIRST)
@@ -455,15 +455,15 @@ def test_the_flow_does_the_same(spec, tmp_path, monkeypatch):
 @pytest.mark.usefixtures("home")
 def test_the_flow_too_wants_the_data_declared_public(spec, tmp_path):
     from dp_core.errors import BadInput
-    from flows import comparison_flow
+    from flows import compare
 
     with pytest.raises(BadInput, match="--public-data"):
-        comparison_flow.compare.fn([str(spec)], "A. Person", "public", str(tmp_path / "out"))
+        compare.compare.fn([str(spec)], "A. Person", "public", str(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
 
 def test_every_preset_has_a_name_that_the_command_takes():
-    from flows.comparison_request import request_of
+    from flows.comparison.comparison_request import request_of
 
     request = request_of(
         specs=[Path("x")],

@@ -10,7 +10,7 @@ import pytest
 from dp_core.analysis.comparison import cells
 from dp_core.errors import BadInput
 from dp_core.metrics.inference_agreement import Coefficient
-from flows import comparison, comparison_worker
+from flows.comparison import cell_worker, comparison
 
 SURE = ("--public-data", "--by", "A. Person", "--reason", "a public-use file")
 SCHEMA = """\
@@ -38,7 +38,7 @@ synthesize: {sets: 3, mode: split}
 def spec(tmp_path, monkeypatch):
     # Others may edit the sources while a test runs.
     monkeypatch.setattr(cells, "program", lambda: "1.0")
-    monkeypatch.setattr("flows.comparison_layout.program", lambda: "1.0")
+    monkeypatch.setattr("flows.comparison.comparison_layout.program", lambda: "1.0")
     rng = random.Random(2)
     lines = []
     for _ in range(300):
@@ -55,7 +55,7 @@ def spec(tmp_path, monkeypatch):
 def in_this_process(monkeypatch):
     def run_here(jobs, store, declaration, *, told, **_):
         for job in jobs:
-            result = comparison_worker.perform(job.task)
+            result = cell_worker.perform(job.task)
             store.write(job.cell, declaration, result)
             told(job.cell, result, 0.1)
 

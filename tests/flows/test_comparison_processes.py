@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from dp_core.analysis.comparison.cells import BOOTSTRAP, Cell, CellStore, Declaration
-from flows.comparison_processes import Job, run_cells
+from flows.comparison.cell_processes import Job, run_cells
 from tests.flows.test_compare import SCHEMA, SURE, write_data, write_spec
 
 ROOT = Path(__file__).parents[2]
@@ -52,7 +52,7 @@ def children():
     return [
         process
         for process in psutil.Process().children(recursive=True)
-        if "flows.comparison_worker" in " ".join(process.cmdline())
+        if "flows.comparison.cell_worker" in " ".join(process.cmdline())
     ]
 
 
@@ -91,7 +91,7 @@ def test_a_process_that_is_killed_from_outside_is_a_result(tmp_path, monkeypatch
 
 
 def test_no_process_outlives_who_waits_for_it():
-    code = "from flows.comparison_worker import _stop_with_parent; import time; \
+    code = "from flows.comparison.cell_worker import _stop_with_parent; import time; \
 _stop_with_parent(); print('ready', flush=True); time.sleep(600)"
     process = subprocess.Popen(
         [sys.executable, "-c", code],
@@ -126,7 +126,7 @@ class Suite:
 expectations.Suite = Suite
 from flows import comparison_layout
 comparison_layout.program = lambda: "1.0"
-from flows.cli import main
+from flows.cli.main import main
 main()
 """
 

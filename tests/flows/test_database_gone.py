@@ -19,8 +19,8 @@ from pathlib import Path
 import psycopg
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from flows import cli, release
-from tasks.stores import session
-from tasks.stores.rows import Rows
+from tasks.ledger import session
+from tasks.ledger.database.transaction import Rows
 
 server, marker = int(sys.argv.pop(1)), Path(sys.argv.pop(1))
 kind, moment = sys.argv.pop(1), sys.argv.pop(1)

@@ -15,8 +15,8 @@ import pytest
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, StageFailed
 from dp_core.spec.reading.spec_file import load_spec
-from tasks.coding import write_codes
-from tasks.inputs import open_input
+from tasks.inputs.coding import write_codes
+from tasks.inputs.opened_input import open_input
 from tests.databases import MARKER, VARIABLE, postgres_database, sqlite_database
 from tests.flows import sabotage
 from tests.flows.conftest import Project, make_project, plainly, survey
@@ -226,7 +226,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from tasks import database_source
-from tasks.database_types import Stored
+from tasks.inputs.database_types import Stored
 from tests.flows import sabotage
 from tests.flows.conftest import plainly
 from flows.release import carry_out
@@ -241,8 +241,8 @@ def dying(self, values):
     return array(self, values)
 
 Stored.array = dying
-import tasks.snapshot
-tasks.snapshot.GROUP_ROWS = 16
+import tasks.inputs.snapshot
+tasks.inputs.snapshot.GROUP_ROWS = 16
 carry_out(Path(sys.argv[1]), Path(sys.argv[2]), perform=plainly)
 """
 

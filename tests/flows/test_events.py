@@ -8,8 +8,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from flows.events import tell_ledger, tell_release
-from flows.outcomes import Outcome, announce
+from flows.monitoring.events import tell_ledger, tell_release
+from flows.releases.outcomes import Outcome, announce
 from tests.ledgers import open_town, owner
 
 
@@ -90,7 +90,7 @@ def test_a_server_that_does_not_answer_is_no_reason_to_fail(monkeypatch):
 
 
 def test_a_ledger_that_does_not_verify_is_told(server, home, command):
-    from tasks.places import open_ledger
+    from tasks.run.home import open_ledger
 
     open_town(open_ledger(home))
     assert command("ledger", "verify").code == 0

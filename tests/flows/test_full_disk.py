@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import StageFailed
 from dp_core.wall.accounting.composition import NOTHING
-from flows.settings import require_room
+from flows.engine.settings import require_room
 from tests.flows.conftest import make_project
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -76,8 +76,10 @@ def test_prefect_is_not_started_where_it_cannot_write(
     folder = project.folder / place
     monkeypatch.setenv("PREFECT_HOME", str(folder))
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
-    monkeypatch.setattr("flows.settings.ROOM", room)
-    monkeypatch.setattr("flows.settings.prepare", lambda *_, **__: pytest.fail("was started"))
+    monkeypatch.setattr("flows.engine.settings.ROOM", room)
+    monkeypatch.setattr(
+        "flows.engine.settings.prepare", lambda *_, **__: pytest.fail("was started")
+    )
     log = project.folder / "log"
     answer = command("run", project.spec, "--out", project.out, "--log-file", log)
     assert answer.code == 4
@@ -96,10 +98,10 @@ def full(*_, **__):
 
 
 WRITES = (
-    "tasks.stores.artifacts.os.fsync",
+    "tasks.run.run_folder.os.fsync",
     "dp_core.confidential.code_store.write_atomically",
-    "tasks.stores.session.os.posix_fallocate",  # charged, and drawn again
-    "tasks.reconstruct.np.savez",
+    "tasks.ledger.ledger_session.os.posix_fallocate",  # charged, and drawn again
+    "tasks.stages.reconstruct.np.savez",
     "dp_core.bundle.synthetic_file.write_synthetic",
     "dp_core.confidential.utility.write_utility",
     "dp_core.bundle.writer.shutil.copyfile",

@@ -9,11 +9,11 @@ import pytest
 
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, Held, LedgerCorrupt, StageFailed
-from flows import deciding, outcomes
 from flows import release as flows_release
-from flows.abandonment import abandon
-from tasks.leftovers import clear_all_leftovers
-from tasks.stores.artifacts import RunFolder
+from flows.releases import deciding, outcomes
+from flows.releases.abandonment import abandon
+from tasks.run.cleanup import clear_all_leftovers
+from tasks.run.run_folder import RunFolder
 from tests.flows.conftest import make_project, plainly
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -27,7 +27,7 @@ def made(tmp_path_factory):
     """A home with a held release, made once; tests work on copies."""
     folder = tmp_path_factory.mktemp("held")
     with pytest.MonkeyPatch.context() as patch:
-        from tasks import expectations
+        from tasks.validation import expectations
 
         class NoSuite:
             rules = ()
@@ -99,12 +99,12 @@ def test_a_look_is_on_record_before_anybody_is_told_where_to_look(held, command,
     assert str(held.internal) in said.out
     assert held.kinds()[-1] == "look"
 
-    from tasks.stores import hold
+    from tasks.ledger import release_holder
 
     def fails(*_arguments, **_more):
         raise StageFailed("The ledger does not answer.")
 
-    monkeypatch.setattr(hold, "add", fails)
+    monkeypatch.setattr(release_holder, "add", fails)
     said = command("look", "town", *WHO)
     assert said.code == 4
     assert str(held.internal) not in said.out + said.err
@@ -202,7 +202,7 @@ def test_an_interruption_around_the_decision_loses_nothing(held, monkeypatch, at
 
     with monkeypatch.context() as patch:
         if at == "before":
-            patch.setattr("tasks.stores.hold.add_settlement", stop)
+            patch.setattr("tasks.ledger.release_holder.add_settlement", stop)
         elif at == "bundle":
             patch.setattr("dp_core.bundle.writer.write_bundle", stop)
         elif at == "tidy":
@@ -274,9 +274,9 @@ def test_what_an_end_left_is_deleted_by_whoever_comes_next(
     failing = f"checks: {{share: 0.2, tables: [[sex, age]], thresholds: [{threshold}]}}\n"
     project.write_spec(failing if end == "failed" else WAITING)
     with monkeypatch.context() as patch:
-        patch.setattr("tasks.gates.mark_held", stop)
-        patch.setattr("tasks.gates.remove_unpublished", stop)
-        patch.setattr("tasks.stores.artifacts.RunFolder.remove_confidential", stop)
+        patch.setattr("tasks.stages.pass_gate.mark_held", stop)
+        patch.setattr("tasks.stages.pass_gate.remove_unpublished", stop)
+        patch.setattr("tasks.run.run_folder.RunFolder.remove_confidential", stop)
         if end == "abandoned":
             patch.setattr(flows_release, "pass_gate", stop)
         with pytest.raises(Interrupted):
@@ -298,8 +298,8 @@ def test_the_ledger_itself_lets_nothing_be_drawn_for_it(held):
     ledger = held.ledger()
     reservation = ledger.reservation("town")
     first = ledger.charges(reservation)[0]
-    with ledger.hold("town", "home") as hold, pytest.raises((LedgerCorrupt, StageFailed)):
-        hold.commit(reservation, first.batch, "0" * 64)
+    with ledger.hold("town", "home") as release_holder, pytest.raises((LedgerCorrupt, StageFailed)):
+        release_holder.commit(reservation, first.batch, "0" * 64)
     ledger.verify()
 
 

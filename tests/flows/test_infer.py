@@ -355,7 +355,7 @@ def test_a_fit_that_fails_is_told_in_one_line_from_a_fresh_process(tmp_path):
         return data
 
     folder = build(tmp_path, mode="split", change=change)
-    words = ["-m", "flows.cli", "infer", str(folder), "sex ~ height"]
+    words = ["-m", "flows.cli.main", "infer", str(folder), "sex ~ height"]
     ran = subprocess.run([sys.executable, *words], capture_output=True, text=True)
     assert ran.returncode == 2
     assert ran.stderr.count("\n") == 1
@@ -403,7 +403,7 @@ def test_another_rule_than_the_sets_were_made_for_is_refused(bundles, sentence, 
 
 def test_statsmodels_waits_for_the_command():
     script = (
-        "import sys, flows.cli, flows.infer_command; from flows.cli import cli;"
+        "import sys, flows.cli.main, flows.cli.infer_command; from flows.cli.main import cli;"
         "print([m for m in ('statsmodels', 'patsy', 'pandas', 'scipy', 'pyarrow')"
         " if m in sys.modules], 'infer' in cli.commands)"
     )
@@ -449,7 +449,7 @@ def test_relations_that_only_sums_hold_are_told_as_such():
     from dp_core.inference.formulas.formula import read_formula
     from dp_core.wall.statistics.sums.binned_counts import BinnedCounts
     from dp_core.wall.statistics.sums.moments import Products
-    from flows.inference import warnings_of
+    from flows.cli.answers.regression_answers import warnings_of
 
     honest = combine([1, 2], [1, 1], "split")
     formula = read_formula("pay ~ age", ("pay", "age", "sex"))

@@ -14,7 +14,7 @@ from dp_core.schema.privacy import Relation
 from dp_core.wall.accounting.composition import Terms
 from dp_core.wall.accounting.events import event_from_json
 from dp_core.wall.curator import Curator
-from tasks.stores.session import LedgerSession
+from tasks.ledger.ledger_session import LedgerSession
 from tests.flows.conftest import plainly
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -35,8 +35,8 @@ class Untouchable:
 def begun(project):
     """A release that is bound to its input, has charged nothing, and is still held."""
     from flows.release import open_run
-    from tasks.identify import identify
-    from tasks.places import home_id
+    from tasks.run.home import home_id
+    from tasks.stages.identify import identify
 
     ledger = project.ledger()
     with ledger.hold("town", home_id(project.home)) as hold:
@@ -46,8 +46,10 @@ def begun(project):
 
 
 def curator_of(run, counter):
-    session = LedgerSession(run.hold, run.reservation, Relation("add-remove"), run.folder.noisy)
-    return Curator(run.spec.schema.domain, counter, session)
+    ledger_session = LedgerSession(
+        run.hold, run.reservation, Relation("add-remove"), run.folder.noisy
+    )
+    return Curator(run.spec.schema.domain, counter, ledger_session)
 
 
 def test_a_request_over_the_budget_touches_no_data_and_harms_no_later_one(begun):
@@ -230,7 +232,7 @@ def test_a_change_of_composition_carries_the_whole_history(project):
 
 def test_a_failed_write_consumes_nothing_for_good(project, monkeypatch):
     """Elsewhere the budget is gone when the result could not be written."""
-    from tasks.stores import session
+    from tasks.ledger import ledger_session
 
     link = os.link
 
@@ -240,7 +242,7 @@ def test_a_failed_write_consumes_nothing_for_good(project, monkeypatch):
         link(source, target)
 
     with monkeypatch.context() as patch:
-        patch.setattr(session.os, "link", full)
+        patch.setattr(ledger_session.os, "link", full)
         with pytest.raises(StageFailed, match="disk is full"):
             project.release()
     project.release()
@@ -250,7 +252,7 @@ def test_a_failed_write_consumes_nothing_for_good(project, monkeypatch):
 
 def test_what_was_reserved_and_never_used_comes_back(project):
     """Elsewhere two locked states are never returned."""
-    from flows.abandonment import abandon
+    from flows.releases.abandonment import abandon
 
     def stops(stage, run):
         if stage.name == "discretize":

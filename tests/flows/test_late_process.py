@@ -12,8 +12,8 @@ from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, LedgerCorrupt, StageFailed
 from dp_core.wall.accounting.composition import Terms
 from dp_core.wall.released import tables_of
-from flows.abandonment import abandon
-from tasks.coding import write_codes
+from flows.releases.abandonment import abandon
+from tasks.inputs.coding import write_codes
 from tests.flows.conftest import as_csv, plainly, survey
 
 pytestmark = pytest.mark.usefixtures("quick")

@@ -32,8 +32,8 @@ import pytest
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import StageFailed
 from dp_core.wall.accounting.composition import Terms
-from tasks import dask_counter
-from tasks.worker_check import program
+from tasks.counting import dask_counter
+from tasks.counting.worker_check import program
 from tests.flows import sabotage
 from tests.flows.conftest import COLUMNS, SCHEMA, Project, make_project, survey
 from tests.flows.leaks import database, files, hits, holds_count, in_text, search
@@ -335,7 +335,7 @@ CRASH = """
 import os, sys
 from pathlib import Path
 if sys.argv[1] == "fenced":
-    from flows.settings import prepare
+    from flows.engine.settings import prepare
     prepare(Path(sys.argv[2]))
 row = "".join(["zqx", "canary"]) * 1000
 os.abort()

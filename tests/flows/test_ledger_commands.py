@@ -14,7 +14,7 @@ from dp_core.spec.reading.spec_file import load_spec
 from dp_core.wall.accounting.composition import Terms
 from dp_core.wall.ledger.session import Step
 from dp_core.wall.ledger.signatures import make_key
-from tasks.places import home_id, home_key
+from tasks.run.home import home_id, home_key
 
 WHO = ("--by", "Ada", "--reason", "a test")
 ZCDP = Terms("zcdp", Fraction(2), Fraction("1e-5"))
@@ -436,7 +436,7 @@ def test_a_file_that_is_no_export_is_one_sentence(command, tmp_path, content):
 
 @pytest.mark.usefixtures("project")
 def test_an_export_that_breaks_off_leaves_no_file(command, tmp_path, monkeypatch):
-    from tasks.stores.ledger import Ledger
+    from tasks.ledger.ledger import Ledger
 
     def broken(self):
         yield self.entries(position=1)[0], []
@@ -453,7 +453,7 @@ class Terminal(io.StringIO):
 
 
 def test_a_long_check_shows_how_far_it_is_to_a_terminal_only(monkeypatch):
-    from flows.checking import progress
+    from flows.releases.ledger_check import progress
 
     monkeypatch.setenv("TERM", "xterm")
     for quiet, stream, shown in (
@@ -714,7 +714,7 @@ def test_status_says_what_stays_spent_of_an_abandoned_release(project, command):
 @pytest.mark.usefixtures("project")
 def test_a_ledger_that_was_changed_is_to_be_kept_and_compared(command, monkeypatch):
     from dp_core.errors import LedgerCorrupt
-    from tasks.stores.ledger import Ledger
+    from tasks.ledger.ledger import Ledger
 
     def changed(*_, **__):
         raise LedgerCorrupt("Entry 2 (open) was changed.")
@@ -739,7 +739,7 @@ def test_verify_and_export_say_from_where_on_a_ledger_is_signed(project, command
 def test_a_release_of_another_home_is_abandoned_and_its_files_are_named(
     project, command, tmp_path, monkeypatch
 ):
-    from tasks.stores.artifacts import RunFolder
+    from tasks.run.run_folder import RunFolder
 
     pay(project, settle="")
     link = project.ledger().reservation("town").link
@@ -765,7 +765,7 @@ def test_a_release_that_was_charged_nothing_gives_all_back(project, command):
 
 
 def test_every_ledger_command_answers_machines_and_its_help_fits(command):
-    from flows.ledger_commands import ledger
+    from flows.cli.ledger_commands import ledger
 
     for name, found in ledger.commands.items():
         assert "--json" in {option for param in found.params for option in param.opts}
@@ -778,7 +778,7 @@ def test_every_ledger_command_answers_machines_and_its_help_fits(command):
 def test_answers_fit_a_terminal_of_80_columns(project, command, monkeypatch):
     from rich.console import Console
 
-    from flows import terminal
+    from flows.cli.terminal import release_views
 
     project.open_account("z", terms=ZCDP, owner="Grace Hopper of the statistical office")
     pay(project, account="z")
@@ -793,8 +793,8 @@ def test_answers_fit_a_terminal_of_80_columns(project, command, monkeypatch):
             answer = {"account": "z", "release": None, "charges": answer}
         page = io.StringIO()
         console = Console(file=page, width=80, highlight=False)
-        monkeypatch.setattr(terminal, "open_console", lambda console=console: console)
-        terminal.show(what, answer)
+        monkeypatch.setattr(release_views, "open_console", lambda console=console: console)
+        release_views.show(what, answer)
         lines = page.getvalue().splitlines()
         assert lines
         assert all(len(line.rstrip()) <= 80 for line in lines)

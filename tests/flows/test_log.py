@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 from dp_core.errors import StageFailed
-from flows import log
+from flows.monitoring import log
 from tests.flows.conftest import plainly
 from tests.flows.test_resume import STAGES
 
@@ -70,7 +70,7 @@ def test_a_failed_stage_is_logged_without_what_failed(project, logged, monkeypat
         raise ValueError(CANARY)
 
     with monkeypatch.context() as patch:
-        patch.setattr("tasks.reconstruct._write_tables", broken)
+        patch.setattr("tasks.stages.reconstruct._write_tables", broken)
         with pytest.raises(StageFailed):
             project.release()
     lines = logged()

@@ -15,10 +15,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from dp_core.errors import BadInput
-from flows.metrics import families, text_of
-from flows.metrics_command import listening
-from flows.monitoring import read_health
-from tasks.places import open_ledger
+from flows.cli.metrics_command import listening
+from flows.monitoring.home_state import read_health
+from flows.monitoring.metrics import families, text_of
+from tasks.run.home import open_ledger
 from tests.ledgers import monthly, on, open_town, reserve, spend, zcdp
 from tests.specs import plan_of
 
@@ -92,7 +92,7 @@ def test_a_zcdp_account_is_told_in_rho_as_well(ledger, tmp_path):
 
 
 def test_a_release_that_rests_grows_older_and_tells_its_stages(ledger, tmp_path, home):
-    from tasks.stores.artifacts import RunFolder
+    from tasks.run.run_folder import RunFolder
 
     open_town(ledger)
     held = reserve(ledger, plan(tmp_path, "first"))
@@ -163,7 +163,7 @@ def test_the_room_that_is_told_does_not_tell_the_size_of_a_file(home, monkeypatc
 
     def told(free: int) -> float:
         usage = type(shutil.disk_usage("/"))(10**13, 10**13 - free, free)
-        monkeypatch.setattr("flows.monitoring.shutil.disk_usage", lambda _: usage)
+        monkeypatch.setattr("flows.monitoring.home_state.shutil.disk_usage", lambda _: usage)
         return values(read_health())["home_free_bytes",]
 
     assert told(512_345_678_901) == told(512_345_678_901 - 1_234_567) == 510_000_000_000
@@ -196,7 +196,7 @@ def test_metrics_are_served_until_the_process_is_ended(ledger, home):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    words = [sys.executable, "-m", "flows.cli", "metrics", "--listen", str(port)]
+    words = [sys.executable, "-m", "flows.cli.main", "metrics", "--listen", str(port)]
     with subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
         assert str(port) in process.stderr.readline()
         address = f"http://127.0.0.1:{port}/metrics"

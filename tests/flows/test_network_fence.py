@@ -138,7 +138,7 @@ SWITCHES = """
 import importlib.util, json, os, sys
 from pathlib import Path
 if sys.argv[1] == "prepared":
-    from flows.settings import prepare
+    from flows.engine.settings import prepare
     prepare(Path(os.environ["DP_RELEASE_HOME"]))
 
 from prefect._internal.analytics.enabled import is_telemetry_enabled
@@ -161,7 +161,7 @@ found = {
     "dask_dashboard_link": dask.config.get("distributed.dashboard.link"),
 }
 if sys.argv[1] == "prepared":
-    from tasks.expectations import load_great_expectations
+    from tasks.validation.expectations import load_great_expectations
     load_great_expectations()
     import great_expectations
     context = great_expectations.get_context(mode="ephemeral")

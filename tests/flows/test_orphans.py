@@ -8,7 +8,7 @@ import time
 import psutil
 import pytest
 
-from flows.orphans import MARK, end_orphans, mark
+from flows.engine.orphaned_servers import MARK, end_orphans, mark
 
 SLEEPER = "import time; time.sleep(60)"
 

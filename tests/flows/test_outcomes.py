@@ -15,7 +15,7 @@ from dp_core.errors import (
     Unpublished,
 )
 from flows import release as flows_release
-from flows.outcomes import Outcome, outcome_of
+from flows.releases.outcomes import Outcome, outcome_of
 
 
 @pytest.mark.parametrize(

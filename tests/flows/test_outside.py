@@ -3,9 +3,9 @@
 import pytest
 
 from dp_core.errors import BadInput, StageFailed
-from flows.outside import without_data
-from flows.runbook import row_of
-from tasks.places import open_ledger
+from flows.engine.engine_failures import without_data
+from flows.monitoring.runbook import row_of
+from tasks.run.home import open_ledger
 from tests.ledgers import open_town
 
 CANARY = "zqxcanary"
@@ -48,7 +48,7 @@ def test_a_detail_that_cannot_be_kept_is_not_named(home, monkeypatch):
     def full(*_):
         raise OSError(28, "full")
 
-    monkeypatch.setattr("tasks.stores.artifacts.os.fsync", full)
+    monkeypatch.setattr("tasks.run.run_folder.os.fsync", full)
     failure = without_data("town", broken)
     assert row_of(failure.message) == "outside-stages"
     assert "the detail could not be kept" in failure.message
@@ -66,7 +66,7 @@ def test_an_interruption_goes_through(home):
 
 @pytest.mark.usefixtures("home")
 def test_a_full_home_is_named_as_such(monkeypatch):
-    monkeypatch.setattr("flows.outside.LEAST_ROOM", 2**80)
+    monkeypatch.setattr("flows.engine.engine_failures.LEAST_ROOM", 2**80)
 
     def broken():
         raise RuntimeError("the server did not start")

@@ -10,9 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from flows import own_server
-from flows.orphans import mark
-from flows.own_server import OwnServer, ServerSlow, start_own_server
+from flows.engine import own_server
+from flows.engine.orphaned_servers import mark
+from flows.engine.own_server import OwnServer, ServerSlow, start_own_server
 
 ROOT = Path(__file__).parents[2]
 APP = """

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from flows import own_tables
-from flows.own_server import start_own_server
-from flows.own_tables import NAME, kept, lay_tables, make
+from flows.engine import prefect_tables
+from flows.engine.own_server import start_own_server
+from flows.engine.prefect_tables import NAME, kept, lay_tables, make
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +63,7 @@ def test_no_setting_of_the_caller_s_prefect_decides_what_is_made(tmp_path, monke
 
     monkeypatch.setenv("PREFECT_API_DATABASE_CONNECTION_URL", "postgresql://site/prefect")
     monkeypatch.setenv("PREFECT_PROFILES_PATH", "mine.toml")
-    monkeypatch.setattr(own_tables.subprocess, "run", prefect)
+    monkeypatch.setattr(prefect_tables.subprocess, "run", prefect)
     make(tmp_path / "made" / NAME)
     assert (tmp_path / "made" / NAME).read_bytes() == b"made"
     names = {name for name in given if name.startswith("PREFECT_")}
@@ -89,7 +89,7 @@ def test_a_database_named_elsewhere_is_left_to_prefect(home, monkeypatch, named)
 
 
 def test_another_version_of_prefect_migrates_by_itself(home, monkeypatch):
-    monkeypatch.setattr(own_tables, "version", lambda _name: "3.9.0")
+    monkeypatch.setattr(prefect_tables, "version", lambda _name: "3.9.0")
     assert not lay_tables(home)
     assert not home.exists()
 
@@ -99,7 +99,7 @@ def test_what_cannot_be_laid_is_left_to_prefect(home, monkeypatch):
         target.write_bytes(b"half")
         raise OSError("disk I/O error")
 
-    monkeypatch.setattr(own_tables.shutil, "copyfile", broken)
+    monkeypatch.setattr(prefect_tables.shutil, "copyfile", broken)
     assert not lay_tables(home)
     assert not list(home.iterdir())
 
@@ -107,7 +107,7 @@ def test_what_cannot_be_laid_is_left_to_prefect(home, monkeypatch):
         target.write_bytes(b"ours")
         (home / NAME).write_text("another's")
 
-    monkeypatch.setattr(own_tables.shutil, "copyfile", overtaken)
+    monkeypatch.setattr(prefect_tables.shutil, "copyfile", overtaken)
     assert not lay_tables(home)
     assert (home / NAME).read_text() == "another's"
 
@@ -118,7 +118,7 @@ def test_they_are_laid_before_a_server_of_our_own_starts(tmp_path, monkeypatch):
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     monkeypatch.delitem(sys.modules, "prefect", raising=False)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("flows.own_server.OwnServer", lambda: (home / NAME).is_file())
+    monkeypatch.setattr("flows.engine.own_server.OwnServer", lambda: (home / NAME).is_file())
     assert start_own_server() is True
     (home / NAME).unlink()
     monkeypatch.setenv("PREFECT_API_URL", "https://prefect.site/api")

@@ -31,7 +31,7 @@ socket.socket.connect = local_only
 
 import os
 from pathlib import Path
-from flows.settings import prepare
+from flows.engine.settings import prepare
 prepare(Path(os.environ["DP_RELEASE_HOME"]))  # as the command does, before Prefect is imported
 
 from tasks import expectations, stage
@@ -50,7 +50,7 @@ stage._attempt = failing
 
 # Both commands in one process: to import Prefect and to start its server takes most of the time.
 import json
-from flows.cli import main
+from flows.cli.main import main
 ended = []
 for words in json.loads(sys.argv.pop(1)):
     sys.argv[1:] = words

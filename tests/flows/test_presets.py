@@ -8,7 +8,7 @@ import pytest
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, StageFailed
 from dp_core.spec.presets import PRESETS
-from tasks.stores.session import LedgerSession
+from tasks.ledger.ledger_session import LedgerSession
 from tests.flows.conftest import SCHEMA
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick")]

@@ -15,9 +15,9 @@ import pytest
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
 from dp_core.wall.accounting.composition import NOTHING, Amount, Terms
-from flows.abandonment import abandon
-from tasks.places import home_id
-from tasks.stores.hold import Hold
+from flows.releases.abandonment import abandon
+from tasks.ledger.release_holder import Hold
+from tasks.run.home import home_id
 from tests.flows.conftest import ROWS, as_csv, plainly, survey
 
 CLIQUES = "select: {cliques: [[age, marital], [sex, income], [moved, income]]}\n"
@@ -182,7 +182,7 @@ def test_sets_drawn_in_pieces_do_not_depend_on_how_many_are_drawn_at_a_time(
 ):
     from dp_core.methods.reconstruction import base
     from dp_core.wall import curator
-    from tasks import synthesize
+    from tasks.stages import synthesize
 
     monkeypatch.setattr(curator, "_add_noise", lambda exact, _grant: exact + 3)
     monkeypatch.setattr(base, "_PIECE_VALUES", 5 * 70)
@@ -452,6 +452,7 @@ def test_receipts_do_not_tell_that_an_earlier_attempt_broke_the_schema(project):
 
 
 def test_the_stages_that_are_shown_are_those_of_the_flow():
-    from flows import answers, release
+    from flows import release
+    from flows.cli.answers import release_answers
 
-    assert answers.STAGE_NAMES == release.STAGE_NAMES
+    assert release_answers.STAGE_NAMES == release.STAGE_NAMES

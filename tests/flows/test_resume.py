@@ -15,7 +15,7 @@ from dp_core.bundle.verification.verify import verify
 from dp_core.confidential.source import Source
 from dp_core.errors import BadInput, StageFailed
 from dp_core.wall.accounting.composition import NOTHING, Amount
-from tasks import stage as stage_module
+from tasks.stages import stage_task as stage_module
 from tests.flows.conftest import SCHEMA, as_csv, plainly, survey
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -152,7 +152,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from flows.release import carry_out
-from tasks.stores import session
+from tasks.ledger import session
 
 def perform(stage, run):
     if stage.name == {stage!r}:
@@ -353,7 +353,7 @@ def test_confidential_files_that_an_interruption_left_are_deleted_by_resume(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("tasks.stores.artifacts.RunFolder.remove_confidential", interrupted)
+        patch.setattr("tasks.run.run_folder.RunFolder.remove_confidential", interrupted)
         with pytest.raises(KeyboardInterrupt):
             project.release()
     assert (project.run_folder / "confidential/codes").is_dir()

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from dp_core.errors import Held, LedgerCorrupt, StageFailed
-from flows.runbook import ROWS, row_of
+from flows.monitoring.runbook import ROWS, row_of
 from tests.flows.conftest import COLUMNS, as_csv, plainly, survey
 from tests.ledgers import owner, set_lease
 
@@ -136,15 +136,13 @@ def raising(error):
 @row("disk-full")
 def test_a_full_disk(project, command, monkeypatch, says):
     full = raising(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
-    monkeypatch.setattr("tasks.stores.artifacts.os.fsync", full)
+    monkeypatch.setattr("tasks.run.run_folder.os.fsync", full)
     says(run(project, command))
 
 
 @row("not-written")
 def test_a_disk_that_is_read_only(project, command, monkeypatch, says):
-    monkeypatch.setattr(
-        "tasks.stores.artifacts.os.fsync", raising(OSError(errno.EROFS, "read-only"))
-    )
+    monkeypatch.setattr("tasks.run.run_folder.os.fsync", raising(OSError(errno.EROFS, "read-only")))
     says(run(project, command))
 
 
@@ -163,7 +161,7 @@ def test_a_stage_that_fails(project, command, monkeypatch, says):
     says(message)
     assert "a value" not in message
     assert f"is in {project.internal / 'failure.txt'}." in message
-    monkeypatch.setattr("tasks.stores.artifacts.keep_text", lambda _path, _text: False)
+    monkeypatch.setattr("tasks.run.run_folder.keep_text", lambda _path, _text: False)
     message = run(project, command)
     says(message)
     assert "could not be kept" in message
@@ -265,7 +263,7 @@ def test_a_bundle_that_does_not_hold_what_it_says(project, command, monkeypatch,
 
 @row("dask-unreachable")
 def test_a_scheduler_that_is_not_there(project, command, says, monkeypatch):
-    monkeypatch.setattr("tasks.cluster.ANSWER", 1.0)
+    monkeypatch.setattr("tasks.counting.cluster.ANSWER", 1.0)
     words = ("run", project.spec, "--out", project.out, "--dask", "tcp://127.0.0.1:9")
     says(refused(command, *words))
 
@@ -402,7 +400,7 @@ def test_a_committed_result_that_is_gone(project, command, says):
 
 @row("result-damaged")
 def test_a_result_that_is_not_whole(project, command, monkeypatch, says):
-    from tasks.stores.hold import Hold
+    from tasks.ledger.release_holder import Hold
 
     with monkeypatch.context() as patch:
         patch.setattr(Hold, "commit", raising(Stop()))
@@ -414,25 +412,25 @@ def test_a_result_that_is_not_whole(project, command, monkeypatch, says):
 
 @row("result-not-as-stored")
 def test_a_result_that_is_not_what_was_stored(project, command, monkeypatch, says):
-    from tasks.stores import session
+    from tasks.ledger import ledger_session
 
-    store = session._draw_and_store
+    store = ledger_session._draw_and_store
 
     def meddled(path, *words):
         store(path, *words)
         path.write_bytes(b"another")
 
-    monkeypatch.setattr(session, "_draw_and_store", meddled)
+    monkeypatch.setattr(ledger_session, "_draw_and_store", meddled)
     says(run(project, command))
 
 
 @row("drawn-too-often")
 def test_a_result_that_never_reaches_the_disk(project, command, monkeypatch, says):
-    from tasks.stores.hold import MOST_ATTEMPTS
+    from tasks.ledger.release_holder import MOST_ATTEMPTS
 
     full = raising(OSError(errno.ENOSPC, "full"))
     with monkeypatch.context() as patch:
-        patch.setattr("tasks.stores.session.os.posix_fallocate", full)
+        patch.setattr("tasks.ledger.ledger_session.os.posix_fallocate", full)
         for _ in range(MOST_ATTEMPTS):
             run(project, command)
     says(run(project, command))
@@ -787,7 +785,7 @@ def test_an_older_ledger(project, command, says):
 
 @row("ledger-replaced")
 def test_another_ledger(project, command, says, tmp_path):
-    from tasks.stores.ledger import Ledger
+    from tasks.ledger.ledger import Ledger
 
     stop_before(project, "select")
     Ledger(f"sqlite:///{tmp_path / 'other.db'}")

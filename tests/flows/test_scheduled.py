@@ -11,10 +11,11 @@ import pytest
 
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, LedgerCorrupt, ReleaseError, StageFailed
-from flows import nightly, scheduled, unattended
-from flows.attempts import Attempts
-from flows.outcomes import outcome_of, tell
+from flows import nightly, scheduled
 from flows.release import carry_out
+from flows.releases import unattended
+from flows.releases.attempts import Attempts
+from flows.releases.outcomes import outcome_of, tell
 from flows.scheduled import scheduled_release
 from tests.flows.conftest import plainly
 
@@ -77,7 +78,7 @@ def told(monkeypatch):
     def tell(event, resource, _account, payload):
         events.append((event, resource["prefect.resource.name"], payload["sentence"]))
 
-    monkeypatch.setattr("flows.events._tell", tell)
+    monkeypatch.setattr("flows.monitoring.events._tell", tell)
     return events
 
 
@@ -260,7 +261,7 @@ def test_what_goes_wrong_outside_leaves_one_sentence_and_no_cause(schedule, monk
     assert "a value" in detail.read_text()
     assert detail.stat().st_mode & 0o777 == 0o600
 
-    monkeypatch.setattr("flows.attempts.keep_text", lambda _path, _text: False)
+    monkeypatch.setattr("flows.releases.attempts.keep_text", lambda _path, _text: False)
     with pytest.raises(StageFailed) as error:
         schedule.fire()
     says(error.value.message)

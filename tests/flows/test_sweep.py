@@ -11,9 +11,9 @@ import pytest
 from prefect.client.schemas.objects import StateType
 from prefect.exceptions import ObjectNotFound
 
-from flows import attempts as attempts_module
 from flows import sweep as sweep_module
-from flows.attempts import Attempts
+from flows.releases import attempts as attempts_module
+from flows.releases.attempts import Attempts
 from flows.sweep import Rules, Sweep, only_one
 
 RELEASES, OTHERS = uuid4(), uuid4()

@@ -7,7 +7,7 @@ import pytest
 
 from dp_core.errors import BadInput
 from dp_core.spec.reading.spec_file import load_spec
-from flows.template import keep_copy, read_template, write_spec
+from flows.releases.template import keep_copy, read_template, write_spec
 from tests.flows.conftest import SCHEMA
 
 NOVEMBER = datetime(2026, 11, 7, 2, 3, 4)

@@ -1,7 +1,7 @@
 import pytest
 from rich.console import Console
 
-from flows.terminal_compare import compared
+from flows.cli.terminal.comparison_views import compared
 
 
 def answer():

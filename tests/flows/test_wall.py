@@ -14,9 +14,9 @@ from dp_core.tables.sparse_cells import sparse_result
 from dp_core.wall import curator
 from dp_core.wall.accounting.composition import Terms
 from dp_core.wall.ledger import entries
-from flows import deciding
-from tasks import stage as stage_module
-from tasks.stores import rows as rows_module
+from flows.releases import deciding
+from tasks.ledger.database import transaction as rows_module
+from tasks.stages import stage_task as stage_module
 from tests.flows.conftest import make_project, plainly, survey
 
 CLIQUES = "{cliques: [[age, marital], [sex, income]]}"

@@ -10,7 +10,7 @@ import pytest
 from dp_core.bundle.verification.verify import verify
 from dp_core.confidential.code_store import CodeStore, StoreWriter
 from dp_core.wall.noise import gaussian, laplace
-from tasks import cluster as cluster_module
+from tasks.counting import cluster as cluster_module
 from tests.workers import a_task_for_each_chunk, can_draw, meanwhile, trapped_cluster
 
 pytestmark = [
@@ -30,7 +30,7 @@ def chunks(monkeypatch):
 @pytest.fixture
 def forgetful(monkeypatch):
     """Count anew whenever a result is drawn, as a release does that was resumed."""
-    from tasks.dask_counter import DaskCounter
+    from tasks.counting.dask_counter import DaskCounter
 
     monkeypatch.setattr(DaskCounter, "_keep", lambda *_: None)
 
@@ -101,7 +101,7 @@ def undisturbed(project, steps):
     from dp_core.documents.names import interaction_step, table_step
     from dp_core.spec.reading.spec_file import load_spec
     from dp_core.wall.statistics.sums.interactions import Interaction
-    from tasks.dask_counter import DaskCounter
+    from tasks.counting.dask_counter import DaskCounter
 
     domain = load_spec(project.spec).schema.domain
     store = CodeStore(project.run_folder / "confidential/codes", domain)

@@ -10,7 +10,7 @@ from dp_core.wall.accounting.composition import NOTHING, Amount, Terms
 from dp_core.wall.accounting.curves import zcdp_epsilon
 from dp_core.wall.ledger.budget_periods import Calendar
 from dp_core.wall.ledger.running_totals import used_in_period
-from tasks.stores.ledger import Ledger
+from tasks.ledger.ledger import Ledger
 from tests.ledgers import (
     CURVE,
     GAUSSIAN,

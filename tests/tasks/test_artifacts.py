@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dp_core.errors import BadInput, LedgerCorrupt, StageFailed
-from tasks.stores.artifacts import RunFolder, disk_errors, write_atomically
+from tasks.run.run_folder import RunFolder, disk_errors, write_atomically
 
 LINK, OTHER = "a" * 64, "b" * 64
 

@@ -16,8 +16,8 @@ import dp_core
 from dp_core.confidential.code_store import CodeStore, StoreWriter
 from dp_core.errors import StageFailed
 from dp_core.tables.domain import Domain
-from tasks import cluster as cluster_module
-from tasks.dask_counter import DaskCounter
+from tasks.counting import cluster as cluster_module
+from tasks.counting.dask_counter import DaskCounter
 from tests.processes import processes
 from tests.workers import Trap, a_task_for_each_chunk, meanwhile
 
@@ -137,7 +137,9 @@ def may_mount(running):
 
 @pytest.fixture
 def nothing_is_counted(monkeypatch):
-    monkeypatch.setattr("tasks.dask_counter.compute", lambda *_: pytest.fail("It was counted."))
+    monkeypatch.setattr(
+        "tasks.counting.dask_counter.compute", lambda *_: pytest.fail("It was counted.")
+    )
 
 
 def counted(store, client):

@@ -12,8 +12,8 @@ from dp_core.confidential.source import open_source
 from dp_core.errors import SchemaViolation, StageFailed
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
-from tasks.coding import left_by_validation, write_codes
-from tasks.expectations import validate
+from tasks.inputs.coding import left_by_validation, write_codes
+from tasks.validation.expectations import validate
 
 AGES = tuple(Fraction(edge) for edge in (0, 15, 65, 100))
 CHILD_MARRIED = Rule(("age", "marital"), ((0,), (1,)), 'age: "<15", marital: married')

@@ -12,10 +12,10 @@ from dp_core.confidential.code_store import CodeStore, RecodedStore, StoreWriter
 from dp_core.errors import BadInput, StageFailed
 from dp_core.schema.grid import Recoding
 from dp_core.tables.domain import Domain
-from tasks import dask_counter
-from tasks.cluster import dask_client, workers
-from tasks.dask_counter import DaskCounter
-from tasks.worker_check import PACKAGES
+from tasks.counting import dask_counter
+from tasks.counting.cluster import dask_client, workers
+from tasks.counting.dask_counter import DaskCounter
+from tasks.counting.worker_check import PACKAGES
 from tests.workers import a_task_for_each_chunk
 
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 5, 300, 40))

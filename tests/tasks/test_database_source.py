@@ -15,13 +15,13 @@ from dp_core.confidential.source import keyed_digest
 from dp_core.errors import BadInput, StageFailed
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.spec.data_location import parse_table
-from flows.drafting import draft
-from tasks import database_source
-from tasks.coding import write_codes
-from tasks.database_source import table_source
-from tasks.databases import reading
-from tasks.inputs import open_input
-from tasks.snapshot import NAME
+from flows.releases.drafting import draft
+from tasks.inputs import database_source
+from tasks.inputs.coding import write_codes
+from tasks.inputs.database_connection import reading
+from tasks.inputs.database_source import table_source
+from tasks.inputs.opened_input import open_input
+from tasks.inputs.snapshot import NAME
 from tests.databases import MARKER, VARIABLE, postgres_database, sqlite_database
 
 KEY = b"0123456789abcdef"
@@ -541,8 +541,8 @@ def test_a_snapshot_is_for_its_owner_only_and_is_read_instead_of_the_table(
 ):
     survey_database.run("CREATE TABLE persons (a integer, t text)")
     survey_database.insert("persons", moved_rows(30))
-    monkeypatch.setattr("tasks.snapshot.GROUP_ROWS", 4)
-    monkeypatch.setattr("tasks.snapshot.PART_ROWS", 8)
+    monkeypatch.setattr("tasks.inputs.snapshot.GROUP_ROWS", 4)
+    monkeypatch.setattr("tasks.inputs.snapshot.PART_ROWS", 8)
     monkeypatch.setattr(database_source, "CHUNK_ROWS", 4)
     before = os.umask(0)
     try:

@@ -17,8 +17,8 @@ from dp_core.confidential.source import open_source
 from dp_core.errors import SchemaViolation
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.tables.structural_zeros import StructuralZeros
-from tasks import expectations
-from tasks.expectations import Report, Suite, load_great_expectations, message, validate
+from tasks.validation import expectations
+from tasks.validation.expectations import Report, Suite, load_great_expectations, message, validate
 
 CANARY = "zq7canary"
 

@@ -20,15 +20,15 @@ import pytest
 import sqlalchemy as sa
 
 from dp_core.errors import StageFailed
-from tasks.stores import leases
-from tasks.stores.ledger import Ledger
-from tasks.stores.tables import LEASES
+from tasks.ledger import leases
+from tasks.ledger.database.tables import LEASES
+from tasks.ledger.ledger import Ledger
 from tests.ledgers import HOME, KEY, begin, open_town, set_lease, steps_of
 from tests.specs import plan_of
 
 HOLDER = """
 import sys
-from tasks.stores.ledger import Ledger
+from tasks.ledger.ledger import Ledger
 
 with Ledger(sys.argv[1]).hold("first", "home"):
     print("held", flush=True)

@@ -3,8 +3,8 @@
 import pytest
 import sqlalchemy as sa
 
-from tasks.stores import database
-from tasks.stores.ledger import Ledger
+from tasks.ledger.database import connection
+from tasks.ledger.ledger import Ledger
 from tests.migrations import Remembered
 
 TABLES = {
@@ -36,12 +36,12 @@ def test_a_fresh_ledger_has_what_the_migrations_make(dialect, request, tmp_path,
             return f"sqlite:///{tmp_path / name}.db"
         return request.getfixturevalue("postgres_server").create_database()
 
-    remembered = database._migrate
+    remembered = connection._migrate
     assert isinstance(remembered, Remembered)
     made(fresh("noted"))
     with monkeypatch.context() as patch:
         patch.setattr(remembered, "migrate", None)
         repeated = made(fresh("repeated"))
-    monkeypatch.setattr(database, "_migrate", remembered.migrate)
+    monkeypatch.setattr(connection, "_migrate", remembered.migrate)
     assert made(fresh("migrated")) == repeated
     assert len(repeated[0]) > 10

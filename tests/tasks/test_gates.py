@@ -7,7 +7,7 @@ import pytest
 from dp_core.errors import BadInput, LedgerCorrupt, StageFailed
 from dp_core.wall.accounting.composition import NOTHING
 from dp_core.wall.ledger import approval, rules
-from tasks.stores.ledger import Ledger
+from tasks.ledger.ledger import Ledger
 from tests.ledgers import HOME, LAPLACE, begin, measure, on, open_town, steps_of
 from tests.specs import plan_of
 
@@ -125,8 +125,8 @@ def test_the_audit_refuses_what_the_writer_would_never_add(
         held = measure(hold, plan)
         if kind != "hold":
             hold.hold_back(held, "after-approval", SETS)
-    from tasks.stores import reservation_entries
-    from tasks.stores import rows as rows_module
+    from tasks.ledger import reservation_entries
+    from tasks.ledger.database import transaction as rows_module
 
     add, settle = reservation_entries.add, reservation_entries.add_settlement
     with monkeypatch.context() as patch:

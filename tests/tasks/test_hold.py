@@ -17,9 +17,9 @@ from dp_core.wall.accounting.events import GaussianEvent
 from dp_core.wall.ledger.entries import charge_key
 from dp_core.wall.ledger.receipts import PUBLISHED, first_bad_link
 from dp_core.wall.ledger.session import Step
-from tasks.stores import hold as hold_module
-from tasks.stores.hold import MOST_ATTEMPTS
-from tasks.stores.ledger import Ledger
+from tasks.ledger import release_holder as hold_module
+from tasks.ledger.ledger import Ledger
+from tasks.ledger.release_holder import MOST_ATTEMPTS
 from tests.ledgers import (
     CURVE,
     GAUSSIAN,

@@ -17,13 +17,13 @@ import pytest
 
 from dp_core.errors import StageFailed
 from dp_core.wall.accounting.composition import Terms
-from tasks.stores import leases
-from tasks.stores.ledger import Ledger
+from tasks.ledger import leases
+from tasks.ledger.ledger import Ledger
 from tests.specs import plan_of
 
 HOLDER = """
 import sys
-from tasks.stores.ledger import Ledger
+from tasks.ledger.ledger import Ledger
 
 with Ledger(sys.argv[1]).hold("first", "this home") as hold:
     sys.stdout.write(f"{hold.lease.fence}\\n")

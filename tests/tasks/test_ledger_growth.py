@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from dp_core.spec.plan import Plan
-from tasks.stores.ledger import Ledger
+from tasks.ledger.ledger import Ledger
 from tests.ledger_filler import INPUT, KEY, fill, steps_of
 from tests.ledger_worker import named
 from tests.postgres import PostgresServer

@@ -33,11 +33,12 @@ from dp_core.wall.ledger.approval import CAUSES, DECISIONS
 from dp_core.wall.ledger.budget_periods import Calendar
 from dp_core.wall.ledger.receipts import first_bad_link
 from dp_core.wall.ledger.session import Step
-from tasks.stores import hold as hold_module
-from tasks.stores import leases, refusals, rows
-from tasks.stores.hold import Hold
-from tasks.stores.ledger import Ledger
-from tasks.stores.reservations import Reservation
+from tasks.ledger import leases, refusals
+from tasks.ledger import release_holder as hold_module
+from tasks.ledger.database import transaction
+from tasks.ledger.ledger import Ledger
+from tasks.ledger.release_holder import Hold
+from tasks.ledger.reservations import Reservation
 from tests.ledgers import monthly, open_town, reserve
 from tests.postgres import PostgresServer
 from tests.specs import plan_of
@@ -114,7 +115,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.born = 3
         self.holds: list[tuple[Hold, int]] = []
         self.known: dict[str, list[Reservation]] = {}
-        for module in (rows, leases, refusals):
+        for module in (transaction, leases, refusals):
             if hasattr(module, "now"):
                 self.patches.setattr(module, "now", lambda: f"{self.model.today}T10:00:00+00:00")
         self.patches.setattr(leases, "_clock", lambda _: self.model.clock)
@@ -693,7 +694,7 @@ def test_the_ledger_on_postgresql_does_what_the_model_does(
 
 def forget_the_room(patch: pytest.MonkeyPatch) -> None:
     """Let a release be promised more than an account has."""
-    patch.setattr(rows, "broken_rule", lambda *_: None)
+    patch.setattr(transaction, "broken_rule", lambda *_: None)
     patch.setattr(refusals, "_check_room", lambda *_: None)
 
 

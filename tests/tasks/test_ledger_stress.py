@@ -28,8 +28,8 @@ import sqlalchemy as sa
 
 from dp_core.wall.accounting.composition import RHO_UNITS, Amount, Terms
 from dp_core.wall.ledger.entries import Entry
-from tasks.stores.ledger import Ledger
-from tasks.stores.tables import LEASES
+from tasks.ledger.database.tables import LEASES
+from tasks.ledger.ledger import Ledger
 from tests.ledger_worker import EPSILONS, LIFETIME_MS, batches_of, make_templates
 
 PROCESSES = 8

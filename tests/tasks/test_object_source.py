@@ -6,8 +6,8 @@ import pytest
 from dp_core.confidential.source import keyed_digest, open_source
 from dp_core.errors import BadInput, StageFailed
 from dp_core.spec.data_location import STORES, read_object_url
-from flows.drafting import draft
-from tasks.object_source import beginning_of, object_source
+from flows.releases.drafting import draft
+from tasks.inputs.object_source import beginning_of, object_source
 
 KEY = b"a key of sixteen bytes"
 MARKER = "AKIA-marker"
@@ -105,7 +105,7 @@ def test_a_store_that_is_down_is_not_one_without_the_object(store, tmp_path, mon
 def test_a_draft_reads_the_first_object_and_of_a_csv_file_its_beginning(
     store, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("tasks.object_source.BLOCK_BYTES", 6)
+    monkeypatch.setattr("tasks.inputs.object_source.BLOCK_BYTES", 6)
     place = tmp_path / "home" / "draft"
     place.mkdir(parents=True)
     (place / "left.csv").write_text("of one that was killed")

@@ -11,8 +11,8 @@ from dp_core.errors import BudgetRefused, LedgerCorrupt
 from dp_core.wall.accounting.composition import NOTHING, Amount
 from dp_core.wall.accounting.currency import Currency, threshold_currency
 from dp_core.wall.ledger.session import MemorySession, Step
-from tasks.stores import hold as hold_module
-from tasks.stores.ledger import Ledger
+from tasks.ledger import release_holder as hold_module
+from tasks.ledger.ledger import Ledger
 from tests.ledgers import HOME, basic, begin, on, open_town, zcdp
 from tests.specs import plan_of
 

@@ -18,8 +18,8 @@ from dp_core.confidential.original_values import own_values
 from dp_core.confidential.source import open_source
 from dp_core.errors import SchemaViolation, StageFailed
 from dp_core.schema.reading.schema_file import parse_schema
-from tasks.coding import Coding, left_by_validation, write_codes
-from tasks.expectations import validate
+from tasks.inputs.coding import Coding, left_by_validation, write_codes
+from tasks.validation.expectations import validate
 
 MOST = 3
 

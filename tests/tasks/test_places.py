@@ -7,8 +7,8 @@ import pytest
 
 from dp_core.errors import LedgerCorrupt
 from dp_core.wall.accounting.composition import Terms
-from tasks.heads import note_head
-from tasks.places import (
+from tasks.ledger.head_notes import note_head
+from tasks.run.home import (
     assert_not_lost,
     home_id,
     home_key,

@@ -6,7 +6,7 @@ import pytest
 
 from dp_core.errors import LedgerCorrupt
 from dp_core.wall.ledger.audit import audit
-from tasks.stores.ledger import Ledger
+from tasks.ledger.ledger import Ledger
 from tests.ledgers import HOME, begin, open_town, steps_of
 from tests.specs import plan_of
 

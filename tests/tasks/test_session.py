@@ -19,10 +19,10 @@ from dp_core.wall.accounting.composition import Terms
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.receipts import PUBLISHED
 from dp_core.wall.ledger.session import Step
-from tasks.stores import session as session_module
-from tasks.stores.hold import MOST_ATTEMPTS, Hold
-from tasks.stores.ledger import Ledger
-from tasks.stores.session import LedgerSession
+from tasks.ledger import ledger_session as session_module
+from tasks.ledger.ledger import Ledger
+from tasks.ledger.ledger_session import LedgerSession
+from tasks.ledger.release_holder import MOST_ATTEMPTS, Hold
 from tests.specs import plan_of
 
 BATCH = "one_way-0"

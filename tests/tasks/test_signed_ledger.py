@@ -14,7 +14,7 @@ from dp_core.wall.ledger.entries import entry_link, signed_message
 from dp_core.wall.ledger.export import read_export, write_export
 from dp_core.wall.ledger.receipts import receipt_hash
 from dp_core.wall.ledger.signatures import is_signed, key_proof, make_key
-from tasks.stores.ledger import Ledger
+from tasks.ledger.ledger import Ledger
 from tests.ledgers import KEY, open_town, reserve, spend
 from tests.specs import plan_of
 

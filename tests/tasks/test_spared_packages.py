@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.spared_packages import SparedPackages, gathered
+from tasks.run.lazy_packages import SparedPackages, gathered
 
 ROOT = Path(__file__).parents[2]
 FILES = {
@@ -153,7 +153,7 @@ def test_where_names_are_gathered_from():
 
 LOADED = """
 import json, sys
-from tasks.great_expectations_part import load_great_expectations
+from tasks.validation.judgement import load_great_expectations
 import pandas
 judge = load_great_expectations()
 frame = pandas.DataFrame({"a": ["x", "y"], "b": [1, 200]})
@@ -184,7 +184,7 @@ def test_great_expectations_judges_without_most_of_itself():
 PREPARED = """
 import json, sys
 from pathlib import Path
-from flows.settings import prepare
+from flows.engine.settings import prepare
 prepare(Path(sys.argv[1]))
 prepare(Path(sys.argv[1]))
 import numba.np.arraymath

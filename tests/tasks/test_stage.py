@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from dp_core.errors import BadInput, BudgetRefused, SchemaViolation, StageFailed
-from tasks.stage import stage
-from tasks.stores.artifacts import INTERNAL_NOTICE, RunFolder
+from tasks.run.run_folder import INTERNAL_NOTICE, RunFolder
+from tasks.stages.stage_task import stage
 
 CANARY = "salary-of-row-4711"
 

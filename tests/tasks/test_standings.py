@@ -10,7 +10,7 @@ import pytest
 
 from dp_core.errors import BadInput
 from dp_core.wall.accounting.composition import NO_CHARGES, NOTHING
-from tasks.stores.ledger import Ledger
+from tasks.ledger.ledger import Ledger
 from tests.ledgers import (
     CURVE,
     GAUSSIAN,

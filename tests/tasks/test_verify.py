@@ -19,10 +19,10 @@ from dp_core.wall.ledger.audit import audit
 from dp_core.wall.ledger.entries import entry_link
 from dp_core.wall.ledger.receipts import KINDS, PUBLISHED, first_bad_link, receipt_hash
 from dp_core.wall.ledger.signatures import make_key
-from tasks.stores import ledger as ledger_module
-from tasks.stores.ledger import Ledger
-from tasks.stores.rows import Rows
-from tasks.stores.tables import ENTRIES, TOTALS
+from tasks.ledger import ledger as ledger_module
+from tasks.ledger.database.tables import ENTRIES, TOTALS
+from tasks.ledger.database.transaction import Rows
+from tasks.ledger.ledger import Ledger
 from tests.ledgers import (
     GAUSSIAN,
     HOME,
@@ -497,7 +497,7 @@ def test_a_rewritten_input_is_found_by_who_has_the_key(used):
 
 @pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
 def test_a_seal_covers_the_input_the_release_and_the_account(used):
-    from tasks.stores.seals import is_sealed
+    from tasks.ledger.seals import is_sealed
 
     entry = used.entries(kinds=("input",))[0]
     assert is_sealed(entry, KEY)

@@ -9,9 +9,16 @@ from distributed.versions import get_package_info
 from dp_core.confidential.code_store import CodeStore, StoreWriter
 from dp_core.errors import StageFailed
 from dp_core.tables.domain import Domain
-from tasks import worker_check
-from tasks.dask_counter import _add_remotely, _count_remotely
-from tasks.worker_check import PACKAGES, SOURCES, program, require_same, require_workers, versions
+from tasks.counting import worker_check
+from tasks.counting.dask_counter import _add_remotely, _count_remotely
+from tasks.counting.worker_check import (
+    PACKAGES,
+    SOURCES,
+    program,
+    require_same,
+    require_workers,
+    versions,
+)
 
 DOMAIN = Domain(("a",), (2,))
 WORKER = "tls://10.0.0.2:4000"
@@ -89,7 +96,9 @@ class Cluster:
 @pytest.mark.runbook("dask-worker-differs", 2)
 def test_a_worker_that_cannot_read_its_task_is_refused(store, says):
     with pytest.raises(StageFailed) as refused:
-        require_workers(Cluster(ModuleNotFoundError("tasks.worker_check")), store, frozenset())
+        require_workers(
+            Cluster(ModuleNotFoundError("tasks.counting.worker_check")), store, frozenset()
+        )
     says(refused.value.message)
 
 

@@ -62,7 +62,7 @@ class Charter:
 class Promise:
     """What one reservation set aside for a release, from its receipt alone.
 
-    `tasks.stores.reservations.Reservation` adds how the release ended; `books.promised` is what a
+    `tasks.ledger.reservations.Reservation` adds how the release ended; `books.promised` is what a
     promise takes of one account; `dp_core.wall.ledger.account_balance.promise` supposes one in a
     forecast.
 

@@ -1,8 +1,8 @@
 """Running totals: what the entries amount to, and what an account therefore has room for.
 
 A `Book` is everything that the entries before this one amount to. The database is one
-(`tasks.stores.rows`), and the audit builds another from the entries alone; what an entry changes in
-it, and what an entry must not break, is in `dp_core.wall.ledger.rules`.
+(`tasks.ledger.database.transaction`), and the audit builds another from the entries alone; what an
+entry changes in it, and what an entry must not break, is in `dp_core.wall.ledger.rules`.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def subtree(book: Book, account: str) -> list[str]:
 def standing(book: Book, charter: Charter, day: datetime.date) -> Standing:
     """Return how an account stands, with the use of the period that a day is in.
 
-    For one account as it is; `tasks.stores.standings` reads it for all that pay, also as if they
+    For one account as it is; `tasks.ledger.balances` reads it for all that pay, also as if they
     were restated.
     """
     in_period: dict[int, Amount] = {}

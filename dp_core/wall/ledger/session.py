@@ -1,6 +1,6 @@
 """What the curator needs from a ledger: permission that is paid for, and a safe place for results.
 
-The database behind it is in `tasks.stores.ledger`; `MemorySession` serves notebooks, benchmarks
+The database behind it is in `tasks.ledger.ledger`; `MemorySession` serves notebooks, benchmarks
 and tests.
 """
 

@@ -24,12 +24,12 @@ class NoSuite:
 
 
 class WithoutGreatExpectations(MetaPathFinder):
-    """Changes `tasks.expectations` as soon as it is imported."""
+    """Changes `tasks.validation.expectations` as soon as it is imported."""
 
     def find_spec(
         self, name: str, _path: object = None, _target: object = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if name != "tasks.expectations":
+        if name != "tasks.validation.expectations":
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)

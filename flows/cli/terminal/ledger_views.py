@@ -1,0 +1,377 @@
+"""How the answers of the ledger's commands look on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, assert_never
+
+from rich.console import Console
+from rich.markup import escape
+
+from dp_core.wall.ledger.receipts import AccountKind
+from flows.cli.terminal.view_parts import (
+    fact,
+    fraction,
+    held,
+    left_of,
+    number,
+    plural,
+    privacy,
+    sentence,
+    table_of,
+)
+
+MOST_CHARGES = 1000
+"""Charges that a terminal shows; `--json`, and a file or a pipe, get all of them."""
+
+Answer = Mapping[str, Any]
+
+_WORDS = ("total", "reserved", "spent", "left")
+
+
+def account(console: Console, answer: Answer) -> None:
+    """Print an account: balance, terms, statements, releases and changes."""
+    state = " (closed)" if answer["closed"] else ""
+    console.print(
+        f"[bold]{answer['account']}[/bold]{state}: {answer['neighbours']}, unit"
+        f" {answer['unit']}, composition {answer['composition']}"
+    )
+    _balance(console, answer)
+    if answer["above"]:
+        above = answer["above"]
+        fact(
+            console,
+            "Above",
+            f"{above['account']}, which pays for every release too, has {held(above)} left: less"
+            " than this account itself",
+        )
+    fact(console, "Owner", f"{answer['owner']}; opened {_opening(answer)}")
+    if answer["within"]:
+        fact(console, "Within", f"{answer['within']}, whose total covers this account too")
+    if answer["accounts_within"]:
+        fact(console, "Covers", ", ".join(answer["accounts_within"]))
+    if answer["approved_plans_only"]:
+        fact(console, "Plans", "run only once they are approved (`dp-release ledger approve`)")
+    if answer["calendar"]:
+        _period(console, answer["calendar"])
+    _statements(console, answer)
+    for change in answer["history"][1:]:
+        fact(console, "Changed", _change(change))
+    _releases(console, answer)
+
+
+def _balance(console: Console, answer: Answer) -> None:
+    zcdp = "rho" in answer["total"]
+    own = zcdp and answer["total"]["own_delta"] > 0
+    words = list(_WORDS)
+    if answer["left_today"] != answer["left"]:
+        words.append("left_today")
+    names = ["", *(["rho"] if zcdp else []), "epsilon", "delta", *(["own delta"] if own else [])]
+    table = table_of(*names)
+    for word in words:
+        part = answer[word]
+        row = [word.replace("_", " "), *([number(part["rho"])] if zcdp else [])]
+        row += [number(part["epsilon"]), number(part["delta"])]
+        table.add_row(*row, *([number(part["own_delta"])] if own else []))
+    console.print(table)
+    if zcdp:
+        sentence(console, "Of rho the rows add up; epsilon is what each comes to by itself.")
+
+
+def _opening(answer: Answer) -> str:
+    first = answer["history"][0]
+    return f"{first['day']} by {first['by']}: {first['reason']}"
+
+
+def _period(console: Console, calendar: Answer) -> None:
+    after = "stays for later ones" if calendar["carry_over"] else "is lost"
+    fact(
+        console,
+        "Period",
+        f"{_allowance(calendar)} per {calendar['period']}, and what one does not use {after}",
+    )
+    fact(
+        console,
+        "Now",
+        f"{calendar['this']}, until {calendar['until']}: {held(calendar['allowed'])} allowed,"
+        f" {held(calendar['used'])} used, {held(calendar['left'])} left",
+    )
+
+
+def _allowance(calendar: Answer) -> str:
+    if "rho" not in calendar["allowed"]:
+        return privacy(calendar)
+    own = f", own delta {number(calendar['delta'])}" if calendar["delta"] else ""
+    return f"epsilon {number(calendar['epsilon'])}{own}"
+
+
+def _statements(console: Console, answer: Answer) -> None:
+    enforced, tightest = answer["statement"], answer["tightest"]
+    fact(console, "Enforced", f"{privacy(enforced)}, by {enforced['theorem']}")
+    if tightest != enforced:
+        fact(
+            console,
+            "Tightest",
+            f"{privacy(tightest)}, as all of it was Gaussian noise so far: by"
+            f" {tightest['theorem']}",
+        )
+
+
+def _change(change: Answer) -> str:
+    kind: AccountKind = change["kind"]
+    match kind:
+        case "open":
+            words = f"opened with {privacy(change)}"
+        case "raise":
+            words = f"raised to {privacy(change)}"
+        case "restate":
+            words = f"restated as {change['composition']}"
+        case "close":
+            words = "closed"
+        case _:
+            assert_never(kind)
+    calendar = change.get("calendar")
+    if calendar:
+        own = "own delta" if change.get("composition") == "zcdp" else "delta"
+        words += (
+            f" (epsilon {number(fraction(calendar['epsilon']))}, {own}"
+            f" {number(fraction(calendar['delta']))} per {calendar['period']})"
+        )
+    return f"{change['day']} {words} by {change['by']}: {change['reason']}"
+
+
+def _releases(console: Console, answer: Answer) -> None:
+    # What was given back unused is in the chain, and in --json; here it would only be noise.
+    used = [item for item in answer["releases"] if item["outcome"] != "returned"]
+    if not used:
+        return
+    zcdp = "rho" in answer["total"]
+    several = any(item["account"] != answer["account"] for item in used)
+    names = ["release", *(["account"] if several else []), "day", *(["rho"] if zcdp else [])]
+    names += ["epsilon", "delta", "outcome"]
+    table = table_of(*names, fold=("release", "account"))
+    for item in used:
+        row = [escape(item["release"]), *([item["account"]] if several else []), item["day"]]
+        row += [number(item["rho"])] if zcdp else []
+        table.add_row(*row, number(item["epsilon"]), number(item["delta"]), item["outcome"])
+    console.print()
+    console.print(table)
+
+
+def accounts(console: Console, answer: Answer) -> None:
+    """Print a line for each account."""
+    if not answer["accounts"]:
+        console.print(
+            "No account is open: dp-release ledger open ACCOUNT --epsilon E --delta D --by NAME"
+            " --reason TEXT"
+        )
+        return
+    console.print("[dim]epsilon of each account[/dim]")
+    names = ("account", *_WORDS[:-1], "left today", "releases", "composition")
+    table = table_of(*names, right=("releases",), fold=("account", "left today"))
+    for one in answer["accounts"]:
+        used = sum(item["outcome"] != "returned" for item in one["releases"])
+        name = one["account"] + (" (closed)" if one["closed"] else "")
+        if one["within"]:
+            name += f", within {one['within']}"
+        amounts = (number(one[word]["epsilon"]) for word in _WORDS[:-1])
+        left, above = number(one["left_today"]["epsilon"]), one["above"]
+        if above:
+            left = f"{number(above['epsilon'])} (by {above['account']})"
+        table.add_row(name, *amounts, left, str(used), one["composition"])
+    console.print(table)
+
+
+def charges(console: Console, answer: Answer) -> None:
+    """Print a line for each charge."""
+    found: Sequence[Answer] = answer["charges"]
+    of = f"account {answer['account']!r}"
+    if answer["release"]:
+        of = f"release {answer['release']!r} in {of}"
+    if not found:
+        console.print(f"Nothing is charged to {of} yet.")
+        return
+    shown = found[-MOST_CHARGES:] if console.is_terminal else found
+    one = bool(answer["release"])
+    names = ("entry", "day", *(() if one else ("release",)), "stage", "step", "cost", "noise")
+    table = table_of(*names, "scale", right=("entry",), fold=("step", "release"))
+    for charge in shown:
+        event = charge["event"]
+        table.add_row(
+            str(charge["number"]),
+            charge["at"][:10],
+            *(() if one else (charge["release"],)),
+            charge["stage"],
+            escape(charge["step"]),
+            number(fraction(charge["cost"])),
+            event["mechanism"].removeprefix("discrete-"),
+            number(fraction(event["scale"])) + _threshold(event),
+        )
+    console.print(table)
+    if len(shown) < len(found):
+        sentence(console, f"The last {len(shown):,} of them; --json lists all.")
+    console.print(f"{plural(len(found), 'charge')} to {of}.")
+
+
+def _threshold(event: Answer) -> str:
+    """Return the threshold of an event that has one, as the end of its scale."""
+    return f", from {event['threshold']}" if "threshold" in event else ""
+
+
+def changed(console: Console, answer: Answer) -> None:
+    """Print an account before and after a change."""
+    before, after = answer["before"], answer["after"]
+    console.print(
+        f"[bold]{after['account']}[/bold]: composition {before['composition']} before,"
+        f" {after['composition']} now"
+        if before["composition"] != after["composition"]
+        else f"[bold]{after['account']}[/bold]: composition {after['composition']}"
+    )
+    table = table_of("", "before", "now")
+    for word in _WORDS:
+        table.add_row(word, held(before[word]), held(after[word]))
+    if after["calendar"]:
+        period = f"per {after['calendar']['period']}"
+        table.add_row(period, _allowance(before["calendar"]), _allowance(after["calendar"]))
+    console.print(table)
+    if "note" in answer:
+        sentence(console, answer["note"])
+
+
+def decision(console: Console, answer: Answer) -> None:
+    """Print what was approved or withdrawn."""
+    verb = "approved" if answer["approved"] else "no longer approved"
+    console.print(f"Plan {answer['plan_hash']} is {verb}.", soft_wrap=True)
+    if "release" in answer:
+        fact(
+            console,
+            "Release",
+            f"{answer['release']} from account {answer['account']!r}: {answer['method']},"
+            f" {privacy(answer)} ({answer['neighbours']}), {plural(answer['sets'], 'set')}",
+        )
+        if not answer["account_found"]:
+            fact(console, "Account", f"{answer['account']!r} is not open yet")
+        elif not answer["demanded"]:
+            fact(console, "Account", f"{answer['account']!r} runs plans without approval, too")
+    if not answer["approved"]:
+        fact(console, "Reserved", "what was promised to it before stays promised")
+
+
+def forecast(console: Console, answer: Answer) -> None:
+    """Print how many releases fit under each composition."""
+    cadence = f", one each {answer['every']} from {answer['from']}" if answer["every"] else ""
+    console.print(
+        f"[bold]{answer['release']}[/bold]: {privacy(answer)}, from account"
+        f" {answer['account']!r}{cadence}"
+    )
+    names = ("composition", "releases", *(("last",) if answer["every"] else ()), "stopped by")
+    table = table_of(*names, right=("releases",), fold=("stopped by",))
+    for row in answer["forecasts"]:
+        word = f"{row['composition']}{' (now)' if row['now'] else ''}"
+        if "impossible" in row:
+            cells = ["-", *(["-"] if answer["every"] else []), f"not possible: {row['impossible']}"]
+        else:
+            last = [row["last"] or "-"] if answer["every"] else []
+            cells = [f"{row['releases']:,}", *last, row["stopped_by"] + row["note"]]
+        table.add_row(word, *cells)
+    console.print(table)
+    others = [row for row in answer["forecasts"] if not row["now"] and "impossible" not in row]
+    if others:
+        restated = " and ".join(repr(name) for name in answer["accounts"])
+        several = "s" if len(answer["accounts"]) > 1 else ""
+        sentence(
+            console,
+            f"Other compositions suppose that account{several} {restated} would be restated,"
+            " history included; that must not be decided by looking at released values.",
+        )
+
+
+def key(console: Console, answer: Answer) -> None:
+    """Print where a new key is, and what to do with it."""
+    console.print(f"Key      {answer['key']} (mode 0600)", soft_wrap=True)
+    console.print(f"Public   {answer['public_key_file']}", soft_wrap=True)
+    console.print(f"Name     {answer['fingerprint']} (fingerprint)")
+    if answer["replaces"]:
+        fact(console, "Replaces", f"{answer['replaces']}, which signs no longer")
+    others = [name for name in answer["signing"] if name != answer["fingerprint"]]
+    if others:
+        fact(console, "Beside", f"{', '.join(others)}: any one of them may sign")
+    console.print("From now on every entry of this ledger is signed:")
+    if answer["found_by_itself"]:
+        fact(console, "- Sign", "the key is found where it is; nothing needs to be set.")
+    else:
+        console.print(f"- Sign   export DP_RELEASE_SIGNING_KEY={answer['key']}", soft_wrap=True)
+    fact(
+        console,
+        "- Keep",
+        "the key out of the backups of the ledger's machine, and one copy of it in a safe: whoever"
+        " has both could write the ledger anew, and without it nothing more can be written.",
+    )
+    fact(
+        console,
+        "- Give",
+        "the public key to whoever checks: dp-release ledger verify --public-key FILE",
+    )
+
+
+def exported(console: Console, answer: Answer) -> None:
+    """Print where an export is."""
+    console.print(
+        f"{plural(answer['entries'], 'entry')} exported to {answer['file']} (mode 0600).",
+        soft_wrap=True,
+    )
+    trusted = " --public-key KEY.pub" if answer["signed"] else ""
+    console.print(f"Check    dp-release ledger verify {answer['file']}{trusted}", soft_wrap=True)
+    fact(console, "", "It needs no ledger and no home.")
+    fact(
+        console,
+        "Keep",
+        "it among staff and auditors: it tells times of day and keyed hashes of inputs, which are"
+        " not published.",
+    )
+
+
+def verified(console: Console, answer: Answer) -> None:
+    """Print that a ledger verifies, and what that rests on."""
+    what = "The export" if answer["export"] else "The ledger"
+    head = f"{answer['head'][:16]}..."
+    console.print(
+        f"{what} verifies: {plural(answer['entries'], 'entry')}, the last is {head}",
+        soft_wrap=True,
+    )
+    if not answer["keys"]:
+        fact(console, "Signed", "no; `dp-release ledger keygen` makes a key")
+    else:
+        first = answer["entries"] - answer["signed"] + 1
+        fact(
+            console,
+            "Signed",
+            f"from entry {first:,} on, where the first key was made; keys now:"
+            f" {_names(answer['keys'])}",
+        )
+    if answer["trusted"]:
+        fact(console, "Last", f"signed by a key that was given ({_names(answer['trusted'])})")
+    if answer["seals"] == "not checked" and not answer["export"]:
+        fact(console, "Seals", "of inputs are not checked: this home made none of the releases")
+
+
+def _names(fingerprints: Sequence[str]) -> str:
+    return ", ".join(fingerprints)
+
+
+def abandoned(console: Console, answer: Answer) -> None:
+    """Print what stays spent of an abandoned release, and what became of its files."""
+    word = "rho" if "rho" in answer["spent"] else "epsilon"
+    files = {
+        "deleted": "Its confidential files are deleted.",
+        "none": "It never looked at the data, so there were no files to delete.",
+        "gone": "Its folder is not in this home any more, so no file was deleted.",
+        "elsewhere": (
+            "Another home began it: delete its confidential files there, in"
+            f" runs/{answer['release']}/confidential."
+        ),
+    }[answer["files"]]
+    console.print(
+        f"Release {answer['release']!r} is abandoned: {word} {answer['spent'][word]:.6g} stays"
+        f" spent, and {left_of(answer)}. {files}"
+    )

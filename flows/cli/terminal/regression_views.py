@@ -1,0 +1,132 @@
+"""How a combined regression looks on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from flows.cli.terminal.view_parts import fact, sentence, table_of
+
+
+def inferred(console: Console, answer: Mapping[str, Any]) -> None:
+    """Print the table that a statistician expects, the rule, and what to beware of."""
+    sets, level = answer["sets"], f"{100 * answer['level']:.4g} %"
+    sentence(console, f"{answer['formula']}   ({answer['family']}: {answer['modelled']})")
+    fact(console, "Sets", _sets(answer))
+    if sets > 1:
+        rule = answer["rule"]
+        fact(
+            console,
+            "Rule",
+            f"{rule['name']}: {rule['in_words']}. {rule['variance']}, degrees of freedom"
+            f" {rule['degrees_of_freedom']}; after {rule['source']}.",
+        )
+    # Before the numbers, which are read only once.
+    for text in answer["warnings"]:
+        fact(console, "Warning", text)
+    console.print()
+    _table(console, answer, level)
+    joint = answer["all_terms"]
+    if joint:
+        console.print()
+        sentence(
+            console,
+            f"All terms together: F = {joint['statistic']:.4g} on {joint['numerator_df']} and"
+            f" {_degrees(joint['denominator_df'])} degrees of freedom,"
+            f" p {_probability(joint['p_value'], '= ')}.",
+        )
+    if sets > 1:
+        sentence(console, _naive(answer))
+    for text in answer["notes"]:
+        fact(console, "Note", text)
+
+
+def _sets(answer: Mapping[str, Any]) -> str:
+    used = [row["used"] for row in answer["rows"]]
+    rows = f"{used[0]:,}" if min(used) == max(used) else f"{min(used):,} to {max(used):,}"
+    return f"{answer['sets']} of {rows} rows" if len(used) > 1 else f"1 of {rows} rows"
+
+
+def _table(console: Console, answer: Mapping[str, Any], level: str) -> None:
+    combined = answer["sets"] > 1
+    numbers = ("estimate", "std. error", "t", "df", "p", f"{level} interval")
+    naive = "set 1 alone (naive)"
+    names: tuple[str, ...] = ("coefficient", *numbers, naive)
+    if not combined:
+        names = ("coefficient", "estimate", "std. error", f"naive {level} interval")
+    table = table_of(*names, right=names[1:], fold=("coefficient",))
+    for row in answer["coefficients"]:
+        alone = row["one_set"]
+        if not combined:
+            table.add_row(
+                Text(row["name"]),
+                _four(alone["estimate"]),
+                _four(alone["std_error"]),
+                _range(alone),
+            )
+            continue
+        table.add_row(
+            Text(row["name"]),  # a level in brackets is no markup
+            _four(row["estimate"]),
+            _four(row["std_error"]),
+            f"{row['statistic']:.2f}",
+            _degrees(row["degrees_of_freedom"]),
+            _probability(row["p_value"]),
+            _range(row),
+            _range(alone),
+        )
+    console.print(table)
+
+
+def _naive(answer: Mapping[str, Any]) -> str:
+    """Return how much narrower the intervals are that take synthetic rows for people."""
+    ratios = sorted(
+        (row["high"] - row["low"]) / (row[which]["high"] - row[which]["low"])
+        for row in answer["coefficients"]
+        for which in ("stacked",)
+        if row[which]["high"] > row[which]["low"]
+    )
+    if not ratios:
+        return ""
+    middle = ratios[len(ratios) // 2]
+    return (
+        f"Naive intervals are for comparison: of one set alone, and of the {answer['sets']} sets"
+        f" stacked as if they were people, which would be {middle:.1f} times narrower (median;"
+        " --json has both)."
+    )
+
+
+def _range(values: Mapping[str, float]) -> str:
+    return f"{_four(values['low'])} to {_four(values['high'])}"
+
+
+def _four(value: float) -> str:
+    """Return a number with the digits that a table of results has.
+
+    >>> _four(0.123456), _four(-12.3456), _four(123456.7), _four(0.0000012345)
+    ('0.1235', '-12.35', '123457', '1.234e-06')
+    """
+    if value == 0:
+        return "0"
+    if abs(value) >= 1e7 or abs(value) < 1e-4:
+        return f"{value:.4g}"
+    whole = len(str(int(abs(value))))
+    return f"{value:.{max(0, 4 - (whole if abs(value) >= 1 else 0))}f}"
+
+
+def _degrees(value: float | None) -> str:
+    if value is None or value >= 1e6:
+        return "∞"
+    return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+
+
+def _probability(value: float, equals: str = "") -> str:
+    """Return a p value.
+
+    >>> _probability(0.0432), _probability(1e-9)
+    ('0.043', '< 0.001')
+    """
+    return "< 0.001" if value < 0.0005 else f"{equals}{value:.3f}"

@@ -1,0 +1,363 @@
+"""How the commands' answers look on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from dp_core.schema.privacy import unit_words
+from dp_core.spec.presets import PRESETS
+from flows.cli.terminal import approval_views, comparison_views, ledger_views, regression_views
+from flows.cli.terminal.attention import show_attention
+from flows.cli.terminal.view_parts import (
+    fact,
+    fraction,
+    held,
+    left_of,
+    number,
+    open_console,
+    sentence,
+    table_of,
+)
+
+MOST_TABLES = 40
+TOO_NOISY = 0.5
+"""Expected TVD of a parametric method's counts from which its sets tell little."""
+
+
+def show(what: str, answer: Mapping[str, Any]) -> None:
+    """Print an answer for a person."""
+    _ANSWERS[what](open_console(), answer)
+
+
+def _method(plan: Mapping[str, Any]) -> str:
+    """Return the preset, and the methods of its stages where the spec took others."""
+    preset = PRESETS[plan["method"]]
+    if preset.synthesize:
+        return str(plan["method"])
+    used = (plan["spec"]["select"]["method"], plan["spec"]["reconstruct"]["method"])
+    if used == (preset.select, preset.reconstruct):
+        return str(plan["method"])
+    return f"{plan['method']} with {' + '.join(used)}"
+
+
+def _plan(console: Console, plan: Mapping[str, Any]) -> None:
+    console.print(
+        f"[bold]{plan['release']}[/bold]: {_method(plan)}, epsilon {number(plan['epsilon'])},"
+        f" delta {number(plan['delta'])}, {plan['neighbours']}, {plan['sets']}"
+        f" {'sets' if plan['sets'] != 1 else 'set'} ({plan['mode']}), account {plan['account']}"
+    )
+    if plan["unit"] != "row":
+        changed = "added or removed" if plan["neighbours"] == "add-remove" else "replaced"
+        most = plan["max_rows"]
+        words = f"{unit_words(plan['unit'], most)} {changed}; rows above that are dropped first."
+        if most > 1:
+            words += f" Noise on counts is {most} times that of protecting one row."
+        fact(console, "Protects", words)
+    stages = table_of("stage", "share", f"cost ({_unit(plan['currency'])})", "for")
+    for stage in plan["stages"]:
+        cost = number(fraction(stage["cost"]))
+        stages.add_row(stage["stage"], stage["share"], cost, stage["what"])
+    console.print(stages)
+    if plan["tables"]:
+        console.print()
+        _planned_tables(console, plan)
+    if plan["totals"]:
+        console.print()
+        _planned_totals(console, plan)
+    for choice in plan.get("choices", ()):
+        sentence(console, f"{choice['in_words']}.")
+    if plan["bins_unused"]:
+        sentence(
+            console,
+            f"{plan['method']} draws {', '.join(plan['bins_unused'])} by a model of its own, not by"
+            " these bins: they serve pictures and checks only, and a long tail or many equal values"
+            " will be lost. Take privsyn, which draws by them, or state bins, which cost nothing.",
+        )
+    if plan["sets"] > 1 and plan["mode"] == "shared":
+        sentence(
+            console,
+            "Intervals from these sets will miss the noise they share; synthesize: {mode:"
+            " noise-aware} costs no more and carries it.",
+        )
+    if plan["evenness"] is not None:
+        sentence(
+            console,
+            f"About {plan['evenness']:.1%} of a set's records are drawn evenly and tell nothing of"
+            " the file: that is what the privacy of drawn records costs.",
+        )
+    if plan["threshold"] and plan["threshold"]["rare_lost"]:
+        sentence(console, plan["threshold"]["rare_lost"])
+    if plan["expected_error"] is not None:
+        low, high = plan["expected_error"]["two_way"]
+        sentence(
+            console,
+            f"Of a file like others, tables of two columns will be off by a TVD of {low:.2g} to"
+            f" {high:.2g} on average, the less the less its columns depend on each other.",
+        )
+    if plan["score_noise_within"] is not None:
+        columns = any(table["stage"] == "one_way" for table in plan["tables"])
+        console.print(
+            f"Scores of the selection are within {number(plan['score_noise_within'])} records"
+            " 95 times in 100; each selected table's noise follows from how many are chosen"
+            f"{', and makes its columns better known than above' if columns else ''}."
+        )
+    if plan["memory_bytes"] is not None:
+        console.print(f"Memory for reconstruction and synthesis: about {_size(plan)}.")
+    console.print(f"Plan {plan['plan_hash']}")
+    if not plan["account_found"]:
+        sentence(console, plan["account_missing"])
+    elif plan["account_closed"]:
+        console.print(f"Account {plan['account']!r} is closed, or one that it stands within.")
+    else:
+        left = left_of(plan)
+        room = _room(plan["more_such_releases"])
+        sentence(console, f"{left[0].upper()}{left[1:]}: {room}.")
+    if plan["approval"]:
+        fact(console, "Approval", _approval(plan))
+
+
+def _approval(plan: Mapping[str, Any]) -> str:
+    approval = plan["approval"]
+    if approval["approved"]:
+        return f"by {approval['by']} on {approval['day']}: {approval['reason']}"
+    return (
+        f"this plan waits for {' and '.join(approval['waits_for'])}: dp-release ledger approve"
+        " SPEC --by NAME --reason TEXT"
+    )
+
+
+def _room(releases: int) -> str:
+    if not releases:
+        return "not enough for this release"
+    return f"room for {releases:,} such release{'s' if releases != 1 else ''}"
+
+
+def _planned_tables(console: Console, plan: Mapping[str, Any]) -> None:
+    right = ("cells", "a count is within", "TVD")
+    tables = table_of("table", "stage", *right, right=right)
+    for table in plan["tables"][:MOST_TABLES]:
+        tables.add_row(
+            ("interaction of " if table.get("interaction") else "")
+            + (" x ".join(table["columns"]) or "number of rows"),
+            table["stage"],
+            f"{table['cells']:,}",
+            f"±{number(table['within'])}",
+            "" if table["tvd"] is None else f"{table['tvd']:.3f}",
+        )
+    console.print(tables)
+    left_out = len(plan["tables"]) - MOST_TABLES
+    if left_out > 0:
+        console.print(f"... and {left_out} more tables (--json lists all)")
+    kind = {"laplace": "discrete Laplace", "gaussian": "discrete Gaussian"}[
+        plan["tables"][0]["noise"]
+    ]
+    note = (
+        f" TVD: expected distance by noise alone, for about {plan['rows_about']:,} rows."
+        if plan["rows_about"]
+        else " State rows_about in the schema to see noise as TVD as well."
+    )
+    console.print(f"[dim]{kind} noise; 'within': 95 times in 100, in records.{note}[/dim]")
+
+
+def _planned_totals(console: Console, plan: Mapping[str, Any]) -> None:
+    right = ("numbers", "each is within", "TVD")
+    totals = table_of("sum", "of", *right, right=right)
+    for total in plan["totals"][:MOST_TABLES]:
+        totals.add_row(
+            total["step"],
+            ", ".join(total["columns"]),
+            f"{total['numbers']:,}",
+            f"±{number(total['within_records'])}",
+            "" if total["tvd"] is None else f"{total['tvd']:.3f}",
+        )
+    console.print(totals)
+    left_out = len(plan["totals"]) - MOST_TABLES
+    if left_out > 0:
+        console.print(f"... and {left_out} more sums (--json lists all)")
+    console.print(
+        "[dim]'within': 95 times in 100, as much as so many records at the end of their range"
+        " add to it. TVD: expected distance of the counts by noise alone.[/dim]"
+    )
+    if any((total["tvd"] or 0) > TOO_NOISY for total in plan["totals"]):
+        sentence(
+            console,
+            "Noise moves most of the records between the cells of this method: take fewer columns"
+            " or levels, more epsilon, or a method of small tables, such as privsyn.",
+        )
+
+
+def _made(console: Console, made: Mapping[str, Any]) -> None:
+    spent = made["spent"]
+    console.print(
+        f"[bold]{made['release']}[/bold] is released: {made['sets']}"
+        f" {'sets' if made['sets'] != 1 else 'set'} of {made['rows']:,} rows"
+        f" in {made['seconds']} s."
+    )
+    fact(
+        console,
+        "Spent",
+        f"epsilon {number(spent['epsilon'])}, delta {number(spent['delta'])}"
+        f" ({made['neighbours']}) in {made['charges']} charges; {left_of(made)}.",
+    )
+    _accuracy(console, made["accuracy"])
+    console.print(f"Bundle   {made['out']}", soft_wrap=True)
+    console.print(f"Staff    {made['internal']} (confidential comparison)", soft_wrap=True)
+    console.print(f"Check    dp-release verify {made['out']}", soft_wrap=True)
+
+
+def _accuracy(console: Console, accuracy: Mapping[str, Any]) -> None:
+    if accuracy.get("mean_tvd_to_noisy") is None:
+        return
+    count = accuracy["tables"]
+    tables = f"the {count} noisy tables" if count != 1 else "the noisy table"
+    if beyond := accuracy.get("interactions"):
+        tables += f" and the {beyond} interactions" if beyond != 1 else " and the interaction"
+    fact(
+        console,
+        "Accuracy",
+        f"the sets are {accuracy['mean_tvd_to_noisy']:.4f} (mean TVD) from {tables};"
+        f" noise and the drawing of rows explain {accuracy['mean_expected_tvd']:.4f}.",
+    )
+
+
+def _demo(console: Console, made: Mapping[str, Any]) -> None:
+    _made(console, made)
+    means = ", ".join(f"{name} {value:.4f}" for name, value in made["utility"].items() if value)
+    fact(
+        console,
+        "Truth",
+        f"average TVD of the sets to the survey itself: {means}. (This compares with the"
+        " data: fit to print only because the demo's survey is public.)",
+    )
+
+
+def _status(console: Console, answer: Mapping[str, Any]) -> None:
+    if "releases" in answer:
+        if not answer["releases"]:
+            console.print("No release yet: dp-release run SPEC --out DIR makes one.")
+            return
+        table = table_of("release", "account", "epsilon", "charged", "state", fold=("state",))
+        for item in answer["releases"]:
+            table.add_row(
+                item["release"],
+                item["account"],
+                number(item["reserved"]["epsilon"]),
+                f"{item['spent_part']:.0%}",
+                item["state"],
+            )
+        console.print(table)
+        show_attention(console, answer)
+        return
+    console.print(f"[bold]{answer['release']}[/bold]: {answer['state']}")
+    reserved = answer["reserved"]
+    if answer["outcome"] == "returned":
+        fact(
+            console,
+            "Asked",
+            f"epsilon {number(reserved['epsilon'])}, delta"
+            f" {number(reserved['delta'])} of account {answer['account']!r}; the name is free.",
+        )
+        return
+    if answer["spent"]:
+        fact(
+            console,
+            "Spent",
+            f"{held(answer['spent'])} of account {answer['account']!r}, for good: of what was"
+            " reserved, this did not go back",
+        )
+    fact(
+        console,
+        "Reserved",
+        f"epsilon {number(reserved['epsilon'])}, delta {number(reserved['delta'])}"
+        f" of account {answer['account']!r}; {answer['spent_part']:.0%} of it charged in"
+        f" {answer['charges']} charges"
+        + (f", {answer['uncommitted']} not committed yet." if answer["uncommitted"] else "."),
+    )
+    if answer["holder"]:
+        fact(console, "Held", _holder(answer["holder"]))
+    if answer["charges"] and not answer["here"] and answer["outcome"] is None:
+        fact(
+            console,
+            "Folder",
+            "not in this home: it was begun in another one, or the folder is gone. Resume it where"
+            " it is, or abandon it.",
+        )
+    fact(console, "Done", ", ".join(answer["stages_done"]) or "nothing yet")
+    if answer["stages_open"]:
+        fact(console, "Open", ", ".join(answer["stages_open"]))
+    if answer["gate"]:
+        _gate(console, answer["gate"])
+    if answer["out"] and answer["outcome"] in (None, "finished"):
+        yet = "" if "publish" in answer["stages_done"] else " (not there yet)"
+        console.print(f"Bundle   {answer['out']}{yet}", soft_wrap=True)
+
+
+def _gate(console: Console, gate: Mapping[str, Any]) -> None:
+    for look in gate["looks"]:
+        fact(console, "Look", f"on {look['day']} by {look['by']}: {look['reason']}")
+    if gate["decision"]:
+        said = gate["decision"]
+        fact(
+            console,
+            "Decided",
+            f"{said['decision']} on {said['day']} by {said['by']}: {said['reason']}",
+        )
+
+
+def _holder(holder: Mapping[str, Any]) -> str:
+    return (
+        f"by process {holder['process']} on {holder['host']} since {holder['since']}; its lease"
+        f" ends {holder['lease_ends']}, unless it goes on"
+    )
+
+
+def _verify(console: Console, answer: Mapping[str, Any]) -> None:
+    for check in answer["checks"]:
+        failed = "[red]FAIL[/red]" if check["decided"] else "[yellow]?[/yellow]   "
+        mark = "[green]ok[/green]  " if check["passed"] else failed
+        # Details quote the bundle, which is not trusted.
+        console.print(f"{mark} {check['name']}: {escape(check['detail'])}")
+    verdict = "verifies" if answer["passed"] else "does NOT verify"
+    if not any(check["decided"] for check in answer["checks"] if not check["passed"]):
+        verdict = "verifies" if answer["passed"] else "CANNOT be verified with this dp-release"
+    console.print(f"The bundle {escape(str(answer['folder']))} {verdict}.", soft_wrap=True)
+
+
+def _unit(currency: str) -> str:
+    return "epsilon" if currency == "pure" else "rho" if currency == "zcdp" else "mu²/2"
+
+
+def _size(plan: Mapping[str, Any]) -> str:
+    size = float(plan["memory_bytes"])
+    for unit in ("bytes", "kB", "MB", "GB", "TB"):
+        if size < 1000 or unit == "TB":
+            break
+        size /= 1000
+    return f"{size:.3g} {unit}"
+
+
+_ANSWERS: Mapping[str, Callable[[Console, Mapping[str, Any]], None]] = {
+    "plan": _plan,
+    "made": _made,
+    "demo": _demo,
+    "status": _status,
+    "verify": _verify,
+    "looked": approval_views.looked,
+    "withdrawn": approval_views.withdrawn,
+    "account": ledger_views.account,
+    "accounts": ledger_views.accounts,
+    "charges": ledger_views.charges,
+    "changed": ledger_views.changed,
+    "decision": ledger_views.decision,
+    "forecast": ledger_views.forecast,
+    "key": ledger_views.key,
+    "exported": ledger_views.exported,
+    "verified": ledger_views.verified,
+    "abandoned": ledger_views.abandoned,
+    "compared": comparison_views.compared,
+    "inferred": regression_views.inferred,
+}

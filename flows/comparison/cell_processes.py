@@ -1,0 +1,170 @@
+"""Runs the cells of a comparison, each in a process of its own, a few at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import dp_core
+from dp_core.analysis.comparison.cells import Cell, CellStore, Declaration, Result, document
+
+_LOOK = 0.02
+"""Seconds between looks at the processes that run."""
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+Told = Callable[[Cell, Result, float], None]
+"""Called with each cell that came to an end, and the seconds it took."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A cell, and what its process needs besides.
+
+    Attributes:
+        cell: What to run.
+        task: The worker's job without names of files; see `flows.comparison.cell_worker`.
+    """
+
+    cell: Cell
+    task: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    job: Job
+    process: subprocess.Popen[bytes]
+    errors: IO[bytes]
+    begun: float
+
+
+def run_cells(
+    jobs: Sequence[Job],
+    store: CellStore,
+    declaration: Declaration,
+    *,
+    at_once: int,
+    limit: float,
+    told: Told,
+) -> None:
+    """Run every job; what became of it is in the store, however it ended.
+
+    Args:
+        jobs: In the order they are begun.
+        store: Of the results.
+        declaration: That the data are public.
+        at_once: How many run at a time.
+        limit: Seconds on the clock after which a cell is stopped.
+        told: Called after each.
+    """
+    waiting = list(reversed(jobs))
+    with _ended_in_any_case() as running:
+        while waiting or running:
+            while waiting and len(running) < at_once:
+                running.append(_begin(waiting.pop(), store, declaration))
+            for one in list(running):
+                result = _looked_at(one, store, limit)
+                if result is None:
+                    continue
+                running.remove(one)
+                store.write(one.job.cell, declaration, result)
+                told(one.job.cell, result, time.monotonic() - one.begun)
+            time.sleep(_LOOK)
+
+
+@contextlib.contextmanager
+def _ended_in_any_case() -> Iterator[list[_Running]]:
+    running: list[_Running] = []
+    try:
+        yield running
+    finally:
+        for one in running:
+            _kill(one)
+
+
+def _begin(job: Job, store: CellStore, declaration: Declaration) -> _Running:
+    path = store.path(job.cell)
+    path.unlink(missing_ok=True)
+    task = {
+        **job.task,
+        "result": str(path),
+        "trace": str(path.with_suffix(".error.txt")),
+        "head": document(job.cell, declaration),
+    }
+    errors = path.with_suffix(".stderr").open("w+b")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "flows.comparison.cell_worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=errors,
+        env=_environment(),
+        # Ctrl-C is for this process, which then ends that one.
+        start_new_session=True,
+    )
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.write(json.dumps(task).encode() + b"\n")
+        process.stdin.flush()
+    return _Running(job, process, errors, time.monotonic())
+
+
+def _looked_at(one: _Running, store: CellStore, limit: float) -> Result | None:
+    """Return what became of a cell, None if it is still at work."""
+    code = one.process.poll()
+    if code is None:
+        if time.monotonic() - one.begun < limit:
+            return None
+        _kill(one)
+        return Result("not finished", {}, f"It was stopped after {limit:g} s.", limit)
+    found = store.read(one.job.cell)
+    detail = store.path(one.job.cell).with_suffix(".error.txt")
+    if found is None:
+        _keep_errors(one, detail)
+    _close(one)
+    return found or Result("failed", {}, _how_it_ended(code, detail))
+
+
+def _how_it_ended(code: int, detail: Path) -> str:
+    if code == -signal.SIGKILL:
+        return "Its process was killed, perhaps because the machine ran out of memory."
+    if code < 0:
+        return f"Its process ended by signal {-code}; what it said is in {detail}."
+    return f"Its process ended without a result (code {code}); what it said is in {detail}."
+
+
+def _keep_errors(one: _Running, detail: Path) -> None:
+    one.errors.seek(0)
+    detail.write_bytes(one.errors.read())
+
+
+def _kill(one: _Running) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(one.process.pid, signal.SIGKILL)
+    one.process.wait()
+    _close(one)
+
+
+def _close(one: _Running) -> None:
+    if one.process.stdin is not None:
+        with contextlib.suppress(OSError):
+            one.process.stdin.close()
+    one.errors.close()
+    Path(one.errors.name).unlink(missing_ok=True)
+
+
+def _environment() -> dict[str, str]:
+    environment = dict(os.environ)
+    root = str(Path(dp_core.__file__).parents[1])
+    before = environment.get("PYTHONPATH")
+    environment["PYTHONPATH"] = root if not before else os.pathsep.join([root, before])
+    # One thread each: threads that wait for one another are counted as work, and several processes
+    # may run side by side.
+    return environment | dict.fromkeys(_THREADS, "1")

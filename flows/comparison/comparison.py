@@ -1,0 +1,268 @@
+"""The comparison of methods on public data: what is refused, what is run, what is written.
+
+Three steps, which the command does one after the other and the Prefect flow as tasks: `prepare`
+(specs, data, cells), `run` (those that are not finished), `report` (tables and pictures). Nothing
+is charged to any account, and no ledger is written to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from dp_core.analysis.comparison.cells import Cell, CellStore, Result, write_text
+from dp_core.errors import BadInput, SchemaViolation, StageFailed
+from flows.comparison.cell_processes import Job, run_cells
+from flows.comparison.comparison_layout import Input, Prepared, prepare
+from flows.comparison.comparison_progress import ComparisonProgress
+from flows.comparison.comparison_request import Request
+
+RESULTS, TABLE, PLOTS = "results.csv", "table.md", "plots"
+_FEWEST = 20
+"""Records below which nothing is left to learn from and to test on."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C in a comparison, with the sentence about what is left."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+def compare(request: Request, progress: ComparisonProgress) -> dict[str, object]:
+    """Compare, or go on with a comparison; return what the tables say, as plain values.
+
+    Raises:
+        BadInput: if specs, data or folder will not do, or no method takes the data.
+        StageFailed: if no run finished, or another process is at work in the folder.
+        Interrupted: on Ctrl-C; what is finished stays, and is in the text tables.
+    """
+    try:
+        prepared = prepare(request)
+    except KeyboardInterrupt:
+        raise Interrupted("Interrupted before anything was run.") from None
+    with locked(prepared.out):
+        try:
+            run(prepared, progress)
+        except KeyboardInterrupt:
+            write_tables(prepared)
+            raise Interrupted(
+                f"Interrupted. What is finished is kept, and is in {prepared.out / TABLE}; the same"
+                " command goes on with the rest."
+            ) from None
+        finally:
+            progress.stop()
+        return report(prepared)
+
+
+def run(prepared: Prepared, progress: ComparisonProgress) -> None:
+    """Run every cell that is not finished.
+
+    Raises:
+        SchemaViolation: if the data do not fit their schema.
+    """
+    for left in [*prepared.store.folder.glob("*.tmp"), *prepared.store.folder.glob("*.stderr")]:
+        left.unlink(missing_ok=True)
+    todo = [(cell, of) for cell, of in prepared.cells if _to_do(prepared, cell, prepared.store)]
+    runnable = sum(cell.refusal is None for cell, _ in prepared.cells)
+    for line in _refusals(prepared.cells):
+        progress.say(f"Not compared: {line}")
+    work = prepared.out / "work"
+    try:
+        codes = {of.name: _coded(of, work, prepared, progress) for of in _files(todo)}
+        for of in _files(todo):
+            _write_grids(of, codes[of.name], [cell for cell, its in todo if its is of])
+        progress.begin(len(todo), kept=runnable - len(todo))
+        # All methods of the first run, then all of the second: stopped early, it still compares.
+        todo.sort(key=lambda one: one[0].run)
+        run_cells(
+            [Job(cell, _task(cell, of, codes[of.name], prepared)) for cell, of in todo],
+            prepared.store,
+            prepared.declaration,
+            at_once=prepared.request.jobs,
+            limit=prepared.request.limit,
+            told=progress.told,
+        )
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def report(prepared: Prepared) -> dict[str, object]:
+    """Write tables and pictures; return what they say.
+
+    Raises:
+        BadInput: if every method was refused.
+        StageFailed: if no run finished.
+    """
+    from dp_core.analysis.comparison.plots import draw_plots
+    from dp_core.analysis.comparison.summary import summarise
+
+    results = write_tables(prepared)
+    rows = summarise(results)
+    pictures = draw_plots(rows, prepared.declaration, prepared.out / PLOTS)
+    asked = [(cell, result) for cell, result in results if not cell.reference]
+    if not any(result is not None and result.outcome == "done" for _, result in asked):
+        sentence = next((r.sentence for _, r in asked if r is not None and r.sentence), "")
+        refused = all(r is not None and r.outcome == "refused" for _, r in asked)
+        kind = BadInput if refused else StageFailed
+        raise kind(f"No run of a method finished. The first reason: {sentence}")
+    return {
+        "declared_public": prepared.declaration.sentence,
+        "out": str(prepared.out),
+        "rows": [
+            {
+                "file": row.file,
+                "method": row.label,
+                "preset": row.method,
+                "epsilon": row.epsilon,
+                "delta": row.delta,
+                "neighbours": row.neighbours,
+                "reference": row.reference,
+                "runs": row.runs,
+                "outcomes": dict(row.outcomes),
+                "refused": row.outcomes.get("refused", 0) == row.runs,
+                "figures": {
+                    name: {"mean": found.mean, "sd": found.deviation, "runs": found.runs}
+                    for name, found in row.figures.items()
+                },
+                "sentences": list(row.sentences),
+            }
+            for row in rows
+        ],
+        "plots": [str(path) for path in pictures],
+    }
+
+
+def write_tables(prepared: Prepared) -> list[tuple[Cell, Result | None]]:
+    """Write `results.csv` and `table.md` of what is finished; return every cell with its result."""
+    from dp_core.analysis.comparison.summary import summarise
+    from dp_core.analysis.comparison.tables import as_csv, as_markdown
+
+    results = [(cell, _result(cell, prepared.store)) for cell, _ in prepared.cells]
+    write_text(prepared.out / RESULTS, as_csv(results, prepared.declaration))
+    table = as_markdown(summarise(results), prepared.declaration, note=prepared.request.note)
+    write_text(prepared.out / TABLE, table)
+    return results
+
+
+@contextlib.contextmanager
+def locked(out: Path) -> Iterator[None]:
+    """Keep other processes from the same folder.
+
+    Raises:
+        StageFailed: if one is at work in it.
+    """
+    with (out / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise StageFailed(
+                f"Another comparison is at work in {out}; wait for it, or give another --out."
+            ) from None
+        yield
+
+
+def _result(cell: Cell, store: CellStore) -> Result | None:
+    if cell.refusal is not None:
+        return Result("refused", {}, cell.refusal)
+    return store.read(cell)
+
+
+def _to_do(prepared: Prepared, cell: Cell, store: CellStore) -> bool:
+    """Return whether a cell is to be run: not if it is finished, or was given as long before."""
+    result = _result(cell, store)
+    if result is None or result.outcome == "failed":
+        return True
+    return result.outcome == "not finished" and (result.limit or 0) < prepared.request.limit
+
+
+def _refusals(cells: Sequence[tuple[Cell, Input]]) -> list[str]:
+    """Return what will not be compared and why, one line for each reason."""
+    found: dict[tuple[str, str, str], dict[str, None]] = {}
+    for cell, _ in cells:
+        if cell.refusal is not None:
+            place = (cell.label, cell.file, cell.refusal)
+            found.setdefault(place, {})[cell.epsilon or ""] = None
+    return [
+        f"{label} on {file} at epsilon {', '.join(epsilons)}. {refusal}"
+        for (label, file, refusal), epsilons in found.items()
+    ]
+
+
+def _files(todo: Sequence[tuple[Cell, Input]]) -> list[Input]:
+    return list({of.name: of for _, of in todo}.values())
+
+
+def _coded(of: Input, work: Path, prepared: Prepared, progress: ComparisonProgress) -> Path:
+    """Check a file against its schema and write its codes, as a release does."""
+    from tasks.inputs.coding import write_codes
+    from tasks.validation.expectations import validate
+
+    progress.say(f"Read {of.name} and check it against its schema.")
+    checked = prepared.out / "validation" / of.name
+    try:
+        validate(of.source, of.schema, checked)
+        store = write_codes(of.source, of.schema, work / of.name)
+        _write_values(of, work / of.name, prepared.request.formulas)
+    except SchemaViolation as error:
+        raise SchemaViolation(
+            f"{of.name}: {error.message} Exact counts are in {checked}.", internal=error.internal
+        ) from None
+    shutil.rmtree(prepared.out / "validation", ignore_errors=True)
+    if prepared.request.target is not None and store.rows < _FEWEST:
+        raise BadInput(
+            f"The file {of.name} has fewer than {_FEWEST} records, too few to learn from and to"
+            " test on; leave out --target."
+        )
+    return work / of.name
+
+
+def _write_grids(of: Input, folder: Path, cells: Sequence[Cell]) -> None:
+    """Write the codes on each grid that a method of the file works on, beside the schema's own."""
+    from dp_core.spec.reading.spec_file import load_spec
+    from flows.comparison.cell_worker import grid_codes
+    from tasks.inputs.coding import write_codes
+
+    schemas = {}
+    for path in {cell.spec for cell in cells if cell.spec is not None}:
+        spec = load_spec(path)
+        if spec.schema.coarse is not None:
+            schemas[grid_codes(folder, spec)] = spec.schema
+    for place, schema in schemas.items():
+        write_codes(of.source, schema, place)
+
+
+def _task(cell: Cell, of: Input, codes: Path, prepared: Prepared) -> dict[str, Any]:
+    domain, request = of.schema.domain, prepared.request
+    nominal = [column.name for column in of.schema.columns if column.kind == "category"]
+    return {
+        "codes": str(codes),
+        "columns": list(domain.columns),
+        "sizes": list(domain.sizes),
+        "hold_out": request.hold_out if request.target else 0.0,
+        "seed": cell.seed,
+        "spec": str(cell.spec) if cell.spec else None,
+        "target": request.target,
+        "nominal": nominal,
+        "formulas": list(request.formulas),
+        "schema": dict(of.schema.document),
+    }
+
+
+def _write_values(of: Input, folder: Path, formulas: Sequence[str]) -> None:
+    """Write the file's own values of the columns that formulas name, row for row with its codes."""
+    if not formulas:
+        return
+    import pyarrow.parquet as pq
+
+    from dp_core.analysis.comparison.regressions import VALUES
+    from dp_core.confidential.original_values import own_values
+    from dp_core.inference.formulas.shared_formulas import mentioned
+
+    names = mentioned(of.schema, formulas)
+    pq.write_table(own_values(of.source, of.schema, names), folder / VALUES)

@@ -1,0 +1,260 @@
+"""A comparison before a row is read: what is refused, and which runs it has."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from dp_core.analysis.comparison.cells import (
+    BOOTSTRAP,
+    FORMAT,
+    Cell,
+    CellStore,
+    Declaration,
+    program,
+    write_text,
+)
+from dp_core.analysis.comparison.variants import Given, Variant, read_given, reference, variants
+from dp_core.confidential.source import Source, keyed_digest, open_source
+from dp_core.errors import BadInput, nearest
+from dp_core.inference.formulas.shared_formulas import check_formula
+from dp_core.metrics.classification import MOST_CLASSES
+from dp_core.schema.definition import Schema
+from dp_core.schema.reading.schema_document import schema_hash
+from dp_core.spec.data_location import require_files
+from flows.comparison.comparison_request import Request
+from tasks.inputs.public_input import require_unknown
+
+MARK = "comparison.json"
+"""The file by which a folder is known as that of a comparison."""
+_PUBLIC = b"declared public: no secret is needed"
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One data file with its schema.
+
+    Attributes:
+        name: Short, for people and file names.
+        schema: Of the file.
+        source: The file, opened.
+        digest: Of its bytes; plain, because they are public.
+    """
+
+    name: str
+    schema: Schema
+    source: Source
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A comparison that can be run.
+
+    Attributes:
+        request: What was asked for.
+        out: Folder of the results.
+        declaration: Who says that the data are public.
+        inputs: By pattern of the data and hash of the schema.
+        cells: Every run, in the order of the table, with the input it is about.
+        store: Of the results.
+    """
+
+    request: Request
+    out: Path
+    declaration: Declaration
+    inputs: Mapping[tuple[str, str], Input]
+    cells: tuple[tuple[Cell, Input], ...]
+    store: CellStore = field(repr=False)
+
+
+def prepare(request: Request) -> Prepared:
+    """Check everything that can be checked before a row is read, and lay out the cells.
+
+    Raises:
+        BadInput: as of `compare`.
+    """
+    with TemporaryDirectory(prefix="dp-release-") as trial:
+        given = tuple(read_given(path, Path(trial)) for path in _distinct(request.specs))
+    inputs: dict[tuple[str, str], Input] = {}
+    for spec in given:
+        place = _place(spec)
+        if place not in inputs:
+            schema = spec.spec.schema
+            if schema.private:
+                raise BadInput(
+                    f"{spec.path}: bins or levels of {schema.private[0].name!r} are chosen"
+                    " privately, which a comparison does not do; its data may be looked at, so"
+                    " state them in the schema."
+                )
+            source = open_source(place[0], Path(), schema.reads, schema.ignore)
+            require_unknown(source)
+            name = _name(Path(place[0]), [one.name for one in inputs.values()])
+            inputs[place] = Input(name, schema, source, keyed_digest(source, _PUBLIC))
+    for one in inputs.values():
+        if request.target is not None:
+            _check_target(one, request.target)
+        for formula in request.formulas:
+            check_formula(formula, one.schema)
+    out = (request.out or Path(f"comparison-{given[0].spec.release}")).absolute()
+    _check_folder(out)
+    declaration = _declared(request, out)
+    specs = out / "specs"
+    specs.mkdir(parents=True, exist_ok=True)
+    asked = variants(given, request.methods, request.epsilons, specs)
+    added = reference(given, asked, specs)
+    write_text(out / MARK, _mark(declaration, request))
+    return Prepared(
+        request,
+        out,
+        declaration,
+        inputs,
+        tuple(_cells(request, inputs, asked, added)),
+        CellStore(out / "cells"),
+    )
+
+
+def _distinct(paths: Sequence[Path]) -> list[Path]:
+    return list({path.absolute(): path for path in paths}.values())
+
+
+def _place(given: Given) -> tuple[str, str]:
+    files = require_files(given.spec.data, "A comparison")
+    data = str((given.path.parent / files).absolute())
+    return data, schema_hash(given.spec.schema)
+
+
+def _name(data: Path, taken: Sequence[str]) -> str:
+    stem = re.sub(r"(?i)\.(csv|csv\.gz|parquet|pq)$", "", data.name)
+    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-.") or "data"
+    name, number = stem, 1
+    while name in taken:
+        number += 1
+        name = f"{stem}-{number}"
+    return name
+
+
+def _check_target(one: Input, target: str) -> None:
+    domain = one.schema.domain
+    if target not in domain:
+        raise BadInput(
+            f"--target {target!r} is no column of {one.name}.{nearest(target, domain.columns)}"
+        )
+    size = domain.size((target,))
+    if not 2 <= size <= MOST_CLASSES:
+        raise BadInput(
+            f"--target {target!r} has {size:,} codes in {one.name}; a column to predict has 2 to"
+            f" {MOST_CLASSES}."
+        )
+    if len(domain) == 1:
+        raise BadInput(f"--target {target!r} is the only column of {one.name}.")
+
+
+def _check_folder(out: Path) -> None:
+    if out.exists() and not out.is_dir():
+        raise BadInput(f"--out {out} is a file; name a folder.")
+    if out.is_dir() and any(out.iterdir()) and not (out / MARK).is_file():
+        raise BadInput(
+            f"--out {out} holds other files, and no comparison; name a new folder, or that of a"
+            " comparison to go on with."
+        )
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"--out {out} cannot be made ({error.strerror}).") from None
+
+
+def _declared(request: Request, out: Path) -> Declaration:
+    """Return the declaration; one that was made in this folder before keeps its day."""
+    by, reason = (" ".join(text.split()) for text in (request.by, request.reason))
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        before = Declaration(**json.loads((out / MARK).read_bytes())["declaration"])
+        if (before.by, before.reason) == (by, reason):
+            return before
+    return Declaration(by, datetime.now(UTC).date().isoformat(), reason)
+
+
+def _mark(declaration: Declaration, request: Request) -> str:
+    values = {
+        "declared_public": declaration.sentence,
+        "format": FORMAT,
+        "declaration": {
+            "by": declaration.by,
+            "day": declaration.day,
+            "reason": declaration.reason,
+        },
+        "program": program(),
+        "specs": [str(path.absolute()) for path in request.specs],
+        "runs": request.runs,
+        "target": request.target,
+        "formulas": list(request.formulas),
+        "hold_out": request.hold_out if request.target else None,
+        "seed": request.seed,
+    }
+    return json.dumps(values, indent=1, ensure_ascii=False) + "\n"
+
+
+def _cells(
+    request: Request,
+    inputs: Mapping[tuple[str, str], Input],
+    asked: Sequence[Variant],
+    added: Sequence[Variant],
+) -> Iterator[tuple[Cell, Input]]:
+    for place, of in inputs.items():
+        mine = [one for one in asked if one.input == place]
+        seed = request.seed if request.seed is not None else mine[0].seed
+        for number in range(1, request.runs + 1):
+            yield _cell(request, of, None, number, seed, reference=True), of
+        for one in [*(one for one in added if one.input == place), *mine]:
+            seed = request.seed if request.seed is not None else one.seed
+            for number in range(1, request.runs + 1):
+                yield _cell(request, of, one, number, seed, reference=one in added), of
+
+
+def _cell(
+    request: Request,
+    of: Input,
+    variant: Variant | None,
+    number: int,
+    seed: int,
+    *,
+    reference: bool,
+) -> Cell:
+    definition: dict[str, object] = {
+        "format": FORMAT,
+        "program": program(),
+        "data": of.digest,
+        "schema": schema_hash(of.schema),
+        "method": dict(variant.document) if variant else BOOTSTRAP,
+        "run": number,
+        "seed": seed + number - 1,
+        "target": request.target,
+        "hold_out": request.hold_out if request.target else 0.0,
+        "formulas": list(request.formulas),
+    }
+    return Cell(
+        file=of.name,
+        label=variant.label if variant else BOOTSTRAP,
+        method=variant.method if variant else BOOTSTRAP,
+        epsilon=_decimal(variant.epsilon) if variant else None,
+        delta=_decimal(variant.delta) if variant else None,
+        neighbours=variant.neighbours if variant else None,
+        run=number,
+        reference=reference,
+        definition=definition,
+        spec=variant.path if variant else None,
+        refusal=variant.refusal if variant else None,
+    )
+
+
+def _decimal(value: Fraction) -> str:
+    """Return a number as people write it where that is exact, otherwise as a ratio."""
+    text = f"{float(value):g}"
+    return text if Fraction(text) == value else str(value)

@@ -1,0 +1,163 @@
+"""What is typed after `dp-release compare`, as a request; every mistake is one sentence."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from dp_core.errors import BadInput, nearest
+from flows.cli.arguments import exact_number, plain_text
+
+MOST_RUNS = 1000
+MOST_JOBS = 256
+MOST_HELD_OUT = 0.9
+MOST_FORMULA = 1000
+_SEED = 2**63 - 1 - MOST_RUNS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a person asks for.
+
+    Attributes:
+        specs: Paths, at least one.
+        out: Folder of the results, None for one named after the first release.
+        by: Who declares the data public.
+        reason: Why.
+        methods: Presets; none: each spec's own.
+        epsilons: None: each spec's own.
+        runs: Of each method at each epsilon.
+        target: Column that classifiers predict, None for no classifiers.
+        formulas: Regressions that are fitted to the file and to each method's sets.
+        hold_out: Share of records that no method sees, for the classifiers' test.
+        seed: Of the first run's post-processing, None for each spec's own; later runs count on.
+        jobs: Processes at a time.
+        limit: Seconds after which a run is stopped.
+    """
+
+    specs: tuple[Path, ...]
+    out: Path | None
+    by: str
+    reason: str
+    methods: tuple[str, ...] = ()
+    epsilons: tuple[Fraction, ...] = ()
+    runs: int = 3
+    target: str | None = None
+    formulas: tuple[str, ...] = ()
+    hold_out: float = 0.2
+    seed: int | None = None
+    jobs: int = 1
+    limit: float = 1800.0
+
+    @property
+    def note(self) -> str:
+        """What classifiers and regressions did, for the table; empty without them."""
+        fitted = ", ".join(f"`{formula}`" for formula in self.formulas)
+        regressions = (
+            f"Regressions: {fitted}; intercepts are not counted. Sets are combined by the rule of"
+            " their mode; of one set, or of sets of one measurement, intervals miss the noise."
+            if fitted
+            else ""
+        )
+        return " ".join(text for text in (self._tested, regressions) if text)
+
+    @property
+    def _tested(self) -> str:
+        if self.target is None:
+            return ""
+        if not self.hold_out:
+            return (
+                f"Classifiers predict {self.target}; they are tested on a fifth of the records,"
+                " which the methods saw too; the bootstrap's learn from the other four fifths."
+            )
+        return (
+            f"Classifiers predict {self.target}; they are tested on {self.hold_out:.0%} of the"
+            " records, which no method saw, and all figures are of the others."
+        )
+
+
+def request_of(
+    *,
+    specs: Sequence[Path],
+    public_data: bool,
+    by: str | None,
+    reason: str | None,
+    out: Path | None,
+    methods: Sequence[str] = (),
+    epsilons: Sequence[str] = (),
+    runs: str = "3",
+    target: str | None = None,
+    formulas: Sequence[str] = (),
+    hold_out: str | None = None,
+    seed: str | None = None,
+    jobs: str = "1",
+    limit: str = "1800",
+) -> Request:
+    """Return the request that these words make.
+
+    Raises:
+        BadInput: if one of them will not do, or nobody declares the data public.
+    """
+    from dp_core.spec.presets import PRESETS
+    from dp_core.spec.reading.spec_file import MAX_EPSILON
+
+    if not public_data:
+        raise BadInput(
+            "A comparison looks at the data as it pleases; if they may be looked at, say so with"
+            " --public-data. Confidential data are for `dp-release run`."
+        )
+    if by is None or not by.strip():
+        raise BadInput("Say who declares the data public: --by NAME.")
+    if reason is None or not reason.strip():
+        raise BadInput("Say why the data are public: --reason TEXT.")
+    if not specs:
+        raise BadInput("Name at least one release spec, as for `dp-release run`.")
+    for method in methods:
+        plain_text("--method", method)
+        if method not in PRESETS:
+            raise BadInput(f"--method {method!r} is not known.{nearest(method, PRESETS)}")
+    values = [exact_number("--epsilon", text, positive=True) for text in epsilons]
+    if any(value > MAX_EPSILON for value in values):
+        raise BadInput(f"--epsilon must be at most {MAX_EPSILON}.")
+    if hold_out is not None and target is None:
+        raise BadInput("--hold-out is the part that classifiers are tested on; give --target too.")
+    held = float(exact_number("--hold-out", hold_out)) if hold_out is not None else 0.2
+    if held > MOST_HELD_OUT:
+        raise BadInput(f"--hold-out is a share from 0 to {MOST_HELD_OUT}, not {hold_out}.")
+    seconds = float(exact_number("--limit", limit, positive=True))
+    return Request(
+        specs=tuple(specs),
+        out=out,
+        by=by.strip(),
+        reason=reason.strip(),
+        methods=tuple(dict.fromkeys(methods)),
+        epsilons=tuple(dict.fromkeys(values)),
+        runs=_whole("--runs", runs, least=1, most=MOST_RUNS),
+        target=target,
+        formulas=tuple(dict.fromkeys(_formula(text) for text in formulas)),
+        hold_out=held,
+        seed=None if seed is None else _whole("--seed", seed, least=0, most=_SEED),
+        jobs=_whole("--jobs", jobs, least=1, most=MOST_JOBS),
+        limit=seconds if math.isfinite(seconds) else 1e9,
+    )
+
+
+def _formula(text: str) -> str:
+    plain_text("--formula", text)
+    if len(text) > MOST_FORMULA:
+        raise BadInput(f"--formula is longer than {MOST_FORMULA} characters.")
+    return " ".join(text.split())
+
+
+def _whole(option: str, text: str, *, least: int, most: int) -> int:
+    digits = text.strip()
+    if not re.fullmatch(r"[+-]?[0-9]{1,30}", digits):
+        raise BadInput(f"{option} is a whole number, such as {max(least, 3)}, not {text!r:.40}.")
+    value = int(digits)
+    if not least <= value <= most:
+        raise BadInput(f"{option} is a whole number from {least} to {most:,}, not {digits}.")
+    return value

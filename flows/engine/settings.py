@@ -1,0 +1,98 @@
+"""Settings of the libraries around us, made before they are imported: silent, local, forgetful."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import shutil
+import tempfile
+from pathlib import Path
+
+from dp_core.errors import StageFailed
+from tasks.run.lazy_packages import SparedPackages
+
+QUIET = {
+    # No usage data leaves this machine.
+    "DO_NOT_TRACK": "1",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "GX_ANALYTICS_ENABLED": "false",
+    # privacy: Prefect stores results where many may read them; ours are in the run's folder.
+    "PREFECT_RESULTS_PERSIST_BY_DEFAULT": "false",
+    "PREFECT_TASKS_DEFAULT_PERSIST_RESULT": "false",
+    # privacy: Dask's dashboard and spill files show data.
+    "DASK_DISTRIBUTED__DASHBOARD__LINK": "",
+    "DASK_DISTRIBUTED__ADMIN__TICK__LIMIT": "30s",
+}
+
+DEFAULTS = {
+    # The local server's first start migrates its database, which can take long on a busy machine.
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "300",
+    "PREFECT_LOGGING_LEVEL": "CRITICAL",
+    "PREFECT_LOGGING_TO_API_ENABLED": "false",
+    "PREFECT_CLI_PROMPT": "false",
+}
+
+SPARED = (
+    # Prefect asks it for one function, to write down a flow's parameters.
+    SparedPackages(["fastapi"], {}),
+    # numba makes sure that there is a BLAS; our loops use none.
+    SparedPackages(["scipy.linalg"], {}),
+)
+"""Packages of which a release needs little: a quarter of a second each."""
+
+
+def prepare(home: Path, *, verbose: bool = False) -> None:
+    """Set the environment, and spare what is not needed.
+
+    What an operator set for the second group is kept.
+
+    Privacy:
+        A crash of a library must not write this process's memory, which holds rows and exact
+        counts, into the working folder.
+    """
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    os.environ.update(QUIET)
+    for name, value in DEFAULTS.items():
+        os.environ.setdefault(name, value)
+    os.environ.setdefault("PREFECT_HOME", str(home / "prefect"))
+    if verbose:
+        os.environ["PREFECT_LOGGING_LEVEL"] = "INFO"
+    for packages in SPARED:
+        packages.install()
+
+
+ROOM = 8 * 2**20
+"""Bytes that Prefect's own server may write while it starts: its tables, and SQLite's journal."""
+
+
+def require_room(home: Path) -> None:
+    """Refuse to start Prefect where it cannot write: it would say so with its whole log.
+
+    With PREFECT_API_URL no server is started here.
+
+    Raises:
+        StageFailed: naming the folder.
+    """
+    folder = Path(os.environ.get("PREFECT_HOME") or home / "prefect").expanduser()
+    if os.environ.get("PREFECT_API_URL"):
+        return
+    next_step = "resume, or run the same again; nothing is lost."
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(4096))
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            free = 0
+        else:
+            raise StageFailed(
+                f"{folder} could not be written ({os.strerror(error.errno or errno.EIO)}), where"
+                f" Prefect's own server keeps its database; check the folder, then {next_step}"
+            ) from None
+    if free < ROOM:
+        raise StageFailed(
+            f"The disk is full: {folder} has {free // 2**20} MB left, and Prefect's own server"
+            f" needs {ROOM // 2**20} MB there. Free some space, then {next_step}"
+        )

@@ -1,0 +1,112 @@
+"""Whether a release may begin or go on: every refusal that needs neither Prefect nor the data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dp_core.bundle.writer import check_destination
+from dp_core.errors import BadInput, Held, LedgerCorrupt
+from dp_core.spec.plan import Plan, make_plan
+from dp_core.spec.reading.spec_file import load_spec
+from tasks.ledger.ledger import Ledger
+from tasks.ledger.reservations import Reservation
+from tasks.run.cleanup import clear_leftovers
+from tasks.run.home import home, open_ledger
+from tasks.run.release_state import refuse_failed, refuse_held
+from tasks.run.run_folder import RunFolder
+
+
+def check_opening(spec: Path, out: Path, *, release: str | None = None) -> Plan:
+    """Return the plan of a release that may begin or go on; nothing is written or promised.
+
+    What an interruption left of one that is held, or over without a bundle, is deleted.
+
+    Args:
+        spec: Path of the release spec.
+        out: Folder of the bundle.
+        release: Name that the spec must have, where one is resumed.
+
+    Raises:
+        BadInput: if spec, schema or output folder will not do, or the name is used.
+        BudgetRefused: if the account does not allow it.
+        Held: if it waits for a person.
+        Unpublished: if its own thresholds ended it.
+    """
+    plan = plan_of_release(spec, release)
+    name = plan.spec.release
+    ledger = open_ledger(home())
+    held = ledger.reservation(name)
+    if held is not None:
+        clear_leftovers(home(), ledger, name)
+        _refuse_waiting(ledger, held, plan)
+        refuse_failed(home(), held, plan)
+    if held is None or not is_publishing(held, plan):
+        check_destination(out)
+        ledger.check(plan)
+        return plan
+    folder = RunFolder(home(), name, held.link)
+    if folder.done("publish") is not None and folder.done("tidy") is not None:
+        raise BadInput(
+            f"Release {name!r} is finished; its bundle is in {folder.remembered()[1]}."
+            " A release is made once: choose a new name under `release` for another."
+        )
+    return plan
+
+
+def plan_of_release(spec: Path, release: str | None) -> Plan:
+    """Return the plan of a spec.
+
+    Args:
+        spec: Path of the spec.
+        release: Name that it must have; None for any.
+
+    Raises:
+        BadInput: if spec or schema will not do, or the name is another.
+    """
+    plan = make_plan(load_spec(spec))
+    name = plan.spec.release
+    if release is not None and name != release:
+        raise BadInput(
+            f"The spec {spec} is that of release {name!r} now, not of {release!r}; put the name"
+            f" back to go on, or make the other with `dp-release run {spec} --out DIR`."
+        )
+    return plan
+
+
+def _refuse_waiting(ledger: Ledger, held: Reservation, plan: Plan) -> None:
+    """Refuse to go on with a release that waits for a person.
+
+    Raises:
+        BadInput: if it is asked for by another plan, as with another seed.
+        Held: otherwise.
+    """
+    try:
+        refuse_held(ledger, held)
+    except Held as error:
+        if held.plan == plan.hash:
+            raise
+        raise BadInput(
+            f"Release {held.release!r} is held for a person, and spec or schema changed since: it"
+            " is published as it is or withdrawn, and never made again with another plan, seed or"
+            " method. Undo the change, or choose a new name under `release`."
+        ) from error
+
+
+def require_known_results(at: Path, ledger: Ledger, held: Reservation) -> None:
+    """Refuse to end a reservation by a ledger that forgot what was charged to it.
+
+    Raises:
+        LedgerCorrupt: if there is a noisy result that it has no charge for.
+    """
+    stored = RunFolder(at, held.release, held.link).batches()
+    forgotten = stored - {charge.batch for charge in ledger.charges(held)}
+    if forgotten:
+        raise LedgerCorrupt(
+            f"Release {held.release!r} has a noisy result ({min(forgotten)}) that the ledger has no"
+            " charge for: the ledger is older than the run's folder. Restore its newest copy."
+        )
+
+
+def is_publishing(held: Reservation | None, plan: Plan) -> bool:
+    """Return whether the release is paid for in full and only its bundle may be missing."""
+    return held is not None and held.outcome == "finished" and held.plan == plan.hash

@@ -1,0 +1,211 @@
+"""From the confidential files to the store of codes. Confidential side."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dp_core.confidential.code_store import CodeStore, StoreWriter
+from dp_core.confidential.dependency_check import DependencyCheck
+from dp_core.confidential.encoding import Encoded, Encoder, settle_zeros
+from dp_core.confidential.person_rows import RowLimit, hashes, without_identifier
+from dp_core.confidential.source import Source
+from dp_core.errors import SchemaViolation, StageFailed
+from dp_core.schema.definition import Schema
+from tasks.run.processors import threads
+
+SHOWN_RULES = 5
+
+
+def write_codes(
+    source: Source,
+    schema: Schema,
+    folder: Path,
+    progress: Callable[[float], None] | None = None,
+) -> CodeStore:
+    """Write the codes of every row, streamed batch by batch.
+
+    Where the unit is a person, rows above the limit are left out: of all that pass, see
+    `dp_core.confidential.person_rows`.
+
+    Args:
+        source: The confidential files.
+        schema: Its columns are the source's.
+        folder: The store's, within the run's confidential folder.
+        progress: Called with the part that is done, 0 to 1.
+
+    Returns:
+        The complete store; its rows are in the order of the file.
+
+    Raises:
+        SchemaViolation: if rows have no identifier of their person, rows break an `impossible` rule
+            and no policy settles them, a column does not follow from another as the schema says, or
+            a value is not in the schema (which validation reports better); the store is then
+            incomplete. The message names rules and columns only, the counts are in `internal`.
+    """
+    encoders = [Encoder(column) for column in schema.columns]
+    names = schema.domain.columns
+    with Coding(schema, folder) as coding, ThreadPoolExecutor(threads()) as pool:
+        for batch in source.batches():
+            found = [batch.records.column(name) for name in names]
+            # Arrow and numpy let go of the interpreter lock in the long loops.
+            coding.add(batch.records, list(pool.map(Encoder.encode, encoders, found)))
+            if progress is not None:
+                progress(batch.done)
+        if coding.violation is not None:
+            raise coding.violation
+        coding.finish()
+    pa.default_memory_pool().release_unused()
+    return CodeStore(folder, schema.domain)
+
+
+def left_by_validation(schema: Schema, folder: Path) -> bool:
+    """Return whether a whole store of codes is there, as validation leaves one."""
+    try:
+        store = CodeStore(folder, schema.domain)
+        for chunk in range(store.chunks):
+            store.read(chunk)
+    except StageFailed:
+        return False
+    return True
+
+
+class Coding:
+    """A store in the making; used as a context manager, complete once `finish` was called.
+
+    Args:
+        schema: Its columns are the files'.
+        folder: The store's.
+    """
+
+    def __init__(self, schema: Schema, folder: Path) -> None:
+        self._schema, self._folder = schema, folder
+        self._followers = DependencyCheck(schema)
+        self._misfits: dict[str, int] = {}
+        self._broken: dict[str, int] = {}
+        self._disobeyed: dict[str, int] = {}
+        self._ends = ExitStack()
+        self._limit: RowLimit | None = None
+
+    def __enter__(self) -> Coding:
+        unit = self._schema.unit
+        self._writer = StoreWriter(self._folder, self._schema.domain)
+        self._writer.begin()
+        if unit.column is None:
+            return self
+        for left in [*self._folder.glob("persons-*"), *self._folder.glob("everything-*")]:
+            shutil.rmtree(left, ignore_errors=True)
+        # Folders of this attempt only: a late process that goes on may not add to them.
+        token = secrets.token_hex(8)
+        everything = self._folder / f"everything-{token}"
+        self._ends.callback(shutil.rmtree, everything, ignore_errors=True)
+        self._writer = StoreWriter(everything, self._schema.domain)
+        self._writer.begin()
+        limit = RowLimit(self._folder / f"persons-{token}", unit.max_rows)
+        self._limit = self._ends.enter_context(limit)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._ends.close()
+
+    def add(self, records: pa.RecordBatch, encoded: Sequence[Encoded]) -> None:
+        """Add a batch of rows.
+
+        Args:
+            records: With the columns of the persons, and of what follows from others.
+            encoded: Of each column of the schema; changed in place where a rule says so.
+        """
+        codes = [column.codes for column in encoded]
+        for column, result in zip(self._schema.columns, encoded, strict=True):
+            if result.bad is not None:
+                _count(self._misfits, column.name, int(result.bad.sum()))
+        if not self._misfits:
+            for name, rows in self._followers.refused(records, codes).items():
+                _count(self._disobeyed, name, rows)
+            for rule in settle_zeros(self._schema, codes):
+                _count(self._broken, rule.rule.text, rule.refused)
+        # After the first misfit the pass goes on only to count them all.
+        if not self._misfits and not self._broken and not self._disobeyed:
+            self._writer.append(codes)
+            self._limit_persons(records, codes)
+
+    def _limit_persons(self, records: pa.RecordBatch, codes: Sequence[NDArray[np.uint16]]) -> None:
+        unit = self._schema.unit
+        if self._limit is None or unit.column is None:
+            return
+        found = records.column(unit.column)
+        persons, without = hashes(unit.column, found, unit.missing_values)
+        if without:
+            raise SchemaViolation(without_identifier(unit.column))
+        self._limit.add(persons, codes)
+
+    @property
+    def violation(self) -> SchemaViolation | None:
+        """What of the rows so far makes a store impossible; None: nothing."""
+        if not (self._misfits or self._broken or self._disobeyed):
+            return None
+        return _violation(self._schema, self._misfits, self._broken, self._disobeyed)
+
+    def finish(self) -> None:
+        """Complete the store."""
+        self._writer.finish()
+        if self._limit is not None:
+            everything = CodeStore(self._writer.folder, self._schema.domain)
+            _keep(everything, self._limit, self._folder)
+
+
+def _keep(everything: CodeStore, limit: RowLimit, folder: Path) -> None:
+    """Write the store of the rows that are kept."""
+    kept, start = limit.kept(), 0
+    with StoreWriter(folder, everything.domain) as writer:
+        for chunk in range(everything.chunks):
+            codes = everything.read(chunk)
+            part = kept[start : start + len(codes[0])]
+            start += len(part)
+            writer.append([column[part] for column in codes])
+
+
+def _count(counts: dict[str, int], name: str, rows: int) -> None:
+    if rows:
+        counts[name] = counts.get(name, 0) + rows
+
+
+def _violation(
+    schema: Schema,
+    misfits: Mapping[str, int],
+    broken: Mapping[str, int],
+    disobeyed: Mapping[str, int],
+) -> SchemaViolation:
+    named = {f"{name} does not follow from its source": rows for name, rows in disobeyed.items()}
+    counts = {**misfits, **broken, **named}
+    detail = "\n".join(f"{rows} rows: {name}" for name, rows in counts.items())
+    if misfits:
+        names = ", ".join(repr(name) for name in list(misfits)[:SHOWN_RULES])
+        message = f"Values of {names} are not in the schema; validate the file against it."
+    elif disobeyed:
+        sources = {one.column.name: one.source for one in schema.followers}
+        said = "; ".join(
+            f"column {name!r} does not follow from {sources[name]!r} in every row"
+            for name in list(disobeyed)[:SHOWN_RULES]
+        )
+        message = (
+            f"{said[0].upper()}{said[1:]}; correct the file or the schema's map, or give the column"
+            " `out_of_range: missing`, by which the value that follows replaces the file's."
+        )
+    else:
+        texts = "; ".join(f"{{{text}}}" for text in list(broken)[:SHOWN_RULES])
+        more = f" and {len(broken) - SHOWN_RULES} more" if len(broken) > SHOWN_RULES else ""
+        message = (
+            f"The file has rows that break the `impossible` rule {texts}{more}; correct the file"
+            " or the rule, or give the rule's last column `missing: level` and"
+            " `out_of_range: missing`."
+        )
+    return SchemaViolation(message, internal=detail)

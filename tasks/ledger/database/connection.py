@@ -1,0 +1,398 @@
+"""The database under the ledger: SQLite or PostgreSQL, opened, migrated, and written one at a time.
+
+A write transaction holds the one lock of the ledger from its beginning (SQLite: `BEGIN IMMEDIATE`;
+PostgreSQL: an advisory lock), so that what it reads is still true when it writes. It is on disk
+when it ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from dp_core.errors import BadInput, LedgerCorrupt, ReleaseError, StageFailed
+from dp_core.wall.ledger.entries import LEDGER_VERSION, not_known
+from dp_core.wall.ledger.signatures import Signer
+from tasks.ledger.database.tables import METADATA
+from tasks.ledger.database.transaction import Rows
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+SCHEMA_VERSION = "0002"
+"""The migration that this version of the program works with; the name of its last step."""
+
+_STEPS = "tasks.ledger.database:migrations"
+"""Where Alembic finds them."""
+
+_LOCK = 0x6470_6C65_6467_6572
+"""The advisory lock of a ledger in PostgreSQL: one database holds one ledger."""
+
+# In one round trip. A writer that is stopped in the middle must not stop everybody: its transaction
+# is ended. Each statement sees what was committed before it, whatever the server's default is: what
+# was seen before the lock was had is not true any more.
+_POSTGRES_WRITER = "; ".join(
+    (
+        "SET TRANSACTION ISOLATION LEVEL READ COMMITTED",
+        "SET LOCAL synchronous_commit = on",
+        "SET LOCAL lock_timeout = '60s'",
+        "SET LOCAL idle_in_transaction_session_timeout = '60s'",
+        f"SELECT pg_advisory_xact_lock({_LOCK})",
+    )
+)
+
+
+_DAY_S = 86_400
+_TABLES = frozenset(METADATA.tables)
+_FIRST_TABLES = frozenset({"entries", "totals", "leases"})
+"""Those of the first step, which a ledger of any version has."""
+
+_DAMAGE = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+"""What SQLite answers to correct statements only where the file is not what was written."""
+
+
+class Damaged(LedgerCorrupt):
+    """The database cannot read what it once wrote."""
+
+
+class Denied(BadInput):
+    """The role under which the database is opened lacks a right."""
+
+
+class _Undone(Exception):
+    """Ends a transaction that was only a question."""
+
+
+class Database:
+    """One ledger's database."""
+
+    def __init__(self, url: str, signer: Signer | None = None) -> None:
+        """Open the database; a new one becomes an empty ledger.
+
+        Args:
+            url: SQLAlchemy URL of SQLite or PostgreSQL.
+            signer: Key that signs what is written.
+
+        Raises:
+            BadInput: if there can be no ledger at that URL.
+            StageFailed: if the database does not open.
+        """
+        self.url = url
+        self.signer = signer
+        self._engine = _engine(url)
+        try:
+            self._prepare()
+        except ReleaseError:
+            raise
+        except (sa.exc.SQLAlchemyError, UnicodeDecodeError) as error:
+            if _is_damaged(error) and _was_ledger(self._engine):
+                raise Damaged(
+                    f"Entry 1 of the ledger at {_shown(url)} cannot be read, nor any later one: the"
+                    " database is damaged. Keep it, and restore a copy."
+                ) from None
+            if _is_denied(error):
+                raise Denied(_denied(url)) from None
+            raise StageFailed(_unopened(url, error)) from None
+
+    @property
+    def dialect(self) -> str:
+        """`sqlite` or `postgresql`."""
+        return self._engine.dialect.name
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[Rows]:
+        """Give the rows inside one write transaction; an exception leaves no trace."""
+        with self._errors(), self._engine.connect() as connection:
+            connection = connection.execution_options(writes=True)
+            with connection.begin():
+                if self.dialect == "postgresql":
+                    connection.exec_driver_sql(_POSTGRES_WRITER)
+                    _check_clock(connection)
+                rows = Rows(connection, self.signer)
+                yield rows
+                rows.write_totals()
+
+    @contextlib.contextmanager
+    def trying(self) -> Iterator[Rows]:
+        """Give the rows as `writing` does, and undo whatever was written when the block ends."""
+        with contextlib.suppress(_Undone), self.writing() as rows:
+            yield rows
+            raise _Undone
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Rows]:
+        """Give the rows as one moment saw them; writers are not kept waiting."""
+        with self._errors(), self._engine.connect() as connection:
+            if self.dialect == "postgresql":
+                connection = connection.execution_options(
+                    isolation_level="REPEATABLE READ", postgresql_readonly=True
+                )
+            with connection.begin():
+                yield Rows(connection, None)
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sa.exc.IntegrityError:
+            raise StageFailed(
+                "The ledger already holds this entry: another process works on the same release."
+            ) from None
+        except UnicodeEncodeError:
+            raise BadInput(
+                "A name or text for the ledger holds bytes that are no UTF-8; write it again in"
+                " UTF-8. Nothing was recorded."
+            ) from None
+        except (sa.exc.SQLAlchemyError, UnicodeDecodeError) as error:
+            if _is_damaged(error):
+                raise Damaged(_damaged(self.url)) from None
+            if _is_denied(error):
+                raise Denied(_denied(self.url)) from None
+            if _is_full(error):
+                raise StageFailed(
+                    f"The disk is full: the ledger at {_shown(self.url)} did not take the entry."
+                    " Free some space, then resume."
+                ) from None
+            raise StageFailed(
+                f"The ledger at {_shown(self.url)} did not answer ({type(error).__name__}); check"
+                " the database and its disk, then resume."
+            ) from None
+
+    def _prepare(self) -> None:
+        with self._engine.connect() as connection:
+            if _is_current(connection, self.url):
+                return
+            old = sa.inspect(connection).has_table("entries")
+        try:
+            with self.writing() as rows:
+                # Several may open an older ledger at once, and of several versions: who had the
+                # lock first has migrated it, and whoever waited looks again.
+                if _is_current(rows.connection, self.url):
+                    return
+                _migrate(rows.connection)
+                if rows.last() is None:
+                    body = {"version": LEDGER_VERSION, "id": str(uuid.uuid4())}
+                    rows.append("ledger", body=body)
+        except Denied:
+            state = "The tables are of an earlier version" if old else "There are no tables yet"
+            raise Denied(
+                f"{state} in the ledger at {_shown(self.url)}, and this role may not make them: let"
+                " the database's owner open the ledger once, with this version of dp-release."
+            ) from None
+
+
+def _is_current(connection: sa.Connection, url: str) -> bool:
+    """Return whether a database is a ledger of this version, False if it is to become one."""
+    inspector = sa.inspect(connection)
+    known = set(inspector.get_table_names())
+    version = None
+    if "alembic_version" in known:
+        version = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
+    elif "entries" in known and any(
+        column["name"] == "previous_in_release" for column in inspector.get_columns("entries")
+    ):
+        raise BadInput(
+            f"The ledger at {_shown(url)} has the format of a version before the first release of"
+            " dp-release, which this one does not read: keep it as it is, and set DP_RELEASE_HOME"
+            " to another folder. What it spent still counts."
+        )
+    if version == SCHEMA_VERSION and known >= _TABLES:
+        _refuse_unknown(connection, url)
+        return True
+    if isinstance(version, str) and version.isdecimal() and version > SCHEMA_VERSION:
+        raise BadInput(
+            f"The ledger at {_shown(url)} was made by a newer version of dp-release; update this"
+            " one."
+        )
+    if known >= _FIRST_TABLES and version in _earlier_versions():
+        _refuse_unknown(connection, url)
+        return False
+    if known & _TABLES:
+        # Making the tables that are missing would begin a second ledger beside the first.
+        missing = sorted((_TABLES | {"alembic_version"}) - known) or ["alembic_version"]
+        raise Damaged(
+            f"The ledger at {_shown(url)} is damaged and cannot be opened (no table"
+            f" {', '.join(missing)} as it was). Keep it, and restore a copy."
+        )
+    if version is not None:
+        raise BadInput(
+            f"The database at {_shown(url)} is another program's; give the ledger one of its own."
+        )
+    return False
+
+
+def _refuse_unknown(connection: sa.Connection, url: str) -> None:
+    """Refuse a ledger whose entries this program would take for damage.
+
+    Raises:
+        BadInput: if its first entry names another version than those that are known.
+    """
+    query = "SELECT body FROM entries WHERE position = 1"
+    try:
+        version = json.loads(str(connection.exec_driver_sql(query).scalar()))["version"]
+    except (sa.exc.DBAPIError, LookupError, TypeError, ValueError, RecursionError) as error:
+        if _is_denied(error):
+            raise
+        return  # the check of the whole ledger says what is wrong with it
+    unknown = not_known(version) if type(version) is int else None
+    if unknown is not None:
+        raise BadInput(f"The ledger at {_shown(url)} {unknown}.")
+
+
+def _engine(url: str) -> sa.Engine:
+    try:
+        parsed = sa.make_url(url)
+        if parsed.drivername in ("postgresql", "postgres"):
+            parsed = parsed.set(drivername="postgresql+psycopg")
+        options: dict[str, Any] = {}
+        if parsed.get_backend_name() == "postgresql":
+            options["connect_args"] = {"connect_timeout": 10}
+        elif parsed.get_backend_name() != "sqlite":
+            raise ImportError
+        engine = sa.create_engine(parsed, poolclass=sa.NullPool, **options)
+    except (sa.exc.ArgumentError, ImportError, ValueError):
+        # The URL itself is not shown: it may hold a password where nobody looks for one.
+        raise BadInput(
+            "DP_RELEASE_LEDGER is not the URL of a ledger that this version can open; write one"
+            " such as sqlite:////folder/ledger.db or postgresql://user@host/database, or unset it."
+        ) from None
+    if engine.dialect.name == "sqlite":
+        _prepare_sqlite(engine)
+    return engine
+
+
+def _migrate(connection: sa.Connection) -> None:
+    """Bring the tables to this version, inside the transaction of the connection."""
+    from alembic import command
+
+    config = _alembic()
+    config.attributes["connection"] = connection
+    command.upgrade(config, SCHEMA_VERSION)
+
+
+def _earlier_versions() -> set[str]:
+    """Return the versions from which there are steps to this one."""
+    from alembic.script import ScriptDirectory
+
+    steps = ScriptDirectory.from_config(_alembic()).iterate_revisions(SCHEMA_VERSION, "base")
+    return {step.revision for step in steps} - {SCHEMA_VERSION}
+
+
+def _alembic() -> Config:
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", _STEPS)
+    return config
+
+
+def _check_clock(connection: sa.Connection) -> None:
+    """Refuse a machine whose clock is days off: entries never go back, so all would follow it.
+
+    Raises:
+        StageFailed: if it differs from the database's by more than a day.
+    """
+    theirs = connection.exec_driver_sql("SELECT extract(epoch FROM clock_timestamp())").scalar()
+    if abs(time.time() - float(theirs or 0)) > _DAY_S:
+        raise StageFailed(
+            "The clock of this machine and that of the ledger's database differ by more than a day,"
+            " and entries are dated by it; set it right, then resume."
+        )
+
+
+def _prepare_sqlite(engine: sa.Engine) -> None:
+    path = engine.url.database
+    if path and path != ":memory:":
+        folder = Path(path).parent
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise BadInput(
+                f"There can be no ledger in {folder} ({error.strerror}); set DP_RELEASE_HOME to a"
+                " folder in which you may write."
+            ) from None
+        # privacy: it holds the keyed hashes of inputs, wherever DP_RELEASE_LEDGER puts the file.
+        with contextlib.suppress(OSError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+
+    @sa.event.listens_for(engine, "connect")
+    def _configure(connection: Any, _: object) -> None:
+        # The driver must not begin transactions behind our back: we begin them.
+        connection.isolation_level = None
+        connection.execute("PRAGMA busy_timeout = 60000")
+        # privacy: a charge must not come undone in a power cut; FULL does not sync the folder from
+        # which a committed transaction's journal is deleted.
+        connection.execute("PRAGMA synchronous = EXTRA")
+
+    @sa.event.listens_for(engine, "begin")
+    def _begin(connection: sa.Connection) -> None:
+        # privacy: the write lock is taken before the balance is read, not after.
+        writes = connection.get_execution_options().get("writes")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _unopened(url: str, error: Exception) -> str:
+    if _is_full(error):
+        return f"The disk is full: the ledger at {_shown(url)} cannot be opened. Free some space."
+    return (
+        f"The ledger at {_shown(url)} cannot be opened or is not a ledger; check DP_RELEASE_HOME"
+        " and DP_RELEASE_LEDGER, and that the disk is writable or the database server runs."
+    )
+
+
+def _is_damaged(error: Exception) -> bool:
+    if isinstance(error, UnicodeDecodeError):
+        return True  # SQLite's own message quotes what it could not read
+    cause = getattr(error, "orig", None)
+    if isinstance(cause, sqlite3.Error):
+        code = getattr(cause, "sqlite_errorcode", None)
+        if code is None:  # raised by the driver itself
+            return "Could not decode" in str(cause)
+        return code & 0xFF in _DAMAGE
+    return getattr(cause, "sqlstate", None) in ("XX001", "XX002")
+
+
+def _is_denied(error: Exception) -> bool:
+    return getattr(getattr(error, "orig", None), "sqlstate", None) == "42501"
+
+
+def _was_ledger(engine: sa.Engine) -> bool:
+    """Return whether a database that cannot be read was a ledger: SQLite's schema comes first."""
+    if engine.dialect.name != "sqlite":
+        return True
+    with contextlib.suppress(OSError), open(str(engine.url.database), "rb") as file:
+        return b"CREATE TABLE entries" in file.read(1 << 20)
+    return False
+
+
+def _damaged(url: str) -> str:
+    return (
+        f"The database of the ledger at {_shown(url)} is damaged and cannot be read whole;"
+        " `dp-release ledger verify` names the first entry. Keep it, and restore a copy."
+    )
+
+
+def _denied(url: str) -> str:
+    return (
+        f"The role of the ledger at {_shown(url)} may not do this: let the database's owner"
+        " grant it what deployments/README.md lists."
+    )
+
+
+def _is_full(error: Exception) -> bool:
+    state = getattr(getattr(error, "orig", None), "sqlstate", None)
+    return state == "53100" or "disk is full" in str(error)
+
+
+def _shown(url: str) -> str:
+    secret = ("password", "sslpassword")
+    return sa.make_url(url).difference_update_query(secret).render_as_string(hide_password=True)

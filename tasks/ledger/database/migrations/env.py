@@ -1,0 +1,11 @@
+"""Run by Alembic: migrates inside the transaction that it is given."""
+
+from __future__ import annotations
+
+from alembic import context
+
+from tasks.ledger.database.tables import METADATA
+
+connection = context.config.attributes["connection"]
+context.configure(connection=connection, target_metadata=METADATA, transaction_per_migration=False)
+context.run_migrations()

@@ -1,0 +1,452 @@
+"""The ledger's entries as one transaction sees them, and the one way to add another."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from dp_core.documents.canonical import canonical_json
+from dp_core.errors import BadInput, LedgerCorrupt
+from dp_core.wall.ledger.account_terms import OF_ACCOUNT, Charter, Promise, charter_of, promise_of
+from dp_core.wall.ledger.entries import Entry, make_entry, signed_message, unique_key
+from dp_core.wall.ledger.receipts import PUBLISHED, START, EntryKind, Receipt, make_receipt
+from dp_core.wall.ledger.rules import broken_rule, changes
+from dp_core.wall.ledger.running_totals import reservation_total
+from dp_core.wall.ledger.signatures import Signer
+from tasks.ledger.database.tables import ENTRIES, TOTALS
+
+_TOGETHER = 500
+"""Running totals that are read by one statement."""
+
+# Built once: each is executed for every charge.
+_ADD = sa.insert(ENTRIES)
+_HAS = sa.select(ENTRIES.c.position).where(ENTRIES.c.key == sa.bindparam("wanted")).limit(1)
+_TOTAL = (
+    sa.select(TOTALS.c.value)
+    .where(TOTALS.c.subject == sa.bindparam("subject"))
+    .order_by(TOTALS.c.position.desc())
+    .limit(1)
+)
+
+
+class Rows:
+    """Entries and running totals inside one transaction; the database's `Book`."""
+
+    def __init__(self, connection: sa.Connection, signer: Signer | None) -> None:
+        """Read and write through a connection that is inside a transaction.
+
+        Args:
+            connection: Of the transaction.
+            signer: Key that signs what is added.
+        """
+        self.connection = connection
+        self._signer = signer
+        self._written: dict[str, tuple[int, str]] = {}
+        self._last: tuple[int, str, str] | None = None
+        self._keys: set[str] | None = None
+        # What was read stays true until this transaction itself adds to it: nobody else writes.
+        self._totals: dict[str, str | None] = {}
+        self._charters: dict[str, Charter | None] = {}
+        self._promises: dict[int, Promise] = {}
+        self._present: set[str] = set()
+        self._receipts: dict[int | None, tuple[int, str]] = {}
+
+    # -- finding entries
+
+    def find(
+        self,
+        *,
+        kinds: Sequence[EntryKind] = (),
+        account: str | None = None,
+        release: str | None = None,
+        reservation: int | None = None,
+        about: str | None = None,
+        position: int | None = None,
+        last: int | None = None,
+    ) -> tuple[Entry, ...]:
+        """Return the entries that fit everything given, in order.
+
+        Args:
+            kinds: Kinds to find; empty for every kind.
+            account: Of its receipt.
+            release: Of its receipt.
+            reservation: Position of the reservation.
+            about: What it is about.
+            position: Its place.
+            last: Only the latest so many of them.
+        """
+        query = sa.select(ENTRIES)
+        for column, value in (
+            ("account", account),
+            ("release", release),
+            ("reservation", reservation),
+            ("about", about),
+            ("position", position),
+        ):
+            if value is not None:
+                query = query.where(ENTRIES.c[column] == value)
+        if kinds:
+            query = query.where(ENTRIES.c.kind.in_(kinds))
+        if last is not None:
+            query = query.order_by(ENTRIES.c.position.desc()).limit(last)
+            found = reversed(self.connection.execute(query).mappings().all())
+            return tuple(_entry(row) for row in found)
+        query = query.order_by(ENTRIES.c.position)
+        return tuple(_entry(row) for row in self.connection.execute(query).mappings())
+
+    def latest(self, **criteria: Any) -> Entry | None:
+        """Return the last entry that `find` would find, None if there is none."""
+        found = self.find(**criteria, last=1)
+        return found[0] if found else None
+
+    def last(self) -> Entry | None:
+        """Return the last entry of the ledger; None only while it is being made."""
+        return self.latest()
+
+    def page(self, after: int, size: int) -> list[tuple[Entry, list[tuple[str, str]]]]:
+        """Return the next entries in order, each with the running totals written with it.
+
+        Args:
+            after: Position of the last entry seen.
+            size: Entries at most.
+
+        Raises:
+            LedgerCorrupt: if an entry is not stored as it would have been written.
+        """
+        query = sa.select(ENTRIES).where(ENTRIES.c.position > after)
+        query = query.order_by(ENTRIES.c.position).limit(size)
+        entries = []
+        for row in self.connection.execute(query).mappings():
+            entry = _entry(row)
+            try:
+                same = row["body"] == _text(entry.body)
+            except UnicodeEncodeError:  # half of a surrogate pair, which is in no text
+                same = False
+            if not same:
+                raise _changed(row)
+            entries.append(entry)
+        if not entries:
+            return []
+        totals: dict[object, list[tuple[str, str]]] = {entry.position: [] for entry in entries}
+        here = sa.and_(TOTALS.c.position > after, TOTALS.c.position <= entries[-1].position)
+        if entries[-1].position != after + len(entries):
+            # An entry is missing, which the audit tells; its totals stand beside nothing.
+            here = TOTALS.c.position.in_(list(totals))
+        for total in self.connection.execute(sa.select(TOTALS).where(here)):
+            types = [type(value) for value in (total.position, total.subject, total.value)]
+            if total.position not in totals or types != [int, str, str]:
+                raise _stray(total.subject)
+            totals[total.position].append((total.subject, total.value))
+        return [(entry, totals[entry.position]) for entry in entries]
+
+    def check_file(self) -> None:
+        """Check what reading every entry in order does not see.
+
+        Raises:
+            LedgerCorrupt: if an entry stands before the first; if a running total stands beside no
+                entry, where it would be taken for the latest; or if the file is damaged (SQLite),
+                as in an index by which balances are looked up.
+        """
+        before = sa.select(ENTRIES).where(ENTRIES.c.position < 1).limit(1)
+        hidden = self.connection.execute(before).mappings().first()
+        if hidden is not None:
+            raise LedgerCorrupt(f"Entry {hidden['position']} stands before the first.")
+        last = sa.select(sa.func.max(ENTRIES.c.position)).scalar_subquery()
+        place = TOTALS.c.position
+        query = sa.select(TOTALS.c.subject).where((place < 1) | (place > last) | place.is_(None))
+        found = self.connection.execute(query.limit(1)).first()
+        if found is not None:
+            raise _stray(found.subject)
+        if self.connection.dialect.name == "sqlite":
+            answer = self.connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
+            if answer != "ok":
+                raise LedgerCorrupt(
+                    "Every entry of the ledger is in order, but its file is damaged beside them"
+                    f" ({str(answer).splitlines()[-1]:.80}); restore a copy of the file."
+                )
+
+    # -- the book that the rules are asked about
+
+    def identity(self) -> str:
+        """Return the ledger's own identifier."""
+        return str(self.find(position=1)[0].body["id"])
+
+    def total(self, subject: str) -> str | None:
+        """Return a running total as it was last written, None if it never was."""
+        if subject in self._written:
+            return self._written[subject][1]
+        if subject not in self._totals:
+            found = self.connection.execute(_TOTAL, {"subject": subject}).scalar()
+            self._totals[subject] = None if found is None else str(found)
+        return self._totals[subject]
+
+    def charter(self, account: str) -> Charter | None:
+        """Return an account, None if there is none of that name."""
+        if account not in self._charters:
+            self._charters[account] = self._read_charter(account)
+        return self._charters[account]
+
+    def _read_charter(self, account: str) -> Charter | None:
+        found = self.find(account=account, kinds=OF_ACCOUNT)
+        if not found:
+            return None
+        try:
+            return charter_of([entry.receipt for entry in found])
+        except (KeyError, TypeError, ValueError):
+            raise LedgerCorrupt(f"The entries of account {account!r} were changed.") from None
+
+    def promise(self, reservation: int) -> Promise | None:
+        """Return a reservation by its position, None if there is none."""
+        if reservation not in self._promises:
+            found = self.find(position=reservation, kinds=("reserve",))
+            if not found:
+                return None
+            self._promises[reservation] = promise_of(found[0].position, found[0].receipt)
+        return self._promises[reservation]
+
+    def promises_of(self, accounts: Sequence[str]) -> Iterator[tuple[Promise, Receipt | None]]:
+        """Yield the reservations of accounts, each with its settlement if it is over."""
+        for account in accounts:
+            ends = {
+                entry.reservation: entry.receipt
+                for entry in self.find(account=account, kinds=("settle",))
+            }
+            found = self.find(account=account, kinds=("reserve",))
+            self._read_totals([reservation_total(entry.position) for entry in found])
+            for entry in found:
+                yield promise_of(entry.position, entry.receipt), ends.get(entry.position)
+
+    def _read_totals(self, subjects: Sequence[str]) -> None:
+        """Read running totals that are about to be asked for one by one."""
+        for start in range(0, len(subjects), _TOGETHER):
+            some = subjects[start : start + _TOGETHER]
+            self._totals |= dict.fromkeys(some)
+            query = sa.select(TOTALS.c.subject, TOTALS.c.value).where(TOTALS.c.subject.in_(some))
+            for row in self.connection.execute(query.order_by(TOTALS.c.position)):
+                self._totals[row.subject] = str(row.value)
+
+    def accounts_within(self, account: str) -> Sequence[str]:
+        """Return the names of the accounts that stand directly within one."""
+        opened = self.find(kinds=("open",), about=account)
+        return [entry.receipt.account for entry in opened]
+
+    def approved(self, plan: str) -> bool:
+        """Return whether a plan is approved now."""
+        found = self.latest(kinds=("approve", "withdraw"), about=plan)
+        return found is not None and found.kind == "approve"
+
+    def has(self, key: str) -> bool:
+        """Return whether an entry with that unique key is there."""
+        if key not in self._present:
+            if self.connection.execute(_HAS, {"wanted": key}).scalar() is None:
+                return False
+            self._present.add(key)
+        return True
+
+    def charged(self, reservation: int, batch: str) -> bool:
+        """Return whether a reservation was charged for a batch."""
+        found = self.latest(reservation=reservation, kinds=("charge",), about=batch)
+        return found is not None
+
+    def account_of(self, input_hash: str) -> str | None:
+        """Return the account that an input is known from, None if it is new."""
+        found = self.latest(kinds=("input",), about=input_hash)
+        return None if found is None else found.receipt.account
+
+    def is_used(self, release: str) -> bool:
+        """Return whether a release of that name is under way or over; not if it was returned."""
+        found = self.latest(kinds=("reserve", "settle"), release=release)
+        return found is not None and found.body.get("outcome") != "returned"
+
+    # -- adding
+
+    def append(
+        self,
+        kind: EntryKind,
+        *,
+        body: Mapping[str, object],
+        account: str = "",
+        release: str = "",
+        reservation: int | None = None,
+        about: str | None = None,
+        key: str | None = None,
+    ) -> Entry:
+        """Add an entry; what may happen once is refused the second time.
+
+        Raises:
+            BadInput: if the ledger takes signed entries only and there is no key to sign.
+            LedgerCorrupt: if the entry would break the ledger's rules.
+        """
+        position, link, latest = self._end()
+        position += 1
+        if kind == "reserve":
+            reservation = position
+        # privacy: a clock that was set back must not open an earlier period's allowance again.
+        recorded = max(now(), latest)
+        number, previous = self._number(kind, reservation)
+        receipt = make_receipt(
+            number=number,
+            kind=kind,
+            account=account,
+            release=release,
+            at=recorded[:10],
+            body=body,
+            previous=previous,
+        )
+        entry = make_entry(
+            receipt,
+            position=position,
+            reservation=reservation,
+            about=about,
+            key=key or unique_key(receipt, about, reservation),
+            recorded=recorded,
+            salt=os.urandom(16).hex(),
+            previous=link,
+        )
+        entry = self._signed(entry)
+        broken = broken_rule(entry, self)
+        if broken is not None:
+            # Whoever asked should have been refused with a better sentence long before.
+            raise LedgerCorrupt(
+                f"An entry ({kind}) that {broken} was not added to the ledger;"
+                " `dp-release ledger verify` checks what is there."
+            )
+        after = changes(entry, self)
+        self.connection.execute(_ADD, _columns(entry))
+        self._last = position, entry.link, recorded
+        if kind == "key":
+            self._keys = None
+        if kind in OF_ACCOUNT:
+            self._charters.pop(account, None)
+        if kind in PUBLISHED:
+            self._receipts[reservation] = number, receipt.hash
+        self._written |= {subject: (position, value) for subject, value in after.items()}
+        return entry
+
+    def today(self) -> date:
+        """Return the day that the next entry will have: never before that of the last."""
+        return date.fromisoformat(max(now(), self._end()[2])[:10])
+
+    def link(self) -> str:
+        """Return the link of the last entry, after which the next one comes."""
+        return self._end()[1]
+
+    def write_totals(self) -> None:
+        """Store the running totals that this transaction changed, each once."""
+        if self._written:
+            self.connection.execute(
+                sa.insert(TOTALS),
+                [
+                    {"subject": subject, "position": position, "value": value}
+                    for subject, (position, value) in self._written.items()
+                ],
+            )
+
+    def _end(self) -> tuple[int, str, str]:
+        """Return position, link and time of the last entry."""
+        if self._last is None:
+            query = sa.select(ENTRIES.c.position, ENTRIES.c.link, ENTRIES.c.recorded)
+            query = query.order_by(ENTRIES.c.position.desc()).limit(1)
+            found = self.connection.execute(query).first()
+            self._last = (found.position, found.link, found.recorded) if found else (0, START, "")
+        return self._last
+
+    def _number(self, kind: str, reservation: int | None) -> tuple[int, str]:
+        """Return number and predecessor of the next receipt of a reservation."""
+        if kind not in PUBLISHED:
+            return 0, START
+        # privacy: a reservation begins a chain of its own, so that the receipts of a release do
+        # not tell that an earlier attempt was stopped, as by a file that broke the schema.
+        if kind == "reserve":
+            return 1, START
+        if reservation not in self._receipts:
+            query = sa.select(ENTRIES.c.number, ENTRIES.c.hash)
+            query = query.where(ENTRIES.c.reservation == reservation)
+            query = query.order_by(ENTRIES.c.number.desc()).limit(1)
+            found = self.connection.execute(query).first()
+            if found is None:
+                raise ValueError(f"Reservation {reservation} does not exist.")
+            self._receipts[reservation] = found.number, found.hash
+        number, previous = self._receipts[reservation]
+        return number + 1, previous
+
+    def _signed(self, entry: Entry) -> Entry:
+        if self._keys is None:
+            self._keys = standing_keys([found.body for found in self.find(kinds=("key",))])
+        if not self._keys and entry.kind != "key":
+            return entry
+        trusted = self._keys or {str(entry.about)}
+        signer = known_signer(self._signer, trusted)
+        signature = signer.sign(signed_message(entry.receipt.hash, entry.link))
+        return replace(entry, signer=signer.fingerprint, signature=signature)
+
+
+def known_signer(signer: Signer | None, standing: Collection[str]) -> Signer:
+    """Return the key of this process.
+
+    Raises:
+        BadInput: unless it is one of those that may sign.
+    """
+    if signer is None or signer.fingerprint not in standing:
+        raise BadInput(
+            "This ledger takes signed entries only: set DP_RELEASE_SIGNING_KEY to the file of"
+            f" its key ({', '.join(sorted(standing))})."
+        )
+    return signer
+
+
+def standing_keys(bodies: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Return the fingerprints of the keys that may sign, after entries of kind `key`."""
+    standing: set[str] = set()
+    for body in bodies:
+        standing.add(str(body["fingerprint"]))
+        standing.discard(str(body["replaces"]))
+    return standing
+
+
+def now() -> str:
+    """Return the time in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+_BESIDE = ("position", "reservation", "about", "key", "recorded", "salt", "link")
+_SIGNED = ("signer", "signature")
+_RECEIPT = ("number", "kind", "account", "release", "at", "previous", "hash")
+
+
+def _columns(entry: Entry) -> dict[str, object]:
+    values: dict[str, object] = {name: getattr(entry, name) for name in (*_BESIDE, *_SIGNED)}
+    values |= {name: getattr(entry.receipt, name) for name in _RECEIPT}
+    return values | {"body": _text(entry.body)}
+
+
+def _entry(row: sa.RowMapping) -> Entry:
+    try:
+        receipt = {name: row[name] for name in _RECEIPT}
+        receipt["body"] = json.loads(row["body"], parse_constant=_refuse)
+        values = {name: row[name] for name in (*_BESIDE, *_SIGNED)}
+        return Entry.from_json({**values, "receipt": receipt})
+    except (TypeError, ValueError, RecursionError):
+        raise _changed(row) from None
+
+
+def _refuse(word: str) -> object:
+    raise ValueError(f"{word} is not plain JSON.")
+
+
+def _text(body: Mapping[str, object]) -> str:
+    return canonical_json(dict(body)).decode()
+
+
+def _stray(subject: object) -> LedgerCorrupt:
+    return LedgerCorrupt(f"A running total of {subject!r:.80} stands beside no entry of its own.")
+
+
+def _changed(row: sa.RowMapping) -> LedgerCorrupt:
+    return LedgerCorrupt(f"Entry {row['position']} ({row['kind']}) was changed.")

@@ -1,0 +1,367 @@
+"""What the holder of a release may write: reserve, input, charge, attempt, commit, settle.
+
+Only a `Hold` writes for a release, and `Ledger.hold` gives it to one process at a time. Every rule
+is decided inside one write transaction, together with the check that this holder is the last.
+"""
+
+from __future__ import annotations
+
+import hmac
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+from dp_core.errors import BadInput, ReleaseError, StageFailed
+from dp_core.spec.plan import Plan
+from dp_core.wall.ledger.approval import ENDS, Cause, Decision, Gate, gate_of
+from dp_core.wall.ledger.entries import Entry, charge_key
+from dp_core.wall.ledger.running_totals import use
+from dp_core.wall.ledger.session import Step, check_steps
+from tasks.ledger import leases
+from tasks.ledger.database.connection import Database
+from tasks.ledger.database.transaction import Rows
+from tasks.ledger.reservation_entries import (
+    add,
+    add_settlement,
+    check_stages,
+    require_open,
+    reserve,
+)
+from tasks.ledger.reservations import (
+    Charge,
+    Reservation,
+    identity_of,
+    is_charged,
+    planned,
+    read_charges,
+    read_reservation,
+)
+from tasks.ledger.seals import is_sealed, seal
+
+MOST_ATTEMPTS = 5
+"""Draws of one result that may fail for outside reasons before a person has to look."""
+
+_RENEWALS = 4
+"""How often a lease is renewed within its life."""
+
+
+class Hold:
+    """One release, held by this process."""
+
+    def __init__(self, database: Database, lease: leases.Lease) -> None:
+        """Write under a lease; `held` makes and ends it."""
+        self._database = database
+        self.lease = lease
+        self.release = lease.release
+
+    @contextmanager
+    def _writing(self) -> Iterator[Rows]:
+        with self._database.writing() as rows:
+            leases.require(rows, self.lease)
+            yield rows
+
+    def require(self) -> None:
+        """Raise StageFailed if another process took over."""
+        with self._database.reading() as rows:
+            leases.require(rows, self.lease)
+
+    def reservation(self) -> Reservation | None:
+        """Return the latest reservation, None if there never was one."""
+        with self._database.reading() as rows:
+            return read_reservation(rows, self.release)
+
+    def reserve(self, plan: Plan) -> Reservation:
+        """Promise a plan's whole cost, or refuse and record nothing.
+
+        A release that holds a reservation for the same plan gets that one again; one for another
+        plan is given back first, if nothing was charged to it.
+
+        Raises:
+            BadInput: if the account does not exist or the name was used.
+            BudgetRefused: if an account does not allow it, or the plan waits for approval.
+        """
+        if plan.spec.release != self.release:
+            raise ValueError(f"This process holds {self.release!r}, not {plan.spec.release!r}.")
+        with self._writing() as rows:
+            return reserve(rows, plan)
+
+    def bind_input(self, reservation: Reservation, input_hash: str, key: bytes) -> None:
+        """Tie a reservation to its input and to this home for good.
+
+        Args:
+            reservation: Of the release.
+            input_hash: Keyed hash of the input.
+            key: The confidential key, to seal the entry.
+
+        Raises:
+            BadInput: if the input changed since, or is known from another account.
+            StageFailed: if the key is not the one that the ledger's inputs are sealed with, or the
+                release was begun in another home.
+        """
+        with self._writing() as rows:
+            require_open(rows, reservation)
+            mine = rows.latest(kinds=("input",), reservation=reservation.position)
+            # privacy: under another key the same data have another hash.
+            known = mine or rows.latest(kinds=("input",))
+            if known is not None and not is_sealed(known, key):
+                raise StageFailed(
+                    "The inputs in this ledger were sealed with another key than this home's, so"
+                    " data it has seen would not be recognised; set DP_RELEASE_HOME to the home"
+                    " that made the ledger, or copy that home's input.key to this one."
+                )
+            if mine is not None:
+                self._require_same(mine, input_hash)
+                return
+            # All that know it are of one account: the rules let no other in.
+            earlier = rows.latest(kinds=("input",), about=input_hash)
+            if earlier is not None and earlier.receipt.account != reservation.account:
+                raise BadInput(
+                    f"This data file belongs to account {earlier.receipt.account!r} (release"
+                    f" {earlier.receipt.release!r}); name that account in the spec: another"
+                    " account would give the same people a fresh budget."
+                )
+            promised = (reservation.position, reservation.release, reservation.account)
+            body = {
+                "home": self.lease.holder.home,
+                "seal": seal(key, *promised, input_hash),
+            }
+            add(rows, reservation, "input", about=input_hash, body=body)
+
+    def _require_same(self, mine: Entry, input_hash: str) -> None:
+        if not hmac.compare_digest(str(mine.about), input_hash):
+            raise BadInput(
+                f"The data of release {self.release!r} changed since it began;"
+                " put the original file back and resume, or abandon the release."
+            )
+        self._require_home(mine)
+
+    def _require_home(self, mine: Entry) -> None:
+        if mine.body["home"] != self.lease.holder.home:
+            # privacy: results of its charges may lie there; to draw them here would be a second
+            # draw.
+            raise StageFailed(
+                f"Release {self.release!r} was begun in another home, where its results are. Resume"
+                " it there: they are never drawn again."
+            )
+
+    def charge(
+        self, reservation: Reservation, batch: str, steps: Sequence[Step]
+    ) -> tuple[Charge, ...]:
+        """Record events as spent, all in one transaction, before the data are touched.
+
+        Steps of a batch that was charged before return their charges; nothing is paid twice.
+
+        Raises:
+            BudgetRefused: if a stage's budget does not allow it; nothing is recorded.
+            StageFailed: if the batch was charged for other steps, the input is not known, or the
+                release was begun in another home.
+        """
+        check_steps(reservation.currency, steps)
+        with self._writing() as rows:
+            require_open(rows, reservation)
+            mine = rows.latest(kinds=("input",), reservation=reservation.position)
+            if mine is None:
+                raise StageFailed(
+                    f"Release {self.release!r} is not bound to its input yet; nothing was charged."
+                )
+            self._require_home(mine)
+            old = read_charges(rows, reservation, batch)
+            if old:
+                if [identity_of(charge) for charge in old] != [planned(step) for step in steps]:
+                    raise StageFailed(
+                        f"{batch!r} of release {self.release!r} was charged for other measurements"
+                        " than are asked for now; abandon the release."
+                    )
+                return old
+            check_stages(rows, reservation, steps)
+            for step in steps:
+                add(
+                    rows,
+                    reservation,
+                    "charge",
+                    about=batch,
+                    key=charge_key(
+                        reservation.release,
+                        step.stage,
+                        step.name,
+                        str(mine.about),
+                        reservation.plan,
+                    ),
+                    body={
+                        "batch": batch,
+                        "stage": step.stage,
+                        "step": step.name,
+                        "cost": str(step.cost),
+                        "event": step.event.to_json(),
+                        "asks": dict(step.asks),
+                    },
+                )
+            return read_charges(rows, reservation, batch)
+
+    def attempt(self, reservation: Reservation, batch: str) -> None:
+        """Record that a charged result which never reached the disk is drawn again.
+
+        Raises:
+            StageFailed: after too many attempts, or if the result was committed.
+        """
+        with self._writing() as rows:
+            require_open(rows, reservation)
+            charges = read_charges(rows, reservation, batch)
+            if not charges:
+                raise ValueError(f"{batch!r} was not charged.")
+            if any(charge.result for charge in charges):
+                raise StageFailed(f"The result of {batch!r} is committed; it is not drawn again.")
+            attempts = max(charge.attempts for charge in charges)
+            if attempts >= MOST_ATTEMPTS:
+                raise StageFailed(
+                    f"{batch!r} of release {self.release!r} was drawn again and again without its"
+                    " result reaching the disk; find the cause, then abandon the release: it is"
+                    " not drawn again without a person."
+                )
+            add(
+                rows,
+                reservation,
+                "attempt",
+                about=batch,
+                body={"batch": batch, "attempt": attempts + 1, "fence": self.lease.fence},
+            )
+
+    def charges(self, reservation: Reservation, batch: str | None = None) -> tuple[Charge, ...]:
+        """Return the charges of the release, or of one batch of it."""
+        with self._database.reading() as rows:
+            return read_charges(rows, reservation, batch)
+
+    def commit(self, reservation: Reservation, batch: str, result: str) -> None:
+        """Bind a stored result, by its hash, to the charges that paid for it."""
+        with self._writing() as rows:
+            require_open(rows, reservation)
+            add(rows, reservation, "commit", about=batch, body={"batch": batch, "result": result})
+
+    def settle(
+        self, reservation: Reservation, outcome: str, *, stored: bool = False
+    ) -> Reservation:
+        """End the release: what it reserved and did not charge goes back.
+
+        Args:
+            reservation: Of the release.
+            outcome: `finished`, `abandoned` or `failed-thresholds`; with nothing charged,
+                `returned` lets the name be used again. A held release is decided about instead.
+            stored: Whether a result may lie on disk that was not committed: it may have been seen.
+
+        Privacy:
+            What goes back is `Terms.spent`'s to say: it depends on the account's composition, on
+            the release's currency, and on whether any result may have been seen.
+        """
+        with self._writing() as rows:
+            require_open(rows, reservation)
+            if outcome == "returned" and is_charged(rows, reservation):
+                raise ValueError("A reservation that was charged is not returned.")
+            self._end(rows, reservation, outcome, stored=stored)
+            settled = read_reservation(rows, reservation.release)
+        assert settled is not None
+        return settled
+
+    def _end(self, rows: Rows, reservation: Reservation, outcome: str, *, stored: bool) -> None:
+        used = use(rows, reservation.position)
+        mine = rows.latest(kinds=("input",), reservation=reservation.position)
+        # privacy: what another home stored, uncommitted, cannot be seen from this one.
+        elsewhere = mine is not None and mine.body["home"] != self.lease.holder.home
+        seen = stored or used.results > 0 or (elsewhere and used.tally.charges > 0)
+        add_settlement(rows, reservation, outcome, seen=seen)
+
+    # -- what a person decides before it is published
+
+    def gate(self, reservation: Reservation) -> Gate:
+        """Return whether the release is held, who looked at it when, and what was decided."""
+        with self._database.reading() as rows:
+            return gate_of(rows, reservation.position)
+
+    def hold_back(self, reservation: Reservation, cause: Cause, sets: Sequence[str]) -> Gate:
+        """Let the release wait for a person: from now on nothing is charged or drawn for it.
+
+        Held before, it stays held as it was.
+
+        Args:
+            reservation: Of the release.
+            cause: Why.
+            sets: SHA-256 of each synthetic file, which are what will be published.
+        """
+        with self._writing() as rows:
+            require_open(rows, reservation)
+            if gate_of(rows, reservation.position).held is None:
+                add(rows, reservation, "hold", body={"cause": cause, "sets": list(sets)})
+            return gate_of(rows, reservation.position)
+
+    def look(self, *, by: str, reason: str) -> Gate:
+        """Record that a person looks at the internal files, before they are told where these are.
+
+        Raises:
+            BadInput: if the release is still made: a look could then decide how.
+        """
+        with self._writing() as rows:
+            seen = read_reservation(rows, self.release)
+            if seen is None or seen.outcome == "returned":
+                raise BadInput(f"Release {self.release!r} measured nothing; there is no report.")
+            if seen.outcome is None and gate_of(rows, seen.position).held is None:
+                raise BadInput(
+                    f"Release {self.release!r} is not made yet, and a look could decide how it is"
+                    f" made; `dp-release resume {self.release}` goes on with it."
+                )
+            add(rows, seen, "look", body={"by": by, "reason": reason})
+            return gate_of(rows, seen.position)
+
+    def decide(
+        self, reservation: Reservation, decision: Decision, *, by: str, reason: str
+    ) -> Reservation:
+        """Decide about a held release and end it, in one transaction: there is nothing between.
+
+        What it reserved and did not charge goes back now, as of any release that ends.
+
+        Raises:
+            BadInput: if it is not held.
+        """
+        with self._writing() as rows:
+            require_open(rows, reservation)
+            if gate_of(rows, reservation.position).held is None:
+                raise BadInput(
+                    f"Release {self.release!r} is not held, so there is nothing to decide about it;"
+                    f" `dp-release status {self.release}` shows where it stands."
+                )
+            body = {"decision": decision, "by": by, "reason": reason}
+            add(rows, reservation, "decide", body=body)
+            self._end(rows, reservation, ENDS[decision], stored=True)
+            settled = read_reservation(rows, reservation.release)
+        assert settled is not None
+        return settled
+
+
+@contextmanager
+def held(database: Database, release: str, home: str) -> Iterator[Hold]:
+    """Hold a release for this process; a thread keeps the lease alive until the block ends.
+
+    A process holds a release, by its lease. A release holds budget, by its reservation.
+
+    Raises:
+        StageFailed: if another process holds it.
+    """
+    holder = leases.this_process(home)
+    with database.writing() as rows:
+        lease = leases.acquire(rows, release, holder)
+    over = threading.Event()
+
+    def keep() -> None:
+        while not over.wait(leases.LIFETIME_MS / 1000 / _RENEWALS):
+            # A database that does not answer now may answer at the next turn; whether the lease was
+            # lost meanwhile, the next write finds out.
+            with suppress(ReleaseError), database.writing() as rows:
+                leases.renew(rows, lease)
+
+    keeper = threading.Thread(target=keep, name=f"lease of {release}", daemon=True)
+    keeper.start()
+    try:
+        yield Hold(database, lease)
+    finally:
+        over.set()
+        keeper.join()
+        with suppress(ReleaseError), database.writing() as rows:
+            leases.give_up(rows, lease)

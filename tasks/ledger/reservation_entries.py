@@ -1,0 +1,121 @@
+"""Writes the entries of one reservation, within the transaction that decides whether it may."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from dp_core.errors import BudgetRefused, StageFailed
+from dp_core.spec.plan import Plan
+from dp_core.wall.ledger.approval import gate_of, settled_with
+from dp_core.wall.ledger.ledger_position import whereabouts
+from dp_core.wall.ledger.receipts import EntryKind
+from dp_core.wall.ledger.running_totals import use
+from dp_core.wall.ledger.session import Step
+from tasks.ledger.database.transaction import Rows
+from tasks.ledger.refusals import check_reservation
+from tasks.ledger.reservations import Reservation, continued, read_reservation
+
+
+def reserve(rows: Rows, plan: Plan) -> Reservation:
+    """Promise a plan's whole cost; see `Hold.reserve`."""
+    spec, privacy = plan.spec, plan.spec.privacy
+    held = continued(rows, plan)
+    if held is not None:
+        return held
+    earlier = read_reservation(rows, spec.release)
+    if earlier is not None and earlier.outcome is None:
+        # It was for another plan and spent nothing; left open it could never be settled.
+        add_settlement(rows, earlier, "returned", seen=False)
+    check_reservation(rows, plan)
+    rows.append(
+        "reserve",
+        account=spec.account,
+        release=spec.release,
+        about=plan.hash,
+        body={
+            "epsilon": str(privacy.epsilon),
+            "delta": str(privacy.delta),
+            "neighbours": privacy.neighbours,
+            "unit": privacy.unit,
+            **({"max_rows": privacy.max_rows} if privacy.unit != "row" else {}),
+            "plan": plan.hash,
+            "sets": spec.sets,
+            "mode": spec.mode,
+            **({"revises": spec.revises} if spec.revises else {}),
+            **({"publish": spec.publish} if spec.publish != "at-once" else {}),
+            "currency": plan.currency.to_json(),
+            "costs": {stage: str(cost) for stage, cost in plan.costs.items()},
+        },
+    )
+    reservation = read_reservation(rows, spec.release)
+    assert reservation is not None
+    return reservation
+
+
+def require_open(rows: Rows, reservation: Reservation) -> None:
+    """Raise StageFailed unless the release still holds this reservation."""
+    now = read_reservation(rows, reservation.release)
+    if now is None or now.position != reservation.position or now.outcome is not None:
+        raise StageFailed(
+            f"Release {reservation.release!r} no longer holds its reservation;"
+            f" `dp-release status {reservation.release}` shows what became of it."
+        )
+
+
+def check_stages(rows: Rows, reservation: Reservation, steps: Sequence[Step]) -> None:
+    """Raise BudgetRefused unless what their stages have left, and the own delta, pay for steps."""
+    used = use(rows, reservation.position)
+    for stage in dict.fromkeys(step.stage for step in steps):
+        asked = sum((step.cost for step in steps if step.stage == stage), Fraction(0))
+        limit = reservation.costs.get(stage, Fraction(0))
+        if asked + used.of(stage) > limit:
+            raise BudgetRefused(
+                f"Stage {stage!r} of release {reservation.release!r} asks for"
+                f" {float(asked):.6g} but has {float(limit - used.of(stage)):.6g} left of the"
+                f" {float(limit):.6g} its plan reserved."
+            )
+    own = sum((step.event.own_delta() for step in steps), used.tally.own_delta)
+    if own > reservation.currency.own_delta:
+        raise BudgetRefused(
+            f"Release {reservation.release!r} asks for thresholds that fail with a probability of"
+            f" {float(own):.6g}, and its plan reserved {float(reservation.currency.own_delta):.6g}."
+        )
+
+
+def add(
+    rows: Rows,
+    reservation: Reservation,
+    kind: EntryKind,
+    *,
+    body: Mapping[str, object],
+    about: str | None = None,
+    key: str | None = None,
+) -> None:
+    """Add an entry that belongs to a reservation."""
+    rows.append(
+        kind,
+        account=reservation.account,
+        release=reservation.release,
+        reservation=reservation.position,
+        about=about,
+        key=key,
+        body=body,
+    )
+
+
+def add_settlement(rows: Rows, reservation: Reservation, outcome: str, *, seen: bool) -> None:
+    """Add the entry that ends a reservation.
+
+    Args:
+        rows: Of the transaction.
+        reservation: What ends.
+        outcome: As `Hold.settle` names it.
+        seen: Whether any result may have been seen.
+    """
+    tally = use(rows, reservation.position).tally
+    body: dict[str, Any] = {"outcome": outcome, "spent": str(tally.cost), "seen": seen}
+    body |= whereabouts(rows, reservation.account)
+    body |= settled_with(gate_of(rows, reservation.position))
+    add(rows, reservation, "settle", body=body)

@@ -1,0 +1,143 @@
+"""Reservations and charges as the entries tell them: what a release may spend, and what it did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import Any
+
+from dp_core.errors import BadInput
+from dp_core.spec.plan import Plan
+from dp_core.wall.accounting.events import event_from_json
+from dp_core.wall.ledger.account_terms import Promise, promise_of
+from dp_core.wall.ledger.entries import Entry
+from dp_core.wall.ledger.receipts import EntryKind
+from dp_core.wall.ledger.running_totals import use
+from dp_core.wall.ledger.session import Step
+from tasks.ledger.database.transaction import Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """A step that was paid for, and whether its result is committed; as the ledger has it.
+
+    `dp_core.bundle.verification.claims.Charge` is the same as a bundle tells it, without database
+    or attempts.
+
+    Attributes:
+        number: Of its receipt within the release.
+        stage: Stage that paid.
+        step: What was measured.
+        cost: In the release's currency.
+        body: Of its receipt.
+        batch: Steps that are drawn and committed together.
+        attempts: How often it was drawn.
+        result: Hash of the committed result, None before.
+    """
+
+    number: int
+    stage: str
+    step: str
+    cost: Fraction
+    body: Mapping[str, object]
+    batch: str
+    attempts: int
+    result: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation(Promise):
+    """The latest promise to a release, and what became of it; a `Promise` knows no end.
+
+    Attributes:
+        link: Of its entry: no other reservation of any ledger has the same.
+        outcome: `finished`, `abandoned` or `returned`; None while the release is under way.
+    """
+
+    link: str = ""
+    outcome: str | None = None
+
+
+def continued(rows: Rows, plan: Plan) -> Reservation | None:
+    """Return the reservation that a release goes on with, None where it needs a new one.
+
+    Raises:
+        BadInput: if the name was used, or is under way with another plan.
+    """
+    name = plan.spec.release
+    held = read_reservation(rows, name)
+    if held is None or held.outcome == "returned":
+        return None
+    if held.outcome is not None:
+        raise BadInput(
+            f"The name {name!r} is used: that release is {held.outcome}. A release is made once;"
+            " choose a new name under `release`."
+        )
+    if held.plan == plan.hash:
+        return held
+    if not is_charged(rows, held):
+        # It spent nothing: a corrected spec may begin again once it is given back.
+        return None
+    raise BadInput(
+        f"Release {name!r} is under way with another plan: spec or schema changed since,"
+        " or the program, whose versions may resolve a spec differently. Undo the"
+        f" change and `dp-release resume {name}`, or `dp-release abandon {name}` and choose a new"
+        " name."
+    )
+
+
+def read_reservation(rows: Rows, release: str) -> Reservation | None:
+    """Return the latest reservation of a release, None if it never had one."""
+    found = rows.latest(kinds=("reserve",), release=release)
+    if found is None:
+        return None
+    end = rows.latest(kinds=("settle",), reservation=found.position)
+    promise = promise_of(found.position, found.receipt)
+    values = {field.name: getattr(promise, field.name) for field in fields(Promise)}
+    return Reservation(**values, link=found.link, outcome=str(end.body["outcome"]) if end else None)
+
+
+def is_charged(rows: Rows, reservation: Promise) -> bool:
+    """Return whether anything was charged to a reservation."""
+    return use(rows, reservation.position).tally.charges > 0
+
+
+def read_charges(rows: Rows, reservation: Promise, batch: str | None = None) -> tuple[Charge, ...]:
+    """Return the charges of a reservation, or of one batch of it, in order."""
+    kinds: tuple[EntryKind, ...] = ("charge", "attempt", "commit")
+    found = rows.find(kinds=kinds, reservation=reservation.position, about=batch)
+    results: dict[str, str] = {}
+    attempts: dict[str, int] = {}
+    for entry in found:
+        body: Mapping[str, Any] = entry.body
+        if entry.kind == "commit":
+            results[body["batch"]] = body["result"]
+        elif entry.kind == "attempt":
+            attempts[body["batch"]] = body["attempt"]
+    return tuple(_charge(entry, attempts, results) for entry in found if entry.kind == "charge")
+
+
+def _charge(entry: Entry, attempts: Mapping[str, int], results: Mapping[str, str]) -> Charge:
+    body: Mapping[str, Any] = entry.body
+    return Charge(
+        number=entry.receipt.number,
+        stage=body["stage"],
+        step=body["step"],
+        cost=Fraction(body["cost"]),
+        body=body,
+        batch=body["batch"],
+        attempts=attempts.get(body["batch"], 1),
+        result=results.get(body["batch"]),
+    )
+
+
+def identity_of(charge: Charge) -> tuple[object, ...]:
+    """Return what makes a charge the one of a step."""
+    event: Any = charge.body["event"]
+    return charge.stage, charge.step, charge.cost, event_from_json(event), charge.body["asks"]
+
+
+def planned(step: Step) -> tuple[object, ...]:
+    """Return the same of a step that is to be charged."""
+    return step.stage, step.name, step.cost, step.event, dict(step.asks)

@@ -1,0 +1,93 @@
+"""What an interruption left of a release that is held, or over without a bundle: deleted later.
+
+The ledger is told first that a release is held or over, and only then its files are deleted: a
+crash between the two leaves files. Whoever meets the release next deletes them; that is before
+Prefect is set up, so nothing here may import it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+from dp_core.errors import StageFailed
+from tasks.ledger.ledger import Ledger
+from tasks.ledger.reservations import Reservation
+from tasks.run.home import home_id
+from tasks.run.run_folder import RunFolder
+
+
+def remove_unpublished(folder: RunFolder, *, keep_confidential: bool = False) -> None:
+    """Delete what a release that is over no longer needs, and mark that it is done."""
+    for left in folder.noisy.glob("*.tmp"):
+        left.unlink(missing_ok=True)  # of a holder that was taken over
+    for name in ("codes", "synthetic", "models"):
+        shutil.rmtree(folder.public / name, ignore_errors=True)
+    if not keep_confidential:
+        folder.remove_confidential()
+    folder.finish("tidy")
+
+
+def mark_held(folder: RunFolder, *, keep_confidential: bool = False) -> None:
+    """Delete the codes of a release that is held, and mark that it is done.
+
+    The comparison with the data is written, and nothing looks at the data any more.
+    """
+    if not keep_confidential:
+        folder.remove_confidential()
+    folder.finish("held")
+
+
+def clear_leftovers(home: Path, ledger: Ledger, release: str) -> bool:
+    """Delete what is left, and return whether there was anything.
+
+    A release that is under way, published or being published keeps what it has. Nothing is drawn
+    or settled, and the noisy results stay, as proof.
+
+    Raises:
+        StageFailed: if another process is at work on it, which may be deleting them itself.
+    """
+    held = ledger.reservation(release)
+    if held is None or not _are_left(home, ledger, held):
+        return False
+    with ledger.hold(release, home_id(home)):
+        folder = RunFolder(home, release, held.link)
+        if held.outcome is None:
+            mark_held(folder)
+        elif held.outcome == "abandoned":
+            folder.remove_confidential()
+        else:
+            remove_unpublished(folder)
+    return True
+
+
+def clear_all_leftovers(home: Path, ledger: Ledger) -> list[str]:
+    """Delete what is left of every release in a home, and return their names.
+
+    One that somebody is at work on is left alone.
+    """
+    cleared = []
+    for path in sorted((home / "runs").glob("*")):
+        folder = RunFolder(home, path.name)
+        if folder.done("tidy") is not None and not folder.confidential.exists():
+            continue  # the most are so, and need no question to the ledger
+        with suppress(StageFailed):
+            if clear_leftovers(home, ledger, path.name):
+                cleared.append(path.name)
+    return cleared
+
+
+def _are_left(home: Path, ledger: Ledger, held: Reservation) -> bool:
+    folder = RunFolder(home, held.release, held.link)
+    if not folder.exists():
+        return False
+    match held.outcome:
+        case "withdrawn" | "failed-thresholds":
+            return folder.done("tidy") is None
+        case "abandoned":
+            return folder.confidential.exists()
+        case None:
+            return folder.done("held") is None and ledger.gate(held).held is not None
+        case _:
+            return False

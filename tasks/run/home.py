@@ -1,0 +1,135 @@
+"""Where things are: the home, its ledger, and its key."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from pathlib import Path
+
+import sqlalchemy
+
+from dp_core.documents.canonical import digest
+from dp_core.errors import LedgerCorrupt
+from dp_core.wall.ledger.signatures import Signer, read_key
+from tasks.ledger.head_notes import check_head
+from tasks.ledger.ledger import Ledger
+from tasks.run.run_folder import disk_errors, sync_folder
+
+KEY = "input.key"
+IDENTITY = "home.id"
+SIGNING_KEY = "signing.key"
+
+
+def home() -> Path:
+    """Return the folder of the ledger and of all runs."""
+    return Path(os.environ.get("DP_RELEASE_HOME") or Path.home() / ".dp-release").expanduser()
+
+
+def open_ledger(at: Path | None = None) -> Ledger:
+    """Return the ledger of a home, or the one that DP_RELEASE_LEDGER names.
+
+    Raises:
+        LedgerCorrupt: if the home had a ledger and it is gone.
+    """
+    at = at or home()
+    assert_not_lost(at)
+    ledger = Ledger(ledger_url(at), signer(at))
+    check_head(at, ledger, ledger_url(at))
+    return ledger
+
+
+def signer(at: Path) -> Signer | None:
+    """Return the key that signs what this home writes, None where it has none."""
+    named = os.environ.get("DP_RELEASE_SIGNING_KEY")
+    path = Path(named).expanduser() if named else at / SIGNING_KEY
+    return read_key(path) if named or path.exists() else None
+
+
+def home_id(at: Path) -> str:
+    """Return the identifier of a home, which a release that was begun here carries.
+
+    A copy of a home is another home, since results may be stored in the one that the other lacks:
+    the file's number, which a copy does not share, is part of it.
+    """
+    path = at / IDENTITY
+    at.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _write_once(path, str(uuid.uuid4()).encode())
+    return digest([path.read_text().strip(), path.stat().st_ino])
+
+
+def assert_not_lost(at: Path | None = None) -> None:
+    """Refuse a home that had a ledger: a new one would give everybody a fresh budget.
+
+    Raises:
+        LedgerCorrupt: if it is gone.
+    """
+    at = at or home()
+    if not ledger_exists(at) and ((at / KEY).exists() or (at / "runs").exists()):
+        raise LedgerCorrupt(
+            f"The home {at} has releases but no ledger any more; restore {_ledger_file(at)} from a"
+            " backup. To begin anew with other data, set DP_RELEASE_HOME to another folder."
+        )
+
+
+def ledger_exists(at: Path | None = None) -> bool:
+    """Return whether there is a ledger yet; looking does not make one."""
+    file = _ledger_file(at or home())
+    return file is None or file.is_file()
+
+
+def _ledger_file(at: Path) -> Path | None:
+    """Return the file of an SQLite ledger, None where the ledger is no file or its URL no URL."""
+    try:
+        url = sqlalchemy.make_url(ledger_url(at))
+    except sqlalchemy.exc.ArgumentError:
+        return None
+    if url.get_backend_name() != "sqlite" or url.database in (None, "", ":memory:"):
+        return None
+    return Path(str(url.database))
+
+
+def home_key(home: Path, ledger: Ledger) -> bytes:
+    """Return the confidential key that identifies inputs, making it the first time (mode 0600).
+
+    Raises:
+        LedgerCorrupt: if the key is gone or damaged while the ledger holds inputs sealed with it.
+    """
+    path = home / KEY
+    if not path.exists() and ledger.knows_inputs():
+        raise LedgerCorrupt(
+            f"The key {path} is gone, and without it the ledger cannot recognise data it has seen;"
+            " restore it from a backup."
+        )
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _write_once(path, os.urandom(32))
+    key = path.read_bytes()
+    if len(key) != 32:
+        raise LedgerCorrupt(
+            f"The key {path} is damaged (it should hold 32 bytes), and without it the ledger cannot"
+            " recognise data it has seen; restore it from a backup."
+        )
+    return key
+
+
+def _write_once(path: Path, content: bytes) -> None:
+    """Write a file, whole or not at all, unless it is there already."""
+    with disk_errors(path.name):
+        if not path.exists():
+            temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            # Another process may have been first, and cleared this away.
+            with contextlib.suppress(FileExistsError, FileNotFoundError):
+                os.link(temporary, path)
+            sync_folder(path.parent)
+        for left in path.parent.glob(f"{path.name}.*.tmp"):
+            left.unlink(missing_ok=True)
+
+
+def ledger_url(at: Path) -> str:
+    """Return where the ledger of a home is."""
+    return os.environ.get("DP_RELEASE_LEDGER") or f"sqlite:///{at / 'ledger.db'}"

@@ -1,0 +1,70 @@
+"""What a finished stage left and is gone or garbled, so that the stage is done again.
+
+Codes, models and synthetic sets are made again at no cost; a noisy result that was committed is
+not among them, for it is never drawn again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tasks.run.release_run import CONFIDENTIAL_STAGES, Run
+from tasks.stages.choose_domain import read_domain
+from tasks.stages.measure_marginals import read_selections
+from tasks.stages.reconstruct import read_released, restored_models
+from tasks.stages.synthesize import synthetic_codes, synthetic_file
+
+if TYPE_CHECKING:
+    from dp_core.confidential.code_store import CodeStore
+
+
+def forget_lost(run: Run) -> None:
+    """Forget finished stages whose product is needed still and cannot be read."""
+    if run.folder.done("publish") is not None:
+        return
+    products: dict[str, Callable[[Run], object]] = {
+        "domain": read_domain,
+        "select": read_selections,
+        "measure": read_released,
+        "reconstruct": restored_models,
+        "synthesize": _open_sets,
+    }
+    for stage, read in products.items():
+        _forget_unless(read, run, stage)
+    if needs_data(run):
+        _forget_unless(_open_codes, run, "discretize")
+
+
+def needs_data(run: Run) -> bool:
+    """Return whether a stage that looks at the data is still to be done."""
+    stages = [stage for stage in CONFIDENTIAL_STAGES if run.has(stage)]
+    return any(run.folder.done(stage) is None for stage in stages)
+
+
+def _forget_unless(read: Callable[[Run], object], run: Run, stage: str) -> None:
+    if run.folder.done(stage) is None:
+        return
+    try:
+        read(run)
+    except Exception:  # a garbled file fails in as many ways as there are readers
+        run.folder.forget(stage)
+
+
+def _open_codes(run: Run) -> None:
+    _open_chunks(run.stored)
+
+
+def _open_sets(run: Run) -> None:
+    import pyarrow.parquet as pq
+
+    for number in range(1, run.spec.sets + 1):
+        _open_chunks(synthetic_codes(run, number))
+        with pq.ParquetFile(synthetic_file(run, number)):
+            pass
+
+
+def _open_chunks(store: CodeStore) -> None:
+    """Map every file of a store, which finds what its length does not tell."""
+    for chunk in range(store.chunks):
+        store.read(chunk)

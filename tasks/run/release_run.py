@@ -1,0 +1,198 @@
+"""One run of one release: its spec, its folder, its reservation, and what stages share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dp_core.errors import StageFailed
+from dp_core.spec.plan import Plan
+from dp_core.spec.release_spec import ReleaseSpec
+from tasks.ledger.head_notes import note_head
+from tasks.ledger.ledger import Ledger
+from tasks.ledger.ledger_session import LedgerSession
+from tasks.ledger.release_holder import Hold
+from tasks.ledger.reservations import Charge, Reservation
+from tasks.run.home import home_key, ledger_url
+from tasks.run.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from dp_core.confidential.code_store import CodeStore
+    from dp_core.confidential.source import Source
+    from dp_core.schema.definition import Schema
+    from dp_core.wall.curator import Curator
+    from tasks.counting.dask_counter import DaskCounter
+
+Progress = Callable[[str, float], None]
+"""Called with a stage's name and the part of it that is done, 0 to 1. Public values only."""
+
+CONFIDENTIAL_STAGES = (
+    *("validate", "discretize", "domain", "count", "basics", "select", "measure", "check"),
+)
+"""Stages that look at the data; the others could run on another machine."""
+
+
+def silent(_stage: str, _done: float) -> None:
+    """Show no progress."""
+
+
+@dataclass(eq=False, repr=False)
+class Run:
+    """What the stages of one release share within one process.
+
+    Attributes:
+        planned: What is to be done and what it costs.
+        spec_path: Where the spec was read from.
+        out: Where the bundle goes.
+        home: Folder of the ledger and of all runs.
+        ledger: The central ledger.
+        hold: What alone may write to it for this release.
+        reservation: What this release may spend.
+        keep_confidential: Whether codes and counts stay when the release is done.
+        progress: Told how far a stage is.
+        committed: Told of charges whose results are stored. Public values only.
+        client: Of a running Dask cluster; None counts on threads of this process.
+    """
+
+    planned: Plan
+    spec_path: Path
+    out: Path
+    home: Path
+    ledger: Ledger
+    hold: Hold
+    reservation: Reservation
+    keep_confidential: bool = False
+    progress: Progress = field(default=silent)
+    committed: Callable[[Sequence[Charge]], None] = field(default=lambda _charges: None)
+    client: Client | None = None
+
+    _resolved: Plan | None = field(default=None, init=False)
+
+    @property
+    def plan(self) -> Plan:
+        """What is to be done, from the stage `domain` on with the bins and levels it chose."""
+        if not self.planned.spec.schema.private:
+            return self.planned
+        if self._resolved is None:
+            from dp_core.spec.chosen_domain import read_statement, resolved_plan
+
+            left = self.folder.done("domain")
+            if left is None:
+                return self.planned
+            self._resolved = resolved_plan(self.planned, read_statement(left["choices"]))
+        return self._resolved
+
+    @property
+    def spec(self) -> ReleaseSpec:
+        """What was asked for; its schema is the one to use, as of `plan`."""
+        return self.plan.spec
+
+    @property
+    def schema(self) -> Schema:
+        """The schema by whose codes, bins and labels everything after the stage `domain` is."""
+        return self.spec.schema
+
+    @cached_property
+    def folder(self) -> RunFolder:
+        """Where the run keeps its files."""
+        return RunFolder(self.home, self.planned.spec.release, self.reservation.link)
+
+    @cached_property
+    def key(self) -> bytes:
+        """The confidential key that identifies inputs."""
+        return home_key(self.home, self.ledger)
+
+    @cached_property
+    def source(self) -> Source:
+        """The confidential data, opened and checked: files, or the snapshot of a table."""
+        from tasks.inputs.opened_input import open_input
+
+        return open_input(self.spec, self.schema, self.folder.confidential, self.progress)
+
+    @property
+    def codes(self) -> Path:
+        """Where the confidential code store is."""
+        return self.folder.confidential / "codes"
+
+    @property
+    def stored(self) -> CodeStore:
+        """The confidential file as it is stored: before bins and levels are chosen privately."""
+        from dp_core.confidential.code_store import CodeStore
+
+        return CodeStore(self.codes, self.schema.stored.domain)
+
+    @cached_property
+    def store(self) -> CodeStore:
+        """The confidential file as codes of `schema`; not to be asked before the stage `domain`."""
+        if not self.schema.private:
+            return self.stored
+        from dp_core.confidential.code_store import RecodedStore
+        from dp_core.spec.chosen_domain import recoding
+
+        return RecodedStore(self.stored, recoding(self.schema))
+
+    @cached_property
+    def counter(self) -> DaskCounter:
+        """Exact counts of the confidential file; shared so that nothing is counted twice."""
+        from tasks.counting.dask_counter import DaskCounter
+
+        return DaskCounter(self.store, self.schema.domain, self.client)
+
+    @cached_property
+    def session(self) -> LedgerSession:
+        """What pays for everything that is asked of the data."""
+        return LedgerSession(
+            self.hold,
+            self.reservation,
+            self.spec.privacy.relation,
+            self.folder.noisy,
+            self.note_head,
+            self._tell_committed,
+        )
+
+    @cached_property
+    def curator(self) -> Curator:
+        """The wall."""
+        return self._curator(self.counter, self.schema)
+
+    def domain_curator(self) -> Curator:
+        """Return the wall for the stage `domain`, which asks about the file as it is stored."""
+        from tasks.counting.dask_counter import DaskCounter
+
+        stored = self.schema.stored
+        return self._curator(DaskCounter(self.stored, stored.domain, self.client), stored)
+
+    def _curator(self, counter: DaskCounter, schema: Schema) -> Curator:
+        from dp_core.wall.curator import Curator
+
+        return Curator(schema.domain, counter, self.session)
+
+    def has(self, stage: str) -> bool:
+        """Return whether the release has a stage of that name: `domain` is for private choices."""
+        return stage != "domain" or bool(self.planned.spec.schema.private)
+
+    def _tell_committed(self, charges: Sequence[Charge]) -> None:
+        self.committed(charges)
+
+    def note_head(self) -> None:
+        """Note in the home how far the ledger went."""
+        note_head(self.home, self.ledger, ledger_url(self.home))
+
+    def fact(self, stage: str, name: str) -> object:
+        """Return a public fact that a finished stage left.
+
+        Raises:
+            StageFailed: if the stage is not finished.
+        """
+        left = self.folder.done(stage)
+        if left is None or name not in left:
+            raise StageFailed(
+                f"Stage {stage!r} of release {self.spec.release!r} has not left its result;"
+                f" `dp-release resume {self.spec.release}` does it again."
+            )
+        return left[name]

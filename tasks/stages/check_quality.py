@@ -1,0 +1,113 @@
+"""Quality in three tiers: public, charged, and against the data itself for staff only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dp_core.schema.grid import Coarsening
+from dp_core.spec.quality_checks import countable, public_figures
+from dp_core.tables.marginal import Counter
+from dp_core.wall.coarse_counter import CoarseCounter
+from tasks.run.fit_note import fit_facts
+from tasks.run.release_run import Run
+from tasks.stages.charged_checks import ask_checks
+from tasks.stages.compare_inference import compare_inference
+from tasks.stages.reconstruct import read_released
+from tasks.stages.stage_task import stage
+from tasks.stages.synthesize import synthetic_codes
+
+if TYPE_CHECKING:
+    from dp_core.bundle.fit import Compared
+    from dp_core.metrics.marginal_error import Tally
+
+
+@stage("check")
+def check_quality(run: Run) -> Mapping[str, object]:
+    """Compare the sets with what was measured, and with the data: charged, and for staff only."""
+    from dp_core.bundle.fit import check_fit
+    from dp_core.confidential.utility import utility, write_utility
+    from tasks.counting.dask_counter import DaskCounter
+
+    domain = run.spec.schema.domain
+    tallies, number = tally_sets(run), records(run)
+    fits = check_fit(
+        _compared(run), tallies, records=number, redrawn=run.spec.mode == "noise-aware"
+    )
+    # Of what whoever verifies can count again from the published sets.
+    judged = [fit for fit in fits if {*fit.clique} <= {*countable(run.spec.schema).columns}]
+    figures = public_figures(
+        [value for fit in judged for value in fit.set_tvd],
+        [value for fit in judged for value in fit.expected_tvd],
+        len(judged),
+    )
+    charged = ask_checks(run, tallies, number)
+    counters: list[Counter] = [
+        run.counter,
+        *(
+            DaskCounter(synthetic_codes(run, number), domain)
+            for number in range(1, run.spec.sets + 1)
+        ),
+    ]
+    if run.spec.schema.coarse is not None:
+        # Whoever reads the figures thinks in the schema's bins, not in positions of a grid.
+        coarsening = Coarsening(run.spec.schema)
+        counters = [CoarseCounter(counter, coarsening) for counter in counters]
+        domain = coarsening.domain
+    result = utility(counters[0], counters[1:], domain)
+    write_utility(run.folder.internal, result, title=run.spec.schema.title)
+    compare_inference(run)
+    # Public by construction: noisy tables, interactions and sets only, and what a receipt paid for.
+    return {
+        "checks": {
+            "public": [figure.to_json() for figure in figures],
+            "charged": [figure.to_json(number) for figure in charged],
+        },
+        "tables": sum(not fit.beyond for fit in fits),
+        "interactions": sum(fit.beyond for fit in fits),
+        "mean_tvd_to_noisy": _mean([value for fit in fits for value in fit.set_tvd]),
+        "mean_expected_tvd": _mean([value for fit in fits for value in fit.expected_tvd]),
+        "fits": fit_facts(fits),
+    }
+
+
+def tally_sets(run: Run) -> tuple[Tally, ...]:
+    """Return for each set the counts that checks, pictures and report look at."""
+    from dp_core.bundle.fit import needed_counts
+    from dp_core.metrics.marginal_error import Tally
+    from dp_core.tables.dataset import Dataset
+
+    schema = run.spec.schema
+    coarsening = Coarsening(schema) if schema.coarse is not None else None
+    domain = schema.domain if coarsening is None else coarsening.domain
+    cliques = dict.fromkeys((*needed_counts(domain, read_released(run)), *run.spec.checks))
+    tallies = []
+    for number in range(1, run.spec.sets + 1):
+        tally, store = Tally(domain, cliques), synthetic_codes(run, number)
+        for chunk in range(store.chunks):
+            codes = np.stack([column.astype(np.uint16) for column in store.read(chunk)])
+            piece = Dataset(schema.domain, codes)
+            tally.add(piece if coarsening is None else coarsening.dataset(piece))
+        tallies.append(tally)
+    return tuple(tallies)
+
+
+def _compared(run: Run) -> tuple[Compared, ...]:
+    """Return the noisy tables and interactions that are of the schema's own codes."""
+    from dp_core.bundle.fit import comparable
+
+    schema = run.spec.schema
+    return comparable(read_released(run), (schema.coarse or schema).domain)
+
+
+def records(run: Run) -> int:
+    """Return the number of records of the file: public, or as the noisy tables have it."""
+    models = run.fact("reconstruct", "models")
+    assert isinstance(models, list)
+    return round(sum(model["rows"] for model in models) / len(models))
+
+
+def _mean(values: list[float]) -> float | None:
+    return sum(values) / len(values) if values else None

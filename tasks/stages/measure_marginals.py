@@ -1,0 +1,129 @@
+"""Noisy tables: what is measured before selection, and what selection chose."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+from dp_core.documents.canonical import canonical_json
+from dp_core.methods.selection.base import Selection
+from dp_core.spec.procedure import measure_basics as measured_basics
+from dp_core.spec.procedure import measure_selected, replicates
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique
+from dp_core.wall.released import Measurement, Released
+from tasks.run.release_run import Run
+from tasks.run.run_folder import write_atomically
+from tasks.stages.choose_domain import read_domain
+from tasks.stages.stage_task import stage
+
+SELECTION, ROUNDS, MARGINALS = "selection.json", "rounds.parquet", "marginals.parquet"
+
+
+def basics(run: Run) -> tuple[Measurement, ...]:
+    """Return the number of rows and the one-way tables, where the plan pays for them.
+
+    Committed results are read back; calling this again costs nothing.
+    """
+    return tuple(
+        found
+        for replicate in replicates(run.plan)
+        for found in measured_basics(run.plan, run.curator, replicate)
+    )
+
+
+@stage("basics")
+def measure_basics(run: Run) -> Mapping[str, object]:
+    """Measure the number of rows and the one-way tables."""
+    basics(run)
+    return {"rows": run.curator.public_rows()}
+
+
+@stage("measure")
+def measure_marginals(run: Run) -> None:
+    """Measure the selected tables, and write all that is known where the public side reads it."""
+    from dp_core.bundle.marginals_file import write_marginals
+
+    selections = read_selections(run)
+    found: list[Released] = [*read_domain(run), *basics(run)]
+    numbers = replicates(run.plan)
+    for position, replicate in enumerate(numbers):
+        found += measure_selected(run.plan, run.curator, selections, replicate)
+        run.progress("measure", (position + 1) / len(numbers))
+    write_marginals(run.folder.public / MARGINALS, found, run.spec.schema)
+
+
+def write_selections(run: Run, selections: tuple[Selection, ...]) -> None:
+    """Store what was selected, and what was measured meanwhile; it is public."""
+    from dp_core.bundle.marginals_file import write_marginals
+
+    values = [
+        {
+            "cliques": [list(clique) for clique in selection.cliques],
+            "weights": [str(weight) for weight in selection.weights],
+            "note": dict(selection.note),
+            "measured": len(selection.measured),
+            "records": selection.records is not None,
+            # In the order of the cliques: the file is the same when it is written again.
+            "interactions": [
+                list(clique) for clique in selection.cliques if clique in selection.interactions
+            ],
+        }
+        for selection in selections
+    ]
+    for number, selection in enumerate(selections):
+        if selection.records is not None:
+            content = io.BytesIO()
+            np.save(content, selection.records.codes, allow_pickle=False)
+            write_atomically(_records_file(run, number), content.getvalue())
+    measured = [item for selection in selections for item in selection.measured]
+    if measured:
+        write_marginals(run.folder.public / ROUNDS, measured, run.spec.schema)
+    # Last: with it the selection is complete.
+    write_atomically(run.folder.public / SELECTION, canonical_json(values))
+
+
+def read_selections(run: Run) -> tuple[Selection, ...]:
+    """Return what was stored."""
+    from dp_core.bundle.marginals_file import read_marginals
+
+    values = json.loads((run.folder.public / SELECTION).read_bytes())
+    measured: list[Released] = []
+    if any(each["measured"] for each in values):
+        measured += read_marginals(run.folder.public / ROUNDS)
+    found = []
+    for number, each in enumerate(values):
+        mine, measured = measured[: each["measured"]], measured[each["measured"] :]
+        found.append(
+            Selection(
+                tuple(tuple(clique) for clique in each["cliques"]),
+                tuple(Fraction(weight) for weight in each["weights"]),
+                each["note"],
+                tuple(mine),
+                _read_records(run, number) if each["records"] else None,
+                # A run that was begun before there were any has none.
+                frozenset(tuple(clique) for clique in each.get("interactions", ())),
+            )
+        )
+    return tuple(found)
+
+
+def certain_cliques(run: Run) -> tuple[Clique, ...]:
+    """Return the tables that will be counted whatever the selection finds, in one pass."""
+    cliques: list[Clique] = [table.clique for table in run.plan.tables]
+    cliques += run.spec.selector.needs(run.spec.schema.domain)
+    return tuple(dict.fromkeys(cliques))
+
+
+def _read_records(run: Run, number: int) -> Dataset:
+    codes = np.load(_records_file(run, number), allow_pickle=False)
+    return Dataset(run.spec.schema.domain, codes)
+
+
+def _records_file(run: Run, number: int) -> Path:
+    return run.folder.public / "models" / f"records-{number}.npy"

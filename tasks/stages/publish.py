@@ -1,0 +1,126 @@
+"""The bundle: settle with the ledger, then write everything public into the output folder."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tasks.run.cleanup import remove_unpublished
+from tasks.run.release_run import Run
+from tasks.stages.check_quality import records, tally_sets
+from tasks.stages.measure_marginals import read_selections
+from tasks.stages.reconstruct import read_released
+from tasks.stages.stage_task import stage
+from tasks.stages.synthesize import synthetic_file
+
+
+@stage("publish")
+def publish(run: Run) -> None:
+    """Close the reservation and write the bundle; it is handed over only if it verifies."""
+    from dp_core.bundle.published import Published
+    from dp_core.bundle.verification.claims import read_charge
+    from dp_core.bundle.writer import write_bundle
+    from dp_core.wall.accounting.guarantee import second, tightest
+
+    spec = run.spec
+    settled = run.ledger.reservation(spec.release)
+    assert settled is not None
+    if settled.outcome is None:
+        settled = run.hold.settle(settled, "finished")
+    receipts = run.ledger.receipts(settled)
+    sizes = run.fact("synthesize", "rows")
+    assert isinstance(sizes, list)
+    off = run.fact("synthesize", "off") if spec.schema.calibration else []
+    assert isinstance(off, list)
+    # A finished release has charged whatever it drew.
+    events = [read_charge(row).event for row in receipts if row.kind == "charge"]
+    paid = (run.plan.currency, spec.privacy, events)
+    fixed = run.plan.fixed_beforehand
+    published = Published(
+        release=spec.release,
+        title=spec.schema.title,
+        # The settlement's day, so that a bundle written again is the same bundle.
+        created=datetime.datetime.fromisoformat(receipts[-1].at).replace(tzinfo=datetime.UTC),
+        privacy=spec.privacy,
+        currency=run.plan.currency,
+        method=spec.method,
+        plan=run.plan.document(),
+        schema=run.schema,
+        ledger=run.ledger.identity(),
+        account=spec.account,
+        receipts=receipts,
+        tightest=tightest(*paid) if fixed else None,
+        also=second(*paid) if fixed else None,
+        totals=run.ledger.totals(settled),
+        place=run.ledger.place(settled),
+        revises=spec.revises,
+        version=_version(run),
+        released=read_released(run),
+        sets=spec.sets,
+        rows=sizes[0],
+        off=tuple(off),
+        mode=spec.mode,
+        seed=spec.seed,
+        records=records(run),
+        records_public=spec.privacy.relation.rows_public,
+        note=_note(run),
+        checks=published_checks(run),
+    )
+    files = [synthetic_file(run, number) for number in range(1, spec.sets + 1)]
+    write_bundle(
+        run.out,
+        published,
+        synthetic=files,
+        tallies=tally_sets(run),
+        inspect=_must_verify,
+        sign=run.ledger.sign,
+    )
+
+
+def tidy(run: Run) -> None:
+    """Delete what a published release no longer needs; the noisy results stay, as proof.
+
+    Done after the stage is marked finished: an interruption between the two leaves files, and
+    never a stage that cannot be done again. A mark of its own lets a resumption delete them.
+    """
+    remove_unpublished(run.folder, keep_confidential=run.keep_confidential)
+
+
+def _version(run: Run) -> int:
+    """Return 1, or one more than the version of the release that this one corrects."""
+    corrected: dict[str | None, Any] = {
+        entry.receipt.release: entry.receipt.body.get("revises")
+        for entry in run.ledger.entries(kinds=("reserve",))
+    }
+    version, name = 1, run.spec.revises
+    while name is not None:
+        version, name = version + 1, corrected.pop(name, None)
+    return version
+
+
+def _note(run: Run) -> Mapping[str, object]:
+    """Return the public facts of the selection; of each, where every set has its own."""
+    notes = [selection.note for selection in read_selections(run)]
+    if len(notes) == 1:
+        return notes[0]
+    return {f"set {number}": note for number, note in enumerate(notes, start=1)}
+
+
+def published_checks(run: Run) -> Mapping[str, Any]:
+    """Return the public and the charged figures, as the statement has them."""
+    found = (run.folder.done("check") or {}).get("checks")
+    return found if isinstance(found, dict) else {"public": [], "charged": []}
+
+
+def _must_verify(bundle: Path) -> None:
+    from dp_core.bundle.verification.verify import verify
+    from dp_core.errors import StageFailed
+
+    failed = [check for check in verify(bundle).checks if not check.passed]
+    if failed:
+        raise StageFailed(
+            f"The bundle does not verify ({failed[0].name}: {failed[0].sentence}); it was not"
+            " handed over."
+        )

@@ -1,0 +1,102 @@
+"""From noisy tables to models. Public side: reads what was measured, and nothing else."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dp_core.spec import procedure
+from dp_core.spec.procedure import fit, model_numbers, replicates
+from dp_core.wall.released import Records, Released, Table
+from tasks.run.release_run import Run
+from tasks.run.run_folder import write_atomically
+from tasks.stages.measure_marginals import MARGINALS, read_selections
+from tasks.stages.stage_task import stage
+
+if TYPE_CHECKING:
+    from dp_core.methods.reconstruction.base import Model
+
+
+@stage("reconstruct")
+def reconstruct(run: Run) -> Mapping[str, object]:
+    """Fit one model for all sets, or one for each."""
+    rows = run.fact("basics", "rows")
+    released = (*read_released(run), *_read_records(run))
+    fitted = []
+    numbers = model_numbers(run.plan)
+    for number in numbers:
+        model = fit(run.plan, released, number, rows=rows if isinstance(rows, int) else None)
+        _write_tables(model_file(run, number), model.tables)
+        fitted.append({"number": number, "rows": model.rows})
+        run.progress("reconstruct", len(fitted) / len(numbers))
+    return {"models": fitted}
+
+
+def read_released(run: Run) -> tuple[Released, ...]:
+    """Return everything that was measured in the run."""
+    from dp_core.bundle.marginals_file import read_marginals
+
+    return read_marginals(run.folder.public / MARGINALS)
+
+
+def _read_records(run: Run) -> tuple[Records, ...]:
+    """Return the records that a selection made itself, if it is one that does."""
+    return tuple(
+        Records(selection.records, replicate)
+        for selection, replicate in zip(read_selections(run), replicates(run.plan), strict=False)
+        if selection.records is not None
+    )
+
+
+def restored_models(run: Run) -> dict[int, Model]:
+    """Return the fitted models by number of the set; 0 is the shared one."""
+    facts = run.fact("reconstruct", "models")
+    assert isinstance(facts, list)
+    released = (*read_released(run), *_read_records(run))
+    return {
+        fact["number"]: procedure.restore(
+            run.plan,
+            released,
+            fact["number"],
+            tables=_read_tables(run, model_file(run, fact["number"])),
+            rows=fact["rows"],
+        )
+        for fact in facts
+    }
+
+
+def generator(run: Run, purpose: str, number: int) -> np.random.Generator:
+    """Return the generator of one piece of post-processing; the seed belongs to the plan."""
+    return procedure.generator(run.spec.seed, purpose, number)
+
+
+def model_file(run: Run, number: int) -> Path:
+    """Return the path of a fitted model; 0 is the shared one."""
+    return run.folder.public / "models" / f"{number}.npz"
+
+
+def _write_tables(path: Path, tables: tuple[Table, ...]) -> None:
+    arrays: dict[str, np.ndarray] = {}
+    for index, table in enumerate(tables):
+        arrays[f"{index}-values"] = table.values
+        arrays[f"{index}-columns"] = np.array(table.clique, dtype=np.str_)
+    content = io.BytesIO()
+    np.savez(content, allow_pickle=False, **arrays)
+    # Synced before the stage is marked as finished, which is synced too.
+    write_atomically(path, content.getvalue())
+
+
+def _read_tables(run: Run, path: Path) -> tuple[Table, ...]:
+    domain = run.spec.schema.domain
+    with np.load(path, allow_pickle=False) as arrays:
+        return tuple(
+            Table(
+                domain.project(tuple(str(c) for c in arrays[f"{index}-columns"])),
+                arrays[f"{index}-values"],
+            )
+            for index in range(len(arrays.files) // 2)
+        )

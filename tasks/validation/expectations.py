@@ -1,0 +1,346 @@
+"""Does the confidential file fit the schema? Checked before anything is charged.
+
+Great Expectations judges a suite generated from the schema. It never sees the rows: each partition
+is profiled in one pass (distinct texts, bounds, counts of problems), and the profiles of up to
+`WINDOW` partitions, a few rows each, are one frame. That costs about a tenth of a second for the
+whole file, where frames of the rows themselves take seconds and gigabytes.
+
+What the library returns is reduced to which expectation failed: it has no result, no exception
+text and no fingerprint of the frame. The counts of the problems are ours, exact, and go to the
+internal folder only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dp_core.confidential.column_profiles import Profile, Profiler
+from dp_core.confidential.encoding import Encoded, Encoder, Problem, refused
+from dp_core.confidential.person_rows import without, without_identifier
+from dp_core.confidential.source import Source
+from dp_core.errors import SchemaViolation
+from dp_core.schema.definition import Column, Schema
+from tasks.inputs.coding import Coding
+from tasks.run.processors import threads
+from tasks.run.run_folder import INTERNAL_NOTICE, write_atomically
+from tasks.validation.judgement import load_great_expectations
+
+WINDOW = 64
+"""Partitions whose profiles are judged together."""
+NAMED = 5
+"""How many broken rules a message names."""
+FILE = "validation.json"
+
+UNCODED = Encoded(np.empty(0, np.uint16), None, {})
+
+Broken = tuple[str, Problem]
+"""A column and the problem its values must not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationSummary:
+    """What was checked; public, for it says nothing about the file but that it passed.
+
+    Attributes:
+        columns: Columns checked.
+        expectations: Expectations that held in every partition.
+    """
+
+    columns: int
+    expectations: int
+
+
+def validate(
+    source: Source,
+    schema: Schema,
+    internal: Path,
+    progress: Callable[[float], None] | None = None,
+    codes: Path | None = None,
+) -> ValidationSummary:
+    """Check every value of the file against the schema, and write its codes on the way.
+
+    Args:
+        source: The confidential files.
+        schema: Its columns are the source's.
+        internal: Folder for staff; `validation.json` is written there, also where values fail.
+        progress: Called with the part that is done, 0 to 1.
+        codes: Where to leave the store of codes, confidential; None: nowhere. It is complete if
+            every row passed, rules between columns too; if only those are broken it is not, and
+            `write_codes` says so.
+
+    Raises:
+        SchemaViolation: if a value is not in the schema and no policy settles it, or a row has no
+            identifier of its person; names columns and rules, no value and no count.
+    """
+    suite = Suite(schema)
+    unit, nobody = schema.unit, 0
+    profilers = [Profiler(column) for column in schema.checked]
+    names = [column.name for column in schema.checked]
+    report = Report(schema)
+    pending: list[list[Profile]] = []
+    current = -1
+    with ExitStack() as stack:
+        pool = stack.enter_context(ThreadPoolExecutor(threads()))
+        coding = None if codes is None else stack.enter_context(Coding(schema, codes))
+        coded = [coding is not None and name in schema.domain for name in names]
+        for batch in source.batches():
+            if batch.partition != current:
+                if len(pending) == WINDOW:
+                    report.add(pending, suite.judge(pending))
+                    pending = []
+                current = batch.partition
+                pending.append([Profile() for _ in profilers])
+            found = [batch.records.column(name) for name in names]
+            looked = pool.map(_look, profilers, pending[-1], found, coded)
+            encoded = {name: its for name, its in zip(names, looked, strict=True)}
+            if unit.column is not None:
+                whose = batch.records.column(unit.column)
+                nobody += without(unit.column, whose, unit.missing_values)
+            if coding is not None and not nobody:
+                coding.add(batch.records, [encoded[name] for name in schema.domain.columns])
+            if progress is not None:
+                progress(batch.done)
+        report.add(pending, suite.judge(pending))
+        report.write(internal)
+        if report.broken:
+            raise SchemaViolation(message(schema, report.broken), internal=report.text())
+        if nobody and unit.column is not None:
+            # privacy: rows of nobody would have no limit.
+            raise SchemaViolation(
+                without_identifier(unit.column), internal=f"{nobody} rows without an identifier"
+            )
+        # What breaks a rule between columns is the next stage's to say.
+        if coding is not None and coding.violation is None:
+            coding.finish()
+    pa.default_memory_pool().release_unused()
+    return ValidationSummary(len(schema.checked), len(suite.rules))
+
+
+def _look(profiler: Profiler, profile: Profile, values: pa.Array, coded: bool) -> Encoded:
+    """Add values to a profile; return their codes, of no rows where they are not coded."""
+    typed = profiler.add(profile, values)
+    return profiler.encoder.place(typed) if coded else UNCODED
+
+
+class Suite:
+    """A Great Expectations suite of a schema, over frames of profiles."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._judge = load_great_expectations()
+        self.schema = schema
+        self._encoders = [Encoder(column) for column in schema.checked]
+        self._suite = [
+            expectation
+            for number, column in enumerate(schema.checked)
+            for expectation in self._expectations(number, column)
+        ]
+        self.rules: tuple[Broken, ...] = tuple(
+            (column.name, problem)
+            for column in schema.checked
+            for problem in Problem
+            if problem in refused(column) and _applies(problem, column)
+        )
+
+    def judge(self, profiles: Sequence[Sequence[Profile]]) -> set[Broken]:
+        """Return which rules some partition breaks.
+
+        Args:
+            profiles: Of each partition, one profile per column of the schema.
+        """
+        frame = self._frame(profiles)
+        results = self._judge.results(frame, self._suite)
+        if len(results) != len(self._suite):
+            raise RuntimeError("Great Expectations did not judge every rule.")
+        failed: set[Broken] = set()
+        for result in results:
+            # Where a metric fails there is a dictionary per metric instead of the flag.
+            if result.exception_info.get("raised_exception", True):
+                # The library's text may hold values of the frame; it goes nowhere.
+                raise RuntimeError("Great Expectations could not judge a profile.")
+            if not result.success:
+                meta = result.expectation_config.meta
+                failed.add((meta["column"], Problem(meta["problem"])))
+        return failed
+
+    def _expectations(self, number: int, column: Column) -> list[Any]:
+        expected = []
+        for problem in Problem:
+            if problem not in refused(column) or not _applies(problem, column):
+                continue
+            meta = {"column": column.name, "problem": problem.value}
+            if problem is Problem.LEVEL:
+                texts = [level.text for level in column.levels]
+                name = f"{number} value"
+                expected.append(self._judge.in_set(column=name, value_set=texts, meta=meta))
+            elif problem is Problem.RANGE:
+                low, high = self._encoders[number].low, self._encoders[number].high
+                expected.append(
+                    self._judge.between(
+                        column=f"{number} value", min_value=low, max_value=high, meta=meta
+                    )
+                )
+            else:
+                expected.append(
+                    self._judge.between(column=f"{number} {problem}", max_value=0, meta=meta)
+                )
+        return expected
+
+    def _frame(self, profiles: Sequence[Sequence[Profile]]) -> Any:
+        """Return a frame with the distinct values, bounds and counts of all partitions.
+
+        Columns are padded to one length with a legal value, which changes no verdict.
+        """
+        import pandas as pd
+
+        columns: dict[str, list[Any]] = {}
+        for number, column in enumerate(self.schema.checked):
+            mine = [partition[number] for partition in profiles]
+            values: list[Any]
+            if column.levels:
+                values = sorted({text for profile in mine for text in profile.texts})
+                legal: Any = column.levels[0].text
+            else:
+                bounds = [bound for profile in mine for bound in (profile.low, profile.high)]
+                values = [bound for bound in bounds if bound is not None]
+                legal = self._encoders[number].low
+            columns[f"{number} value"] = [*values, legal]
+            for problem in (Problem.MISSING, Problem.TYPE):
+                columns[f"{number} {problem}"] = [*(p.problems[problem] for p in mine), 0]
+        length = max(map(len, columns.values()))
+        return pd.DataFrame(
+            {
+                name: [*cells, *[cells[-1]] * (length - len(cells))]
+                for name, cells in columns.items()
+            }
+        )
+
+
+class Report:
+    """What was found; the exact counts are for the internal folder."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self._partitions: list[dict[str, object]] = []
+        self._rows: Counter[Broken] = Counter()
+        self._strangers: dict[str, set[str]] = {}
+        self._failed: set[Broken] = set()
+
+    @property
+    def broken(self) -> list[Broken]:
+        """Rules that stop the release, in the schema's order; the suite's verdict and our own."""
+        stop = self._failed | {rule for rule in self._rows if self._is_refused(rule)}
+        order = [column.name for column in self.schema.checked]
+        return sorted(stop, key=lambda rule: (order.index(rule[0]), rule[1]))
+
+    def add(self, profiles: Sequence[Sequence[Profile]], failed: set[Broken]) -> None:
+        """Add some partitions and what the suite found in them."""
+        self._failed |= failed
+        for partition in profiles:
+            found: Counter[Broken] = Counter()
+            for column, profile in zip(self.schema.checked, partition, strict=True):
+                found.update({(column.name, p): rows for p, rows in profile.problems.items()})
+                if column.levels:
+                    levels = {level.text for level in column.levels}
+                    self._strangers.setdefault(column.name, set()).update(profile.texts - levels)
+            self._rows += found
+            rows = partition[0].rows if partition else 0
+            self._partitions.append({"rows": rows, "problems": self._listed(found)})
+
+    def text(self) -> str:
+        """Return the whole report. Confidential."""
+        document = {
+            "confidential": INTERNAL_NOTICE,
+            "format": 1,
+            "passed": not self.broken,
+            "problems": self._listed(self._rows),
+            "texts_that_are_no_levels": {
+                name: sorted(texts) for name, texts in self._strangers.items() if texts
+            },
+            "partitions": self._partitions,
+        }
+        return json.dumps(document, indent=1, ensure_ascii=False)
+
+    def write(self, internal: Path) -> None:
+        """Write the report to the internal folder, mode 0600."""
+        internal.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_atomically(internal / FILE, self.text().encode())
+
+    def _is_refused(self, rule: Broken) -> bool:
+        return rule[1] in refused(self.schema.column(rule[0]))
+
+    def _listed(self, rows: Mapping[Broken, int]) -> list[dict[str, object]]:
+        return [
+            {
+                "column": rule[0],
+                "problem": rule[1].value,
+                "rows": count,
+                "outcome": "refused" if self._is_refused(rule) else "settled by the schema",
+            }
+            for rule, count in rows.items()
+        ]
+
+
+def message(schema: Schema, broken: Sequence[Broken]) -> str:
+    """Return what a person reads: columns, rules and what to do; no value and no count."""
+    parts = []
+    remedies: dict[str, None] = {}
+    for name, problem in broken[:NAMED]:
+        what, remedy = _said(schema.column(name), problem)
+        parts.append(f"column {name!r} {what}")
+        remedies[remedy] = None
+    if len(broken) > NAMED:
+        parts.append(f"{len(broken) - NAMED} more rules are broken")
+    text = "; ".join(parts)
+    advice = ", or ".join(["correct the file", *remedies])
+    return f"{text[0].upper()}{text[1:]}; {advice}."
+
+
+def _said(column: Column, problem: Problem) -> tuple[str, str]:
+    """Return what is wrong, with its rule, and what would settle it."""
+    policy = f"(rule out_of_range: {column.out_of_range})"
+    to_missing = (
+        "set out_of_range to missing"
+        if column.missing == "level"
+        else "set out_of_range to missing with missing: level"
+    )
+    if problem is Problem.MISSING:
+        return "has missing values (rule missing: reject)", "set missing to level"
+    if problem is Problem.LEVEL:
+        return (
+            f"holds texts that are not among its levels {policy}",
+            f"add levels that are publicly known, or {to_missing}",
+        )
+    if problem is Problem.TYPE:
+        dates = f"dates ({column.format or 'YYYY-MM-DD'})"
+        kinds = {"integer": "whole numbers", "number": "numbers", "date": dates}
+        return f"holds values that are not {kinds[column.kind]} {policy}", to_missing
+    clip = "clip or missing" if column.missing == "level" else "clip"
+    return f"holds values outside {_bounds(column)} {policy}", f"set out_of_range to {clip}"
+
+
+def _bounds(column: Column) -> str:
+    encoder = Encoder(column)
+    low, high = encoder.low, encoder.high
+    if column.kind == "date":
+        return f"{date.fromordinal(int(low))} to {date.fromordinal(int(high))}"
+    if column.kind == "integer":
+        return f"{low} to {high}"
+    return f"{low:.10g} to {high:.10g}"
+
+
+def _applies(problem: Problem, column: Column) -> bool:
+    """Return whether values of this column can have the problem at all."""
+    if problem is Problem.MISSING:
+        return True
+    return (problem is Problem.LEVEL) == bool(column.levels)
