@@ -40,7 +40,7 @@ from dp_core.confidential.code_store import CHUNK_ROWS, CodeStore, StoreWriter
 from dp_core.tables.counting import count_tables, plan_tables
 from dp_core.tables.domain import Clique, Domain
 from tasks.counting.dask_counter import DaskCounter
-from tasks.run.processors import threads
+from tasks.support.processors import threads
 
 DOMAIN = Domain(tuple(f"c{place}" for place in range(len(SIZES))), SIZES)
 PAIRS: list[Clique] = list(itertools.combinations(DOMAIN.columns, 2))

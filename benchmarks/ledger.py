@@ -29,7 +29,7 @@ import sqlalchemy as sa
 from dp_core.spec.plan import Plan
 from dp_core.wall.ledger.entries import Entry
 from dp_core.wall.ledger.receipts import START
-from tasks.ledger.database.tables import ENTRIES
+from tasks.ledger.database.schema_tables import ENTRIES
 from tasks.ledger.database.transaction import _columns
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.release_holder import Hold

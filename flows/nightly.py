@@ -18,7 +18,7 @@ from flows.releases.ledger_check import check_ledger
 from flows.releases.unattended import unattended
 from tasks.ledger.ledger import Ledger
 from tasks.run.home import assert_not_lost, home, ledger_exists, open_ledger
-from tasks.run.run_folder import RunFolder
+from tasks.support.run_folder import RunFolder
 
 FLOW = "verify-ledger"
 

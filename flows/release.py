@@ -17,21 +17,21 @@ from dp_core.spec.reading.spec_file import load_spec
 from flows.engine.engine_failures import without_data
 from flows.monitoring import log
 from flows.monitoring.events import tell_release
+from flows.monitoring.outcome import outcome_of
+from flows.monitoring.outcomes import tell
 from flows.monitoring.prefect_artifacts import ReleaseArtifacts
 from flows.releases.opening import check_opening, is_publishing, require_known_results
-from flows.releases.outcomes import outcome_of, tell
 from tasks.counting.cluster import dask_client
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.release_holder import Hold
 from tasks.run.home import home, home_id, open_ledger
-from tasks.run.lost_results import forget_lost, needs_data
 from tasks.run.release_run import Progress, Run, silent
-from tasks.run.run_folder import RunFolder
 from tasks.stages.check_quality import check_quality
 from tasks.stages.choose_domain import choose_domain
 from tasks.stages.count_marginals import count_marginals
 from tasks.stages.discretize import discretize
 from tasks.stages.identify import identify
+from tasks.stages.lost_results import forget_lost, needs_data
 from tasks.stages.measure_marginals import measure_basics, measure_marginals
 from tasks.stages.pass_gate import pass_gate, require_as_held
 from tasks.stages.publish import publish, tidy
@@ -39,6 +39,7 @@ from tasks.stages.reconstruct import reconstruct
 from tasks.stages.select_marginals import select_marginals
 from tasks.stages.synthesize import synthesize
 from tasks.stages.validate_schema import validate_schema
+from tasks.support.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,14 +16,15 @@ from pydantic import Field
 
 from dp_core.errors import BadInput, ReleaseError
 from dp_core.spec.reading.spec_file import load_spec
+from flows.monitoring.outcome import TITLES, outcome_of
+from flows.monitoring.outcomes import heard, tell
 from flows.release import release as make_release
 from flows.releases.attempts import Begun
-from flows.releases.outcomes import TITLES, heard, outcome_of, tell
 from flows.releases.template import Template, keep_copy, read_template, write_spec
 from flows.releases.unattended import unattended
 from tasks.counting.cluster import check_address
 from tasks.run.home import home, open_ledger
-from tasks.run.run_folder import RunFolder
+from tasks.support.run_folder import RunFolder
 
 FLOW = "scheduled-release"
 ZONE = "UTC"

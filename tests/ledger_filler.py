@@ -15,7 +15,7 @@ from dp_core.wall.ledger.ledger_position import whereabouts
 from dp_core.wall.ledger.receipts import PUBLISHED, START, make_receipt
 from dp_core.wall.ledger.rules import changes
 from dp_core.wall.ledger.session import Step
-from tasks.ledger.database.tables import ENTRIES, TOTALS
+from tasks.ledger.database.schema_tables import ENTRIES, TOTALS
 from tasks.ledger.database.transaction import _columns, now
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.seals import seal

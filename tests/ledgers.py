@@ -144,7 +144,7 @@ def owner(url: str) -> Iterator[sa.Connection]:
 
 def set_lease(url: str, **values: object) -> None:
     """Change the leases, as time or another process does."""
-    from tasks.ledger.database.tables import LEASES
+    from tasks.ledger.database.schema_tables import LEASES
 
     engine = sa.create_engine(url, poolclass=sa.NullPool)
     with engine.begin() as connection:

@@ -3,7 +3,7 @@
 They are made once, kept in pytest's cache for later runs (without a cache, for this one), and
 copied to where a test's own server begins. A database of before would be brought up to date by the
 server itself. That a first start makes them, without a network, is what
-`tests/flows/test_network_fence.py` shows.
+`tests/flows/engine/test_network_fence.py` shows.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from dp_core.bundle.codebook import MARGINALS
-from dp_core.bundle.marginals_file import Measured, read_marginals
-from dp_core.bundle.relations import faint_levels
+from dp_core.bundle.files.codebook import MARGINALS
+from dp_core.bundle.files.marginals_file import Measured, read_marginals
+from dp_core.bundle.files.relations import faint_levels
 from dp_core.bundle.statement.release_json import STATEMENT, origin_of
 from dp_core.bundle.verification.claims import Claims, read_claims
 from dp_core.bundle.verification.folder_contents import as_published

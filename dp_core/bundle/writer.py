@@ -10,11 +10,11 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from dp_core.bundle.codebook import CODEBOOK, MARGINALS, codebook, synthetic_path
-from dp_core.bundle.marginals_file import write_marginals
-from dp_core.bundle.parquet_file import settle, write_failure
-from dp_core.bundle.published import Published
-from dp_core.bundle.report.page import REPORT, report
+from dp_core.bundle.files.codebook import CODEBOOK, MARGINALS, codebook, synthetic_path
+from dp_core.bundle.files.marginals_file import write_marginals
+from dp_core.bundle.files.parquet_file import settle, write_failure
+from dp_core.bundle.files.published import REPORT, Published
+from dp_core.bundle.report.page import report
 from dp_core.bundle.statement.citation import CITATION, citation_text
 from dp_core.bundle.statement.deployment_registry import REGISTRY, registry_text
 from dp_core.bundle.statement.release_json import (

@@ -6,6 +6,8 @@ import datetime
 import re
 from fractions import Fraction
 
+from dp_core.errors import BadInput
+
 MAX_NUMBER_LENGTH = 100
 MAX_EXPONENT = 300
 
@@ -83,3 +85,37 @@ def _number_hint(text: str) -> str:
     if re.match(r"[\u2010-\u2015\u2212]", text):
         return "; its minus sign is not the one of the keyboard"
     return "; write one such as 0.5, 1e-9 or 1/3"
+
+
+def exact_number(
+    option: str, text: str, *, positive: bool = False, below_one: bool = False
+) -> Fraction:
+    """Return the exact value of a number.
+
+    Raises:
+        BadInput: if it is none, or outside what the option takes.
+    """
+    try:
+        value = parse_fraction(text)
+    except ValueError as error:
+        raise BadInput(f"{option}: {error}") from None
+    if value < 0 or (positive and value == 0):
+        raise BadInput(f"{option} must be {'above 0' if positive else '0 or more'}, not {text}.")
+    if below_one and value >= 1:
+        raise BadInput(f"{option} must be below 1, not {text}; usual values are 1e-6 or less.")
+    return value
+
+
+def plain_text(option: str, text: str) -> str:
+    """Return a text that can be stored.
+
+    Raises:
+        BadInput: if it was typed in another encoding: its bytes arrive as lone surrogates.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise BadInput(
+            f"{option} {text!r:.60} is no UTF-8 text; write it again in UTF-8."
+        ) from None
+    return text

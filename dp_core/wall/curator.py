@@ -38,8 +38,8 @@ from dp_core.wall.quality_figures import Charged
 from dp_core.wall.released import Answers, Measurement, SparseTable, Totals
 from dp_core.wall.statistics import QueryCounts, Statistic, TableChecks, bounds, sensitivities
 from dp_core.wall.statistics.counting_queries import Queries
+from dp_core.wall.statistics.sum_codes import check_codes
 from dp_core.wall.statistics.sums import Sum, sum_bounds
-from dp_core.wall.statistics.sums.codes import check_codes
 from dp_core.wall.statistics.sums.interactions import MOST_ENTRIES, Interaction
 
 

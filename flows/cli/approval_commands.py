@@ -18,7 +18,7 @@ from flows.cli.command_parts import decided, ledger_that_is, print_answer, this_
 @with_json
 def look(release: str, by: str, reason: str, as_json: bool) -> Mapping[str, object]:
     """Record a look at a held release; show its internal report."""
-    from flows.releases.deciding import look as record
+    from flows.cli.actions.deciding import look as record
 
     name = check_release(release)
     found = record(this_home(), ledger_that_is(), name, by=by, reason=reason)
@@ -45,8 +45,8 @@ def publish(
     release: str, out: Path | None, by: str, reason: str, as_json: bool
 ) -> Mapping[str, object]:
     """Publish a held release as it is; nothing is made again."""
-    from flows.cli.answers.release_answers import made_facts
-    from flows.releases.deciding import publish as decide
+    from flows.answers.release_answers import made_facts
+    from flows.cli.actions.deciding import publish as decide
 
     started, name, ledger = time.monotonic(), check_release(release), ledger_that_is()
     spec, where = decide(this_home(), ledger, name, out=out, by=by, reason=reason)
@@ -63,8 +63,8 @@ def publish(
 @with_json
 def withdraw(release: str, by: str, reason: str, as_json: bool) -> Mapping[str, object]:
     """End a held release without a bundle; spent stays spent."""
-    from flows.cli.answers.release_answers import ending_facts
-    from flows.releases.deciding import withdraw as decide
+    from flows.answers.release_answers import ending_facts
+    from flows.cli.actions.deciding import withdraw as decide
 
     name, ledger = check_release(release), ledger_that_is()
     held = decide(this_home(), ledger, name, by=by, reason=reason)

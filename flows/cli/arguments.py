@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from dp_core.documents.names import check_name
+from dp_core.documents.typed_text import exact_number
 from dp_core.errors import BadInput, nearest
 
 if TYPE_CHECKING:
@@ -17,27 +18,6 @@ if TYPE_CHECKING:
     from dp_core.spec.plan import Plan
     from dp_core.wall.accounting.composition import Composition, Terms
     from dp_core.wall.ledger.budget_periods import Calendar, Period
-
-
-def exact_number(
-    option: str, text: str, *, positive: bool = False, below_one: bool = False
-) -> Fraction:
-    """Return the exact value of a number.
-
-    Raises:
-        BadInput: if it is none, or outside what the option takes.
-    """
-    from dp_core.documents.typed_text import parse_fraction
-
-    try:
-        value = parse_fraction(text)
-    except ValueError as error:
-        raise BadInput(f"{option}: {error}") from None
-    if value < 0 or (positive and value == 0):
-        raise BadInput(f"{option} must be {'above 0' if positive else '0 or more'}, not {text}.")
-    if below_one and value >= 1:
-        raise BadInput(f"{option} must be below 1, not {text}; usual values are 1e-6 or less.")
-    return value
 
 
 def exact_epsilon(option: str, text: str | None) -> Fraction | None:
@@ -48,21 +28,6 @@ def exact_epsilon(option: str, text: str | None) -> Fraction | None:
 def exact_delta(option: str, text: str | None) -> Fraction | None:
     """Return a delta, None where none was typed."""
     return None if text is None else exact_number(option, text, below_one=True)
-
-
-def plain_text(option: str, text: str) -> str:
-    """Return a text that can be stored.
-
-    Raises:
-        BadInput: if it was typed in another encoding: its bytes arrive as lone surrogates.
-    """
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise BadInput(
-            f"{option} {text!r:.60} is no UTF-8 text; write it again in UTF-8."
-        ) from None
-    return text
 
 
 def person_and_reason(by: str, reason: str) -> tuple[str, str]:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dp_core.documents.typed_text import plain_text
 from dp_core.errors import BadInput, nearest
-from flows.cli.arguments import person_and_reason, plain_text
+from flows.cli.arguments import person_and_reason
 
 if TYPE_CHECKING:
     from tasks.ledger.ledger import Ledger

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
+from dp_core.documents.typed_text import exact_number, plain_text
 from dp_core.errors import BadInput
-from flows.cli.arguments import exact_number, plain_text
 from flows.cli.command_parts import print_answer, this_home, with_json
 
 
@@ -61,8 +61,8 @@ def infer(
                 " of 95 %; leave out --family, --level, --naive and --weighted."
             )
         return _against(folder, text, as_json=as_json)
-    from flows.cli.answers.regression_answers import Request, family_word
-    from flows.cli.answers.regression_answers import infer as carry_out
+    from flows.answers.regression_answers import Request, family_word
+    from flows.answers.regression_answers import infer as carry_out
 
     answer = carry_out(Request(folder, text, family_word(family), float(stated), naive, weighted))
     if not as_json:
@@ -77,7 +77,7 @@ def _against(folder: Path, formula: str, *, as_json: bool) -> Mapping[str, objec
         The words are the same whatever was found: whether a formula can be fitted can hang on one
         record, and a formula can be written so that it does.
     """
-    from flows.cli.answers.internal_regression import against_file
+    from flows.cli.actions.internal_regression import against_file
 
     written = against_file(this_home(), folder, formula)
     if not as_json:

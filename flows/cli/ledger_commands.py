@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from dp_core.documents.names import check_name
+from dp_core.documents.typed_text import exact_number
 from dp_core.errors import BadInput
 from flows.cli.arguments import (
     account_calendar,
@@ -17,7 +18,6 @@ from flows.cli.arguments import (
     composition_word,
     exact_delta,
     exact_epsilon,
-    exact_number,
     known_word,
     plan_named,
     raised_calendar,
@@ -81,7 +81,7 @@ def ledger_open(
     as_json: bool,
 ) -> Mapping[str, object]:
     """Open an account: its total, and how releases add up."""
-    from flows.cli.answers.ledger_answers import account_facts
+    from flows.answers.ledger_answers import account_facts
 
     name = check_name(account, what="account")
     terms = account_terms(
@@ -136,7 +136,7 @@ def ledger_raise(
     as_json: bool,
 ) -> Mapping[str, object]:
     """Raise a total, or the allowance of a period."""
-    from flows.cli.answers.ledger_answers import account_facts
+    from flows.answers.ledger_answers import account_facts
 
     new_epsilon, new_delta = exact_epsilon("--epsilon", epsilon), exact_delta("--delta", delta)
     if (epsilon, delta, period_epsilon, period_delta) == (None, None, None, None):
@@ -180,7 +180,7 @@ def ledger_restate(
     as_json: bool,
 ) -> Mapping[str, object]:
     """Let releases add up in another way, history included."""
-    from flows.cli.answers.ledger_answers import RESTATING, account_facts
+    from flows.answers.ledger_answers import RESTATING, account_facts
 
     kind = composition_word(composition)
     part = exact_number("--own-delta", own_delta, below_one=True)
@@ -243,7 +243,7 @@ def ledger_withdraw(plan: str, by: str, reason: str, as_json: bool) -> Mapping[s
 def _decide(
     plan: str, *, approved: bool, by: str, reason: str, as_json: bool
 ) -> Mapping[str, object]:
-    from flows.cli.answers.ledger_answers import decision_facts
+    from flows.answers.ledger_answers import decision_facts
 
     digest, made = plan_named(plan)
     found = ledger_that_is()
@@ -264,7 +264,7 @@ def ledger_keygen(
     file: Path, replaces: str | None, by: str, reason: str, as_json: bool
 ) -> Mapping[str, object]:
     """Make a key; from then on every entry is signed."""
-    from flows.releases.signing_keys import make_signing_key
+    from flows.cli.actions.signing_keys import make_signing_key
 
     answer = make_signing_key(
         the_ledger(), this_home(), file, replaces=replaces, by=by, reason=reason

@@ -17,7 +17,7 @@ from flows.cli.ledger_commands import ledger
 @with_json
 def ledger_show(account: str | None, as_json: bool) -> Mapping[str, object]:
     """Show total, reserved, spent and left."""
-    from flows.cli.answers.ledger_answers import account_facts
+    from flows.answers.ledger_answers import account_facts
 
     found = ledger_that_is()
     if account is not None:
@@ -35,7 +35,7 @@ def ledger_show(account: str | None, as_json: bool) -> Mapping[str, object]:
 @with_json
 def ledger_charges(account: str, release: str | None, as_json: bool) -> list[Mapping[str, object]]:
     """List what was charged to an account, event by event."""
-    from flows.cli.answers.ledger_answers import charge_facts
+    from flows.answers.ledger_answers import charge_facts
 
     answer = charge_facts(ledger_that_is(), account, release)
     if not as_json:
@@ -51,7 +51,7 @@ def ledger_forecast(spec: Path, every: str | None, as_json: bool) -> Mapping[str
     """Tell how many more such releases fit, and until when."""
     from dp_core.spec.plan import make_plan
     from dp_core.spec.reading.spec_file import load_spec
-    from flows.cli.answers.forecast_answers import forecast_facts
+    from flows.answers.forecast_answers import forecast_facts
 
     cadence = period_word("--every", every) if every is not None else None
     plan = make_plan(load_spec(spec))

@@ -26,6 +26,7 @@ from flows.cli import (
     ledger_reports,
     metrics_command,
 )
+from flows.cli.actions import serving
 from flows.cli.arguments import check_release
 from flows.cli.command_parts import (
     Words,
@@ -37,7 +38,6 @@ from flows.cli.command_parts import (
 )
 from flows.monitoring.log import FORMATS
 from flows.monitoring.runbook import row_of
-from flows.releases import serving
 
 INTERRUPTED = 130
 SEARCH_EVERY = 20_000
@@ -79,8 +79,8 @@ def cli() -> None:
 @with_json
 def demo(out: Path | None, verbose: bool, as_json: bool) -> Mapping[str, object]:
     """Make a release of the built-in survey, with no set-up."""
-    from flows.releases.demo_job import prepare_demo
-    from flows.releases.making import make
+    from flows.cli.actions.demo_job import prepare_demo
+    from flows.cli.actions.making import make
 
     spec, place = prepare_demo(this_home(), out)
     os.environ["DP_RELEASE_HOME"] = str(place.home)
@@ -106,7 +106,7 @@ def plan(spec: Path, as_json: bool) -> Mapping[str, object]:
     """Show what a release costs and how exact it is; opens no data."""
     from dp_core.spec.plan import make_plan
     from dp_core.spec.reading.spec_file import load_spec
-    from flows.cli.answers.plan_answers import plan_facts
+    from flows.answers.plan_answers import plan_facts
 
     made = make_plan(load_spec(spec))
     answer = plan_facts(made, ledger_if_any())
@@ -129,7 +129,7 @@ def run(spec: Path, out: Path, as_json: bool, **options: Any) -> Mapping[str, ob
 @making
 def resume(release: str, as_json: bool, **options: Any) -> Mapping[str, object]:
     """Go on from the stage that failed; nothing is paid twice."""
-    from tasks.run.run_folder import RunFolder
+    from tasks.support.run_folder import RunFolder
 
     spec, out = RunFolder(this_home(), check_release(release)).remembered()
     return _made(spec, out, as_json=as_json, release=release, **options)
@@ -140,7 +140,7 @@ def resume(release: str, as_json: bool, **options: Any) -> Mapping[str, object]:
 @with_json
 def status(release: str | None, as_json: bool) -> Mapping[str, object]:
     """Show stages, spent and reserved, and who works on it."""
-    from flows.cli.answers.release_answers import all_statuses, status_facts
+    from flows.answers.release_answers import all_statuses, status_facts
 
     name = check_release(release) if release is not None else None
     ledger = ledger_that_is()
@@ -161,8 +161,8 @@ def status(release: str | None, as_json: bool) -> Mapping[str, object]:
 @with_json
 def abandon(release: str, as_json: bool) -> Mapping[str, object]:
     """Give up a release; its charges stay spent, its name used."""
-    from flows.cli.answers.release_answers import ending_facts
-    from flows.releases.abandonment import abandon as give_up
+    from flows.answers.release_answers import ending_facts
+    from flows.cli.actions.abandonment import abandon as give_up
 
     name = check_release(release)
     ledger = ledger_that_is()
@@ -227,7 +227,7 @@ def schema_draft(file: str, database: str | None, as_json: bool) -> Mapping[str,
     With --database of a table. Levels and bounds are for a person to state, from what is publicly
     known.
     """
-    from flows.releases.drafting import draft
+    from flows.cli.actions.drafting import draft
 
     text = draft(file, database)
     if not as_json:
@@ -295,7 +295,7 @@ def _usage(error: click.ClickException) -> str:
 
 
 def _made(spec: Path, out: Path, *, as_json: bool, **options: Any) -> Mapping[str, object]:
-    from flows.releases.making import make
+    from flows.cli.actions.making import make
 
     answer = make(spec, out, as_json=as_json, **options)
     if not as_json:

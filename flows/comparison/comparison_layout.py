@@ -30,7 +30,7 @@ from dp_core.schema.definition import Schema
 from dp_core.schema.reading.schema_document import schema_hash
 from dp_core.spec.data_location import require_files
 from flows.comparison.comparison_request import Request
-from tasks.inputs.public_input import require_unknown
+from flows.comparison.public_input import require_unknown
 
 MARK = "comparison.json"
 """The file by which a folder is known as that of a comparison."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+from dp_core.documents.typed_text import exact_number, plain_text
 from dp_core.errors import BadInput, nearest
-from flows.cli.arguments import exact_number, plain_text
 
 MOST_RUNS = 1000
 MOST_JOBS = 256

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dp_core.errors import ReleaseError, StageFailed
 from flows.engine.own_server import PATIENCE, ServerSlow
 from tasks.run.home import home, open_ledger
-from tasks.run.run_folder import RunFolder, where_kept
+from tasks.support.run_folder import RunFolder, where_kept
 
 LEAST_ROOM = 2**20
 """Bytes below which a home is full: Prefect's own server cannot write its next page then."""

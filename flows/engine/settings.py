@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from dp_core.errors import StageFailed
-from tasks.run.lazy_packages import SparedPackages
+from tasks.support.lazy_packages import SparedPackages
 
 QUIET = {
     # No usage data leaves this machine.

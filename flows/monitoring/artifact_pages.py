@@ -9,8 +9,8 @@ from typing import Any
 
 from dp_core.spec.plan import Plan
 from dp_core.wall.accounting.composition import Amount
+from flows.monitoring.outcome import Outcome
 from flows.monitoring.runbook import row_of
-from flows.releases.outcomes import Outcome
 from tasks.ledger.accounts import Account
 
 _PAID_IN = {"total": "basics", "one_way": "basics", "checks": "check"}

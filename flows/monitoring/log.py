@@ -29,7 +29,7 @@ from dp_core.errors import BadInput
 if TYPE_CHECKING:
     from prefect import Task
 
-    from flows.releases.outcomes import Outcome
+    from flows.monitoring.outcome import Outcome
     from tasks.ledger.reservations import Charge
     from tasks.run.release_run import Run
 

@@ -31,7 +31,7 @@ from prefect.utilities.annotations import quote
 
 from dp_core.spec.plan import Plan
 from flows.monitoring.artifact_pages import account_page, accuracy_rows, outcome_page, stage_rows
-from flows.releases.outcomes import Outcome
+from flows.monitoring.outcome import Outcome
 from tasks.run.release_run import Run
 
 StageTask = Task[[Run], None]

@@ -20,7 +20,7 @@ from dp_core.documents.canonical import canonical_json
 from dp_core.errors import ReleaseError
 from tasks.ledger.leases import Holder, is_gone, this_process
 from tasks.run.home import home_id
-from tasks.run.run_folder import keep_text, write_atomically
+from tasks.support.run_folder import keep_text, write_atomically
 
 FOLDER = "scheduled"
 VERSION = 1

@@ -13,7 +13,7 @@ from tasks.ledger.reservations import Reservation
 from tasks.run.cleanup import clear_leftovers
 from tasks.run.home import home, open_ledger
 from tasks.run.release_state import refuse_failed, refuse_held
-from tasks.run.run_folder import RunFolder
+from tasks.support.run_folder import RunFolder
 
 
 def check_opening(spec: Path, out: Path, *, release: str | None = None) -> Plan:

@@ -17,7 +17,7 @@ from dp_core.documents.names import check_name
 from dp_core.documents.node import Node
 from dp_core.documents.strict_yaml import load
 from dp_core.errors import BadInput
-from tasks.run.run_folder import write_atomically
+from tasks.support.run_folder import write_atomically
 
 KEY = "release"
 EXAMPLE = "release: panel-{date:%Y-%m}"

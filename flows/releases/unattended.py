@@ -20,7 +20,7 @@ from dp_core.errors import BadInput, ReleaseError, StageFailed
 from flows.engine.settings import DEFAULTS, QUIET, prepare
 from flows.releases.attempts import Attempts, Begun
 from tasks.run.home import home
-from tasks.run.run_folder import where_kept
+from tasks.support.run_folder import where_kept
 
 Work = Callable[[Begun], "State[Any] | None"]
 

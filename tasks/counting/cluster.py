@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from dp_core.errors import BadInput, StageFailed
-from tasks.run.processors import threads
+from tasks.support.processors import threads
 
 if TYPE_CHECKING:
     from distributed import Client, Future

@@ -20,7 +20,7 @@ from dp_core.confidential.person_rows import RowLimit, hashes, without_identifie
 from dp_core.confidential.source import Source
 from dp_core.errors import SchemaViolation, StageFailed
 from dp_core.schema.definition import Schema
-from tasks.run.processors import threads
+from tasks.support.processors import threads
 
 SHOWN_RULES = 5
 

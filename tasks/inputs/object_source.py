@@ -24,7 +24,7 @@ from dp_core.confidential.source_files import kind_of
 from dp_core.documents.canonical import canonical_json
 from dp_core.errors import BadInput, ReleaseError, StageFailed
 from dp_core.spec.data_location import STORES, read_object_url, store_of
-from tasks.run.run_folder import disk_errors, sync_folder
+from tasks.support.run_folder import disk_errors, sync_folder
 
 FORMAT = 1
 NAME = "objects"

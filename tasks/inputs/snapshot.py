@@ -24,7 +24,7 @@ from dp_core.confidential.row_digest import RowDigest
 from dp_core.confidential.source import Source
 from dp_core.documents.canonical import canonical_json
 from dp_core.spec.data_location import DatabaseTable
-from tasks.run.run_folder import sync_folder
+from tasks.support.run_folder import sync_folder
 
 FORMAT = 1
 NAME = "snapshot"

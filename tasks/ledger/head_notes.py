@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from dp_core.documents.canonical import canonical_json
 from dp_core.errors import LedgerCorrupt
 from tasks.ledger.ledger import Ledger
-from tasks.run.run_folder import disk_errors, write_atomically
+from tasks.support.run_folder import disk_errors, write_atomically
 
 HEAD = "ledger.head"
 HEAD_VERSION = 1

@@ -22,7 +22,7 @@ import sqlalchemy as sa
 
 from dp_core.documents.canonical import canonical_json
 from dp_core.errors import LedgerCorrupt, StageFailed
-from tasks.ledger.database.tables import LEASES
+from tasks.ledger.database.schema_tables import LEASES
 from tasks.ledger.database.transaction import Rows, now
 
 LIFETIME_MS = 60_000

@@ -43,7 +43,7 @@ from dp_core.wall.ledger.receipts import result_hash
 from dp_core.wall.ledger.session import Draw, Grant, Step
 from tasks.ledger.release_holder import Hold
 from tasks.ledger.reservations import Charge, Reservation
-from tasks.run.run_folder import disk_errors, make_folder, sync_folder
+from tasks.support.run_folder import disk_errors, make_folder, sync_folder
 
 MAGIC = b"DPNOISE1"
 

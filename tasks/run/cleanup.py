@@ -15,7 +15,7 @@ from dp_core.errors import StageFailed
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.reservations import Reservation
 from tasks.run.home import home_id
-from tasks.run.run_folder import RunFolder
+from tasks.support.run_folder import RunFolder
 
 
 def remove_unpublished(folder: RunFolder, *, keep_confidential: bool = False) -> None:

@@ -14,7 +14,7 @@ from dp_core.errors import LedgerCorrupt
 from dp_core.wall.ledger.signatures import Signer, read_key
 from tasks.ledger.head_notes import check_head
 from tasks.ledger.ledger import Ledger
-from tasks.run.run_folder import disk_errors, sync_folder
+from tasks.support.run_folder import disk_errors, sync_folder
 
 KEY = "input.key"
 IDENTITY = "home.id"

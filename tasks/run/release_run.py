@@ -17,7 +17,7 @@ from tasks.ledger.ledger_session import LedgerSession
 from tasks.ledger.release_holder import Hold
 from tasks.ledger.reservations import Charge, Reservation
 from tasks.run.home import home_key, ledger_url
-from tasks.run.run_folder import RunFolder
+from tasks.support.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -14,7 +14,7 @@ from dp_core.spec.quality_checks import judged
 from dp_core.wall.ledger.approval import Gate
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.reservations import Reservation
-from tasks.run.run_folder import RunFolder
+from tasks.support.run_folder import RunFolder
 
 
 def refuse_held(ledger: Ledger, held: Reservation) -> None:

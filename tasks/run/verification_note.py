@@ -15,7 +15,7 @@ from pathlib import Path
 
 from dp_core.documents.canonical import canonical_json
 from dp_core.errors import LedgerCorrupt, ReleaseError
-from tasks.run.run_folder import write_atomically
+from tasks.support.run_folder import write_atomically
 
 VERIFIED = "ledger.verified"
 VERIFIED_VERSION = 1

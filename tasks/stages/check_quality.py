@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dp_core.schema.grid import Coarsening
-from dp_core.spec.quality_checks import countable, public_figures
+from dp_core.spec.quality_checks import countable, public_figures, reference_counts
 from dp_core.tables.marginal import Counter
 from dp_core.wall.coarse_counter import CoarseCounter
-from tasks.run.fit_note import fit_facts
+from dp_core.wall.quality_figures import Charged
+from dp_core.wall.statistics import TableChecks
 from tasks.run.release_run import Run
-from tasks.stages.charged_checks import ask_checks
 from tasks.stages.compare_inference import compare_inference
 from tasks.stages.reconstruct import read_released
 from tasks.stages.stage_task import stage
 from tasks.stages.synthesize import synthetic_codes
 
 if TYPE_CHECKING:
-    from dp_core.bundle.fit import Compared
+    from dp_core.bundle.files.fit import Compared
     from dp_core.metrics.marginal_error import Tally
 
 
 @stage("check")
 def check_quality(run: Run) -> Mapping[str, object]:
     """Compare the sets with what was measured, and with the data: charged, and for staff only."""
-    from dp_core.bundle.fit import check_fit
+    from dp_core.bundle.files.fit import check_fit, fit_facts
     from dp_core.confidential.utility import utility, write_utility
     from tasks.counting.dask_counter import DaskCounter
 
@@ -75,7 +75,7 @@ def check_quality(run: Run) -> Mapping[str, object]:
 
 def tally_sets(run: Run) -> tuple[Tally, ...]:
     """Return for each set the counts that checks, pictures and report look at."""
-    from dp_core.bundle.fit import needed_counts
+    from dp_core.bundle.files.fit import needed_counts
     from dp_core.metrics.marginal_error import Tally
     from dp_core.tables.dataset import Dataset
 
@@ -96,7 +96,7 @@ def tally_sets(run: Run) -> tuple[Tally, ...]:
 
 def _compared(run: Run) -> tuple[Compared, ...]:
     """Return the noisy tables and interactions that are of the schema's own codes."""
-    from dp_core.bundle.fit import comparable
+    from dp_core.bundle.files.fit import comparable
 
     schema = run.spec.schema
     return comparable(read_released(run), (schema.coarse or schema).domain)
@@ -111,3 +111,31 @@ def records(run: Run) -> int:
 
 def _mean(values: list[float]) -> float | None:
     return sum(values) / len(values) if values else None
+
+
+def ask_checks(run: Run, tallies: Sequence[Tally], records: int) -> tuple[Charged, ...]:
+    """Return the charged figures of a release; none where its plan has none.
+
+    Args:
+        run: Whose sets are finished.
+        tallies: Counts of the sets, in the schema's own codes.
+        records: Of the file: public, or as the noisy tables have it.
+
+    Privacy:
+        The reference counts are made from the synthetic sets and a public or noisy number; a file
+        of the same plan, seed and noisy results has the same, so asked again after a crash the
+        question is the same, and its answer is read back.
+    """
+    from dp_core.wall.curator import Curator
+
+    tables, cost = run.spec.checks, run.plan.costs["checks"]
+    if not tables or not cost:
+        return ()
+    curator = run.curator
+    if run.schema.coarse is not None:
+        # In the schema's bins, not in positions of a grid: each row is in one cell of a table.
+        coarsening = Coarsening(run.schema)
+        counter = CoarseCounter(run.counter, coarsening)
+        curator = Curator(coarsening.domain, counter, run.session)
+    references = reference_counts(tallies, tables, records)
+    return curator.check("distances", TableChecks(tables, references), cost)

@@ -18,7 +18,7 @@ def choose_domain(run: Run) -> Mapping[str, object]:
 
     Committed results are read back; doing this again costs nothing and chooses the same.
     """
-    from dp_core.bundle.marginals_file import write_marginals
+    from dp_core.bundle.files.marginals_file import write_marginals
     from dp_core.spec.chosen_domain import choose
 
     released = procedure.choose_domain(run.planned, run.domain_curator())
@@ -33,7 +33,7 @@ def read_domain(run: Run) -> tuple[Totals, ...]:
     """Return what bins and levels were chosen by; nothing where all are public."""
     if not run.has("domain"):
         return ()
-    from dp_core.bundle.marginals_file import read_marginals
+    from dp_core.bundle.files.marginals_file import read_marginals
 
     found = read_marginals(run.folder.public / DOMAIN)
     assert all(isinstance(item, Totals) for item in found)

@@ -17,8 +17,8 @@ import numpy as np
 from prefect.exceptions import ExternalSignal, PrefectSignal
 
 from tasks.run.release_run import Run
-from tasks.run.run_folder import INTERNAL_NOTICE, write_atomically
 from tasks.stages.synthesize import synthetic_file
+from tasks.support.run_folder import INTERNAL_NOTICE, write_atomically
 
 if TYPE_CHECKING:
     import pyarrow as pa

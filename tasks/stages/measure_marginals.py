@@ -18,9 +18,9 @@ from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique
 from dp_core.wall.released import Measurement, Released
 from tasks.run.release_run import Run
-from tasks.run.run_folder import write_atomically
 from tasks.stages.choose_domain import read_domain
 from tasks.stages.stage_task import stage
+from tasks.support.run_folder import write_atomically
 
 SELECTION, ROUNDS, MARGINALS = "selection.json", "rounds.parquet", "marginals.parquet"
 
@@ -47,7 +47,7 @@ def measure_basics(run: Run) -> Mapping[str, object]:
 @stage("measure")
 def measure_marginals(run: Run) -> None:
     """Measure the selected tables, and write all that is known where the public side reads it."""
-    from dp_core.bundle.marginals_file import write_marginals
+    from dp_core.bundle.files.marginals_file import write_marginals
 
     selections = read_selections(run)
     found: list[Released] = [*read_domain(run), *basics(run)]
@@ -60,7 +60,7 @@ def measure_marginals(run: Run) -> None:
 
 def write_selections(run: Run, selections: tuple[Selection, ...]) -> None:
     """Store what was selected, and what was measured meanwhile; it is public."""
-    from dp_core.bundle.marginals_file import write_marginals
+    from dp_core.bundle.files.marginals_file import write_marginals
 
     values = [
         {
@@ -90,7 +90,7 @@ def write_selections(run: Run, selections: tuple[Selection, ...]) -> None:
 
 def read_selections(run: Run) -> tuple[Selection, ...]:
     """Return what was stored."""
-    from dp_core.bundle.marginals_file import read_marginals
+    from dp_core.bundle.files.marginals_file import read_marginals
 
     values = json.loads((run.folder.public / SELECTION).read_bytes())
     measured: list[Released] = []

@@ -13,9 +13,9 @@ from dp_core.spec import procedure
 from dp_core.spec.procedure import fit, model_numbers, replicates
 from dp_core.wall.released import Records, Released, Table
 from tasks.run.release_run import Run
-from tasks.run.run_folder import write_atomically
 from tasks.stages.measure_marginals import MARGINALS, read_selections
 from tasks.stages.stage_task import stage
+from tasks.support.run_folder import write_atomically
 
 if TYPE_CHECKING:
     from dp_core.methods.reconstruction.base import Model
@@ -38,7 +38,7 @@ def reconstruct(run: Run) -> Mapping[str, object]:
 
 def read_released(run: Run) -> tuple[Released, ...]:
     """Return everything that was measured in the run."""
-    from dp_core.bundle.marginals_file import read_marginals
+    from dp_core.bundle.files.marginals_file import read_marginals
 
     return read_marginals(run.folder.public / MARGINALS)
 

@@ -11,7 +11,7 @@ from prefect.cache_policies import NO_CACHE
 
 from dp_core.errors import ReleaseError, StageFailed
 from tasks.run.release_run import Run
-from tasks.run.run_folder import disk_errors, where_kept
+from tasks.support.run_folder import disk_errors, where_kept
 
 Work = Callable[[Run], Mapping[str, object] | None]
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from dp_core.spec.procedure import LANES, SetDrawing, piece_sizes
 from dp_core.tables.dataset import Dataset
-from tasks.run.processors import threads
 from tasks.run.release_run import Run
 from tasks.stages.reconstruct import generator, restored_models
 from tasks.stages.stage_task import stage
+from tasks.support.processors import threads
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -115,7 +115,7 @@ def _write_set(run: Run, number: int, pieces: Iterable[Drawn], size: int) -> flo
         pieces: Its records.
         size: Of all pieces but the last.
     """
-    from dp_core.bundle.synthetic_file import write_synthetic
+    from dp_core.bundle.files.synthetic_file import write_synthetic
     from dp_core.confidential.code_store import StoreWriter
     from dp_core.methods.replicates.survey_weights import Calibrator
 

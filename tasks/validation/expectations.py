@@ -32,8 +32,8 @@ from dp_core.confidential.source import Source
 from dp_core.errors import SchemaViolation
 from dp_core.schema.definition import Column, Schema
 from tasks.inputs.coding import Coding
-from tasks.run.processors import threads
-from tasks.run.run_folder import INTERNAL_NOTICE, write_atomically
+from tasks.support.processors import threads
+from tasks.support.run_folder import INTERNAL_NOTICE, write_atomically
 from tasks.validation.judgement import load_great_expectations
 
 WINDOW = 64

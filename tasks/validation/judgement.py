@@ -18,7 +18,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
-from tasks.run.lazy_packages import SparedPackages
+from tasks.support.lazy_packages import SparedPackages
 
 _LIBRARY = "great_expectations"
 _GATHERING = (

@@ -16,9 +16,9 @@ from dp_core.tables.domain import Domain
 from dp_core.wall.statistics.regressions.features import Features, Levels, Number
 from dp_core.wall.statistics.regressions.gradients import COEFFICIENT, ClassGradient, NumberGradient
 from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
+from dp_core.wall.statistics.sum_codes import check_codes
 from dp_core.wall.statistics.sums import SUMS, Sum, sum_from_json
 from dp_core.wall.statistics.sums.binned_counts import BinnedCounts
-from dp_core.wall.statistics.sums.codes import check_codes
 from dp_core.wall.statistics.sums.interactions import Interaction
 from dp_core.wall.statistics.sums.moments import CellCounts, CellSums, Products
 

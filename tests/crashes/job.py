@@ -179,7 +179,7 @@ def work(place: Place) -> None:
     from dp_core.errors import Held, Unpublished
     from flows.release import carry_out
     from tasks.run.home import home, open_ledger
-    from tasks.run.run_folder import RunFolder
+    from tasks.support.run_folder import RunFolder
 
     spec, out = place.spec, place.out
     folder = RunFolder(home(), RELEASE)
@@ -203,7 +203,7 @@ def work(place: Place) -> None:
 
 def _decide(place: Place, ledger: Ledger) -> None:
     """Look at the held release once, and publish or withdraw it."""
-    from flows.releases import deciding
+    from flows.cli.actions import deciding
 
     held = ledger.reservation(RELEASE)
     assert held is not None
@@ -219,7 +219,7 @@ def work_under_prefect(place: Place) -> None:
     """Do the same with the command line, whose flow runs under Prefect's engine."""
     from flows.cli.main import main
     from tasks.run.home import home
-    from tasks.run.run_folder import RunFolder
+    from tasks.support.run_folder import RunFolder
 
     if RunFolder(home(), RELEASE).exists():
         words = ["resume", RELEASE]

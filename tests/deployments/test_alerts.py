@@ -22,7 +22,7 @@ from dp_core.errors import BadInput
 from flows.monitoring.automations import apply, read_automations
 from flows.monitoring.home_state import read_health
 from flows.monitoring.metrics import families
-from flows.releases.outcomes import OutcomeName
+from flows.monitoring.outcome import OutcomeName
 
 DEPLOYMENTS = Path(__file__).parents[2] / "deployments"
 AUTOMATIONS = DEPLOYMENTS / "automations.yaml"

@@ -29,7 +29,7 @@ PLACES = {
     "count": "tasks.counting.dask_counter._count_chunk",  # in a task of Dask
     "basics": "dp_core.wall.curator._add_noise",  # charged, not drawn
     "select": "dp_core.wall.statistics.InDif.compute",
-    "measure": "dp_core.bundle.marginals_file.write_marginals",
+    "measure": "dp_core.bundle.files.marginals_file.write_marginals",
     "reconstruct": "tasks.stages.reconstruct._write_tables",
     "synthesize": "dp_core.schema.decoding.decode",  # in a thread
     "check": "dp_core.confidential.utility.utility",

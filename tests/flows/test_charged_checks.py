@@ -13,7 +13,7 @@ from dp_core.bundle.verification.verify import verify
 from dp_core.documents.canonical import digest
 from dp_core.errors import Held, Unpublished
 from dp_core.wall.ledger.receipts import result_hash
-from flows.releases import deciding
+from flows.cli.actions import deciding
 from tests.flows.conftest import plainly
 
 pytestmark = pytest.mark.usefixtures("quick")

@@ -13,12 +13,12 @@ import pytest
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import Held
 from dp_core.wall.accounting.composition import Terms
-from flows.releases import deciding
+from flows.cli.actions import deciding
 from tests.databases import VARIABLE, sqlite_database
+from tests.flows.cli.test_public_rules import SCHEMA as RULES
+from tests.flows.cli.test_public_rules import TOTALS, TRADES
+from tests.flows.cli.test_public_rules import rows as people
 from tests.flows.conftest import Project
-from tests.flows.test_public_rules import SCHEMA as RULES
-from tests.flows.test_public_rules import TOTALS, TRADES
-from tests.flows.test_public_rules import rows as people
 
 pytestmark = pytest.mark.usefixtures("quick")
 BY = {"by": "Ana", "reason": "read it"}

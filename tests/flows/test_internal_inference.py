@@ -12,7 +12,7 @@ import pytest
 from prefect.exceptions import TerminationSignal
 
 from dp_core.bundle.verification.verify import verify
-from tasks.run.run_folder import INTERNAL_NOTICE
+from tasks.support.run_folder import INTERNAL_NOTICE
 from tests.flows.conftest import as_csv, make_project, survey
 
 FORMULAS = """\

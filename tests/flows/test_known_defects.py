@@ -252,7 +252,7 @@ def test_a_failed_write_consumes_nothing_for_good(project, monkeypatch):
 
 def test_what_was_reserved_and_never_used_comes_back(project):
     """Elsewhere two locked states are never returned."""
-    from flows.releases.abandonment import abandon
+    from flows.cli.actions.abandonment import abandon
 
     def stops(stage, run):
         if stage.name == "discretize":

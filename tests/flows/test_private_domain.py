@@ -13,7 +13,7 @@ from dp_core.bundle.verification.verify import verify
 from dp_core.documents.canonical import digest
 from dp_core.errors import StageFailed
 from tests.flows.conftest import SCHEMA, make_project
-from tests.flows.test_resume import failing, noisy
+from tests.flows.releases.test_resume import failing, noisy
 
 pytestmark = pytest.mark.usefixtures("quick")
 

@@ -15,7 +15,7 @@ import pytest
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
 from dp_core.wall.accounting.composition import NOTHING, Amount, Terms
-from flows.releases.abandonment import abandon
+from flows.cli.actions.abandonment import abandon
 from tasks.ledger.release_holder import Hold
 from tasks.run.home import home_id
 from tests.flows.conftest import ROWS, as_csv, plainly, survey
@@ -453,6 +453,6 @@ def test_receipts_do_not_tell_that_an_earlier_attempt_broke_the_schema(project):
 
 def test_the_stages_that_are_shown_are_those_of_the_flow():
     from flows import release
-    from flows.cli.answers import release_answers
+    from flows.answers import release_answers
 
     assert release_answers.STAGE_NAMES == release.STAGE_NAMES

@@ -14,7 +14,7 @@ from dp_core.tables.sparse_cells import sparse_result
 from dp_core.wall import curator
 from dp_core.wall.accounting.composition import Terms
 from dp_core.wall.ledger import entries
-from flows.releases import deciding
+from flows.cli.actions import deciding
 from tasks.ledger.database import transaction as rows_module
 from tasks.stages import stage_task as stage_module
 from tests.flows.conftest import make_project, plainly, survey

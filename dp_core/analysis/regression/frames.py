@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dp_core.bundle.codebook import synthetic_path
+from dp_core.bundle.files.codebook import synthetic_path
 from dp_core.errors import BadInput
 from dp_core.schema.definition import Column, Schema
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, cast
 
-from dp_core.bundle.published import Published
+from dp_core.bundle.files.published import Published
 from dp_core.methods import registry
 
 

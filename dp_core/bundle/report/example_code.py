@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from dp_core.bundle.published import Published
+from dp_core.bundle.files.published import Published
 from dp_core.bundle.report.pictures import estimate_column
 from dp_core.bundle.report.table_precision import within
 from dp_core.inference.combine import Rule

@@ -9,9 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dp_core.bundle.fit import check_fit, comparable
-from dp_core.bundle.published import Published
-from dp_core.bundle.relations import relations
+from dp_core.bundle.files.fit import check_fit, comparable
+from dp_core.bundle.files.plain_values import plain, timestamp
+from dp_core.bundle.files.published import Published
+from dp_core.bundle.files.relations import relations
+from dp_core.bundle.files.weight_note import weights_statement
 from dp_core.bundle.report.chosen_bins import chosen
 from dp_core.bundle.report.example_code import example_code, size_factor
 from dp_core.bundle.report.pictures import Picture, picture
@@ -28,7 +30,6 @@ from dp_core.bundle.report.table_lines import (
 from dp_core.bundle.report.table_precision import within
 from dp_core.bundle.statement.citation import CITATION
 from dp_core.bundle.statement.deployment_registry import REGISTRY
-from dp_core.bundle.statement.plain_values import plain, timestamp
 from dp_core.bundle.statement.release_json import (
     NOT_COVERED,
     in_words,
@@ -37,7 +38,6 @@ from dp_core.bundle.statement.release_json import (
     software_versions,
     statement,
 )
-from dp_core.bundle.weights import weights_statement
 from dp_core.documents.canonical import digest
 from dp_core.inference.rules import OFF, WORDING, rule_of
 from dp_core.metrics.marginal_error import Tally
@@ -49,8 +49,6 @@ from dp_core.wall.released import SparseTable, tables_of
 if TYPE_CHECKING:
     from jinja2 import Template
 
-REPORT = "report.html"
-"""Name of the report in the bundle."""
 
 _TABLES_SHOWN = 500
 """Of each verdict; the others are in the file of noisy tables."""

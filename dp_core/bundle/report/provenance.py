@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dp_core.bundle.published import Published
+from dp_core.bundle.files.published import Published
 from dp_core.wall.ledger.session import DRAWN_CELLS, DRAWN_RECORDS
 from dp_core.wall.released import Answers, Measurement, SparseTable, Totals, interactions_of
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dp_core.bundle.fit import TableFit
+from dp_core.bundle.files.fit import TableFit
 from dp_core.bundle.report.table_precision import ALONE, Within
 
 FINE, CARE = 0.10, 0.50

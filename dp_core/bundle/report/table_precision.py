@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dp_core.bundle.fit import TableFit
-from dp_core.bundle.published import Published
+from dp_core.bundle.files.fit import TableFit
+from dp_core.bundle.files.published import Published
 from dp_core.methods.reconstruction.pooled_parts import Pooled, pool_interactions
 
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from dp_core.bundle.published import Published
+from dp_core.bundle.files.plain_values import exact, plain, timestamp
+from dp_core.bundle.files.published import Published
 from dp_core.bundle.statement.citation import suggested
 from dp_core.bundle.statement.decision import decision_statement
-from dp_core.bundle.statement.plain_values import exact, plain, timestamp
 from dp_core.bundle.statement.spent_budget import accounting_json
 from dp_core.documents.canonical import canonical_json, digest
 from dp_core.errors import BadInput
@@ -148,7 +148,7 @@ def statement(
 
 
 def _weights(published: Published) -> dict[str, object]:
-    from dp_core.bundle.weights import weights_statement
+    from dp_core.bundle.files.weight_note import weights_statement
 
     stated = weights_statement(published.schema, published.off)
     return {} if stated is None else {"weights": stated}

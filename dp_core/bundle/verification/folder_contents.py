@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dp_core.bundle.codebook import CODEBOOK, MARGINALS, synthetic_path
-from dp_core.bundle.report.page import REPORT
+from dp_core.bundle.files.codebook import CODEBOOK, MARGINALS, synthetic_path
+from dp_core.bundle.files.published import REPORT
+from dp_core.bundle.files.weight_note import misses
 from dp_core.bundle.statement.citation import CITATION, citation_text
 from dp_core.bundle.statement.deployment_registry import REGISTRY, registry_text
 from dp_core.bundle.statement.release_json import STATEMENT, file_record, origin_of
 from dp_core.bundle.verification.claims import GARBAGE, Claims
-from dp_core.bundle.weights import misses
 from dp_core.inference.rules import ORIGINS
 
 

@@ -13,8 +13,8 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.bundle.codebook import MARGINALS
-from dp_core.bundle.marginals_file import Measured
+from dp_core.bundle.files.codebook import MARGINALS
+from dp_core.bundle.files.marginals_file import Measured
 from dp_core.bundle.verification.claims import GARBAGE, Charge, Claims
 from dp_core.documents.exact import exact_fraction
 from dp_core.documents.names import interaction_step, set_of, step_name, table_step

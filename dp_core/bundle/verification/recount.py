@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dp_core.bundle.codebook import synthetic_path
+from dp_core.bundle.files.codebook import synthetic_path
 from dp_core.errors import BadInput
 from dp_core.metrics.marginal_error import Tally
 from dp_core.schema.decoding import codes_of
@@ -33,7 +33,7 @@ def tallies_of_files(
     """
     import pyarrow as pa
 
-    from dp_core.bundle.parquet_file import read_parquet
+    from dp_core.bundle.files.parquet_file import read_parquet
 
     wanted = tuple(dict.fromkeys(cliques))
     coarsening = Coarsening(schema) if schema.coarse is not None else None

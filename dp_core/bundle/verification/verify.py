@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from dp_core.bundle.codebook import MARGINALS
-from dp_core.bundle.marginals_file import Measured, read_marginals
-from dp_core.bundle.statement.decision import decided
+from dp_core.bundle.files.codebook import MARGINALS
+from dp_core.bundle.files.marginals_file import Measured, read_marginals
 from dp_core.bundle.statement.release_json import FORMAT_NAME, FORMAT_VERSION, STATEMENT, render
-from dp_core.bundle.verification.charged_checks import checks_paid
+from dp_core.bundle.verification.charged_figures import checks_paid
 from dp_core.bundle.verification.claims import GARBAGE, Claims, read_claims
+from dp_core.bundle.verification.decision_check import decided
 from dp_core.bundle.verification.folder_contents import (
     as_described,
     as_published,

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from dp_core.bundle.files.plain_values import exact
+from dp_core.bundle.files.weight_note import weights_statement
 from dp_core.bundle.statement.citation import suggested
-from dp_core.bundle.statement.plain_values import exact
 from dp_core.bundle.statement.release_json import (
     NOT_COVERED,
     STATEMENT,
@@ -23,7 +24,6 @@ from dp_core.bundle.statement.release_json import (
 from dp_core.bundle.statement.spent_budget import accounting_json
 from dp_core.bundle.verification.claims import Claims
 from dp_core.bundle.verification.undecided import Undecided, by_unknown_method, unknown_method
-from dp_core.bundle.weights import weights_statement
 from dp_core.documents.canonical import canonical_json
 from dp_core.inference.rules import ORIGINS, inference_statement
 from dp_core.schema.privacy import unit_words

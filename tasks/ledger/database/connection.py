@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from dp_core.errors import BadInput, LedgerCorrupt, ReleaseError, StageFailed
 from dp_core.wall.ledger.entries import LEDGER_VERSION, not_known
 from dp_core.wall.ledger.signatures import Signer
-from tasks.ledger.database.tables import METADATA
+from tasks.ledger.database.schema_tables import METADATA
 from tasks.ledger.database.transaction import Rows
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from dp_core.wall.ledger.receipts import PUBLISHED, START, EntryKind, Receipt, m
 from dp_core.wall.ledger.rules import broken_rule, changes
 from dp_core.wall.ledger.running_totals import reservation_total
 from dp_core.wall.ledger.signatures import Signer
-from tasks.ledger.database.tables import ENTRIES, TOTALS
+from tasks.ledger.database.schema_tables import ENTRIES, TOTALS
 
 _TOGETHER = 500
 """Running totals that are read by one statement."""

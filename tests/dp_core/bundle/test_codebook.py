@@ -7,7 +7,7 @@ from fractions import Fraction
 import pyarrow.parquet as pq
 import pytest
 
-from dp_core.bundle.codebook import field, package_name
+from dp_core.bundle.files.codebook import field, package_name
 from dp_core.bundle.statement.release_json import file_record
 from dp_core.schema.definition import Column
 

@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from dp_core.bundle.statement.decision import decided, decision_statement
+from dp_core.bundle.statement.decision import decision_statement
+from dp_core.bundle.verification.decision_check import decided
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dp_core.bundle.fit import check_fit, columns_of, comparable, tally_sets
-from dp_core.bundle.marginals_file import read_marginals, write_marginals
-from dp_core.bundle.relations import measured_cliques
+from dp_core.bundle.files.fit import check_fit, columns_of, comparable, tally_sets
+from dp_core.bundle.files.marginals_file import read_marginals, write_marginals
+from dp_core.bundle.files.relations import measured_cliques
 from dp_core.bundle.report.example_code import example_code
 from dp_core.bundle.report.page import report
 from dp_core.bundle.report.pictures import estimate_column, picture

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dp_core.bundle.statement.plain_values import plain
+from dp_core.bundle.files.plain_values import plain
 from dp_core.bundle.statement.release_json import origin_of, statement
 from dp_core.bundle.verification.payments import otherwise_made
 from dp_core.bundle.verification.verify import verify

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dp_core.bundle import parquet_file
-from dp_core.bundle.marginals_file import read_marginals, write_marginals
-from dp_core.bundle.synthetic_file import write_synthetic
+from dp_core.bundle.files import parquet_file
+from dp_core.bundle.files.marginals_file import read_marginals, write_marginals
+from dp_core.bundle.files.synthetic_file import write_synthetic
 from dp_core.bundle.verification.recount import tallies_of_files
 from dp_core.errors import BadInput, StageFailed
 from dp_core.schema.definition import Column, Level, Schema

@@ -3,7 +3,7 @@ from __future__ import annotations
 import datetime
 from fractions import Fraction
 
-from dp_core.bundle.statement.plain_values import plain
+from dp_core.bundle.files.plain_values import plain
 
 
 def test_plain_values_are_exact_text():

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dp_core.bundle.relations import faint_levels, measured_cliques, relations, thin_groups
+from dp_core.bundle.files.relations import faint_levels, measured_cliques, relations, thin_groups
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.spec.trial import codes_schema
 from dp_core.tables.domain import Domain

@@ -13,7 +13,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from dp_core.bundle.fit import TableFit, tally_sets
+from dp_core.bundle.files.fit import TableFit, tally_sets
 from dp_core.bundle.report.example_code import example_code
 from dp_core.bundle.report.page import bets, report
 from dp_core.bundle.report.pictures import estimate_column, picture

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dp_core.bundle.statement.plain_values import exact
+from dp_core.bundle.files.plain_values import exact
 from dp_core.bundle.statement.release_json import (
     NOT_COVERED,
     file_record,

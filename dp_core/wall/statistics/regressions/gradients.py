@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from dp_core.schema.privacy import Neighbours
 from dp_core.tables.domain import Clique
+from dp_core.wall.statistics.record_sum import Sum
 from dp_core.wall.statistics.regressions.features import ONE, Features, Number, number, typed
-from dp_core.wall.statistics.sums.record_sum import Sum
 
 COEFFICIENT = 1 << 16
 """The number 1 in the unit of coefficients."""

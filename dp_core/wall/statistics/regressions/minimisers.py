@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from dp_core.schema.privacy import Neighbours
 from dp_core.tables.domain import Clique
+from dp_core.wall.statistics.record_sum import Sum
 from dp_core.wall.statistics.regressions.exact_minimum import minimise
 from dp_core.wall.statistics.regressions.features import ONE, Features, typed
-from dp_core.wall.statistics.sums.record_sum import Sum
 
 _FINENESS = 12  # bits by which the grid is finer than the move of the minimiser
 _LARGEST = 2**62

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dp_core.schema.privacy import Neighbours
 from dp_core.tables.domain import Clique
-from dp_core.wall.statistics.sums.record_sum import Sum
+from dp_core.wall.statistics.record_sum import Sum
 
 MOST_POSITIONS = 2**16
 """Codes are 16 bits."""

@@ -1,0 +1,271 @@
+"""`datapackage.json`: the codebook, as a Frictionless Data Package (version 1).
+
+Standard keys carry what the standard knows (types, constraints, missing values); `bins`, `levels`
+and `codeLists` are ours, for what it does not.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from dp_core.bundle.files.marginals_file import SCHEMA
+from dp_core.bundle.files.plain_values import timestamp
+from dp_core.bundle.files.published import Published
+from dp_core.methods.replicates.survey_weights import in_words
+from dp_core.schema.definition import Column, Schema
+from dp_core.schema.dependencies import followed_in_words
+from dp_core.schema.publication import Publication
+
+CODEBOOK = "datapackage.json"
+"""Name of the codebook in the bundle."""
+MARGINALS = "marginals.parquet"
+"""Name of the file of noisy tables in the bundle."""
+
+_PARQUET = {
+    "profile": "data-resource",
+    "format": "parquet",
+    "mediatype": "application/vnd.apache.parquet",
+}
+_MARGINAL_FIELDS: Mapping[str, tuple[str, str]] = {
+    "table": ("integer", "Running number of the measurement, from 1."),
+    "kind": (
+        "string",
+        "table: all its cells; sparse: only cells above a threshold; cells: single cells;"
+        " parities: records with an even number of ones; totals: sums over the records, and what a"
+        " table says beyond its margins (`of` names an interaction).",
+    ),
+    "stage": (
+        "string",
+        "Stage of the release that paid for it: domain, total, one_way or measure.",
+    ),
+    "replicate": ("integer", "Synthetic set it was measured for; 0 when all sets share it."),
+    "round": ("integer", "Round it was measured in, from 1; 0 where the method has no rounds."),
+    "columns": ("array", "Columns of the table, as a list."),
+    "sizes": ("array", "Number of codes of each of them, as a list."),
+    "cell": ("array", "Code of each column, as a list; codes are those of `bins` and `levels`."),
+    "labels": ("array", "What the codes stand for, as a list."),
+    "count": ("integer", "Noisy number of records; may be negative, and need not add up."),
+    "noise": ("string", "Discrete laplace or discrete gaussian noise."),
+    "scale": ("number", "Parameter of the noise in records: b of the Laplace, sigma of the other."),
+    "threshold": ("integer", "Least noisy count that was kept; 0 where there was no threshold."),
+    "capacity": ("integer", "Cells there was room for where there is a threshold; otherwise 0."),
+    "grant": ("integer", "Number of the ledger receipt that paid for the table."),
+    "of": ("string", "Of a total: what was summed over the records, as JSON; otherwise empty."),
+}
+
+
+def codebook(published: Published, files: Mapping[str, Mapping[str, object]]) -> dict[str, Any]:
+    """Return the content of `datapackage.json`.
+
+    Args:
+        published: The release.
+        files: SHA-256 and size (`file_record`) of the synthetic sets and of the noisy tables.
+    """
+    fields = _fields(published.schema.coarse or published.schema)
+    resources = [
+        {
+            "name": f"set-{number}",
+            "path": synthetic_path(number),
+            "title": f"Synthetic set {number} of {published.sets}",
+            "description": (
+                "Synthetic records: no row is a person. Analyse all sets and combine the results."
+            ),
+            **_PARQUET,
+            **_checksum(files[synthetic_path(number)]),
+            "schema": {"fields": fields, "missingValues": [""]},
+        }
+        for number in range(1, published.sets + 1)
+    ]
+    resources.append(
+        {
+            "name": "marginals",
+            "path": MARGINALS,
+            "title": "Noisy tables",
+            "description": (
+                "Every table that was measured, with its noise. A question that one of them answers"
+                " is usually better answered from it than from the synthetic sets."
+            ),
+            **_PARQUET,
+            **_checksum(files[MARGINALS]),
+            "schema": {
+                "fields": [
+                    {
+                        "name": name,
+                        "type": _MARGINAL_FIELDS[name][0],
+                        "description": _MARGINAL_FIELDS[name][1],
+                        "constraints": {"required": name != "of"},
+                    }
+                    for name in SCHEMA.names
+                ],
+                "missingValues": [""],
+            },
+        }
+    )
+    return {
+        "profile": "data-package",
+        "name": package_name(published.release),
+        "title": published.title,
+        "description": published.schema.description
+        or f"Differentially private synthetic microdata: {published.title}.",
+        "version": str(published.version),
+        "created": timestamp(published.created),
+        **_code_lists(published.schema.released),
+        "keywords": ["synthetic data", "differential privacy"],
+        **_terms(published.schema.publication),
+        "sources": [
+            {
+                "title": f"The confidential file behind {published.title}, which is not published;"
+                " it was seen only through the noisy measurements of marginals.parquet"
+            }
+        ],
+        "resources": resources,
+    }
+
+
+def _fields(schema: Schema) -> list[dict[str, Any]]:
+    """Return every column's field; one that follows another says from which, and by which rule."""
+    described = {column.name: field(column) for column in schema.released}
+    if schema.weight is not None:
+        described[schema.weight.name] |= _weight(schema.weight, schema)
+    for follower in schema.followers:
+        described[follower.column.name]["follows"] = {
+            "column": follower.source,
+            "rule": followed_in_words(follower, schema.column(follower.source)),
+        }
+    return list(described.values())
+
+
+def _weight(weight: Column, schema: Schema) -> dict[str, Any]:
+    """Return what is to be said of the column of survey weights."""
+    if not schema.calibration:
+        return {"role": "weight"}
+    return {
+        "role": "weight",
+        # A weight that was multiplied obeys no bound of the file's, and its bin is that of before.
+        "constraints": {"required": True, "minimum": 0},
+        "within_bin": f"{_within(weight)}, and then calibrated: multiplied so that weights add up"
+        " to totals",
+        "calibrated_to": [in_words(margin) for margin in schema.calibration],
+    }
+
+
+def _code_lists(columns: Sequence[Column]) -> dict[str, Any]:
+    """Return the hierarchy of each code list, with the level that a code became; once, not by set.
+
+    Its key is ours; a field names the list as `codeList`.
+    """
+    found = {}
+    for column in columns:
+        if column.codes is None:
+            continue
+        levels = column.texts()
+        found[column.name] = [
+            {
+                "code": code.text,
+                "label": code.label,
+                "parent": code.parent or None,
+                "level": column.levels[levels[code.text]].label if code.text in levels else None,
+            }
+            for code in column.codes.codes
+        ]
+    return {"codeLists": found} if found else {}
+
+
+def _terms(stated: Publication) -> dict[str, Any]:
+    """Return publisher and terms in the standard's keys, where they are stated."""
+    found: dict[str, Any] = {}
+    if stated.url:
+        found["homepage"] = stated.url
+    licence = {"name": stated.licence, "path": stated.licence_url}
+    if any(licence.values()):
+        found["licenses"] = [{name: value for name, value in licence.items() if value}]
+    if stated.publisher:
+        who = {"title": stated.publisher, "role": "publisher", "email": stated.contact}
+        found["contributors"] = [{name: value for name, value in who.items() if value}]
+    return found
+
+
+def synthetic_path(number: int) -> str:
+    """Return the path of a synthetic set in the bundle, counted from 1."""
+    return f"synthetic/set-{number}.parquet"
+
+
+def package_name(release: str) -> str:
+    """Return the release's name in the characters the standard allows.
+
+    >>> package_name("RAND 2026/Q4")
+    'rand-2026-q4'
+    """
+    return re.sub(r"[^a-z0-9._-]+", "-", release.lower()).strip("-.") or "release"
+
+
+def field(column: Column) -> dict[str, Any]:
+    """Return a column's Table Schema field, with its codes."""
+    kinds = {"category": "string", "ordinal": "string"}
+    constraints: dict[str, Any] = {"required": column.missing != "level"}
+    described: dict[str, Any] = {
+        "name": column.name,
+        "type": kinds.get(column.kind, column.kind),
+        "description": column.description,
+        "constraints": constraints,
+    }
+    if column.kind == "date":
+        described["format"] = "default"
+    if column.levels:
+        constraints["enum"] = list(dict.fromkeys(level.label for level in column.levels))
+        described["ordered"] = column.kind == "ordinal"
+        described["levels"] = [
+            {"code": code, "source": level.text, "label": level.label}
+            for code, level in enumerate(column.levels)
+        ]
+        if column.codes is not None:
+            described["codeList"] = column.name
+    else:
+        if column.minimum is not None:
+            constraints["minimum"] = _value(column, column.minimum)
+        if column.maximum is not None:
+            constraints["maximum"] = _value(column, column.maximum)
+        labels = column.code_labels()
+        described["bins"] = [
+            {
+                "code": code,
+                "from": _value(column, column.edges[code]),
+                "below": _value(column, column.edges[code + 1]),
+                "label": labels[code],
+            }
+            for code in range(column.bins)
+        ]
+        even = "uniform: values inside a bin carry no information"
+        described["within_bin"] = even if column.choice is None else _within(column)
+    if column.missing_code is not None:
+        described["missing"] = {
+            "code": column.missing_code,
+            "description": "Missing in the file; empty (null) in the synthetic sets.",
+        }
+    return described
+
+
+def _within(column: Column) -> str:
+    """Return how values lie within bins, in a few words."""
+    if column.choice is None:
+        return "uniform"
+    return (
+        "in pieces, by the noisy counts that chose the bins (method.domain in release.json);"
+        " uniform inside a piece"
+    )
+
+
+def _value(column: Column, value: Fraction) -> Any:
+    if column.kind == "date":
+        # An upper edge may be the day after the last date there is.
+        day = min(int(value), datetime.date.max.toordinal())
+        return datetime.date.fromordinal(day).isoformat()
+    return int(value) if value.denominator == 1 else float(value)
+
+
+def _checksum(record: Mapping[str, object]) -> dict[str, object]:
+    return {"bytes": record["bytes"], "hash": f"sha256:{record['sha256']}"}

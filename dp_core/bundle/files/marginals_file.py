@@ -1,0 +1,470 @@
+"""`marginals.parquet`: everything that was measured, one row per noisy number.
+
+| column    | type             | meaning                                                          |
+|-----------|------------------|------------------------------------------------------------------|
+| table     | int32            | running number of the measurement in this file, from 1           |
+| kind      | string           | table, sparse, cells, parities or totals (below)                 |
+| stage     | string           | stage that paid: domain, total, one_way, measure                 |
+| replicate | int16            | set it was measured for; 0: shared by all sets                   |
+| round     | int32            | round it was measured in; 0 where a method has none              |
+| columns   | list of string   | the columns it is about                                          |
+| sizes     | list of int32    | number of codes of each                                          |
+| cell      | list of uint16   | code of each column                                              |
+| labels    | list of string   | what the codes stand for                                         |
+| count     | int64            | noisy number of records, or noisy total; may be negative          |
+| noise     | string           | laplace or gaussian (both discrete)                              |
+| scale     | double           | its parameter in records: b of the Laplace, sigma of the Gaussian |
+| threshold | int64            | least noisy count that was kept; 0 where everything was          |
+| capacity  | int64            | cells there was room for where there is a threshold, otherwise 0 |
+| grant     | int64            | number of the ledger receipt that paid for it                    |
+| of        | string           | what a total is of, as JSON; empty otherwise                     |
+
+- `table`: every cell of it is there, in row-major order.
+- `sparse`: only the cells that passed the threshold, in ascending order; where none did, one row
+  without a cell stands for the measurement.
+- `cells`: single cells of tables, each a measured number by itself.
+- `parities`: numbers of records with an even number of ones among two-valued columns, without cell.
+- `totals`: sums over all records, without cell, in the order and the unit that `of` tells. An
+  interaction is one: `Interaction.spread` of its numbers is the table beyond its margins.
+
+The file restores what was measured exactly.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from dp_core.bundle.files.parquet_file import write_parquet
+from dp_core.documents.canonical import canonical_json
+from dp_core.errors import BadInput
+from dp_core.schema.definition import Schema
+from dp_core.tables.domain import Domain
+from dp_core.tables.sparse_cells import pack
+from dp_core.wall.released import Answers, Measurement, Records, Released, SparseTable, Totals
+from dp_core.wall.statistics.counting_queries import Cells, Parities, Queries
+from dp_core.wall.statistics.sums import Sum, sum_from_json
+from dp_core.wall.statistics.sums.interactions import Interaction
+
+_TEXT = pa.dictionary(pa.int32(), pa.string())
+SCHEMA = pa.schema(
+    [
+        ("table", pa.int32()),
+        ("kind", _TEXT),
+        ("stage", _TEXT),
+        ("replicate", pa.int16()),
+        ("round", pa.int32()),
+        ("columns", pa.list_(_TEXT)),
+        ("sizes", pa.list_(pa.int32())),
+        ("cell", pa.list_(pa.uint16())),
+        ("labels", pa.list_(_TEXT)),
+        ("count", pa.int64()),
+        ("noise", _TEXT),
+        ("scale", pa.float64()),
+        ("threshold", pa.int64()),
+        ("capacity", pa.int64()),
+        ("grant", pa.int64()),
+        ("of", _TEXT),
+    ]
+)
+_PIECE = 1 << 17
+_STAGES = ("domain", "total", "one_way", "select", "measure", "checks")
+_NOISES = ("laplace", "gaussian")
+_KINDS = ("table", "sparse", "cells", "parities", "totals")
+_MOST_CELLS = 2**31
+_FIXED = ("stage", "replicate", "round", "noise", "scale", "grant")
+_KIND = ("kind", "threshold", "capacity", "of")
+
+
+Measured: TypeAlias = Measurement | Answers | SparseTable | Totals
+"""What was measured; records that a method made are no measurement."""
+
+
+def write_marginals(path: Path, released: Sequence[Released], schema: Schema) -> int:
+    """Write everything that was measured and return the number of rows (noisy numbers).
+
+    Args:
+        path: File to write.
+        released: In the order in which measurements are to be numbered; records are left out.
+        schema: Gives every code its label.
+
+    Raises:
+        StageFailed: if the disk is full or the file cannot be written.
+    """
+    labels = _Labels(schema)
+    # Small tables share a piece, large ones are cut: neither 200 tiny groups nor one huge one.
+    measured = [item for item in released if not isinstance(item, Records)]
+    return write_parquet(path, SCHEMA, _gathered(_pieces(measured, labels)))
+
+
+class _Labels:
+    """One dictionary of all columns' labels: code `c` of column `x` is entry `first[x] + c`."""
+
+    def __init__(self, schema: Schema) -> None:
+        texts: list[str] = []
+        self.domain = schema.domain
+        self.first: dict[str, int] = {}
+        for column in schema.columns:
+            self.first[column.name] = len(texts)
+            texts.extend(column.code_labels())
+        self.columns = {column.name: index for index, column in enumerate(schema.columns)}
+        # Parquet keeps a dictionary's first spelling only, so repeated labels share one entry.
+        known = list(dict.fromkeys(texts))
+        position = {text: index for index, text in enumerate(known)}
+        self.entry = np.array([position[text] for text in texts], dtype=np.int32)
+        self.labels = pa.array(known, pa.string())
+        self.names = pa.array(list(self.columns), pa.string())
+
+
+def _pieces(measured: Sequence[Measured], labels: _Labels) -> Iterator[pa.Table]:
+    for number, item in enumerate(measured, start=1):
+        values = item.values.ravel()
+        if isinstance(item, Answers):
+            kind, asked = _asked(item.queries)
+            for position, (clique, codes) in enumerate(asked):
+                row = values[position : position + 1]
+                domain = labels.domain.project(clique)
+                yield _piece(number, item, labels, kind, domain, codes, row)
+        elif isinstance(item, Totals):
+            domain, none = labels.domain.project(item.of.clique), np.empty((1, 0), dtype=np.uint16)
+            yield _piece(number, item, labels, "totals", domain, none, values)
+        elif isinstance(item, SparseTable):
+            # A row without a cell stands for a table of which nothing was kept.
+            cells = item.cells if values.size else np.empty((1, 0), dtype=np.uint16)
+            values = values if values.size else np.zeros(1, dtype=np.int64)
+            for start in range(0, values.size, _PIECE):
+                some = slice(start, start + _PIECE)
+                yield _piece(number, item, labels, "sparse", item.domain, cells[some], values[some])
+        else:
+            for start in range(0, values.size, _PIECE):
+                some = slice(start, min(start + _PIECE, values.size))
+                cells = _cells_of(item.domain, some.start, some.stop)
+                yield _piece(number, item, labels, "table", item.domain, cells, values[some])
+
+
+def _asked(queries: Queries) -> tuple[str, list[tuple[tuple[str, ...], NDArray[np.uint16]]]]:
+    """Return the kind of queries, and of each its columns and its cell."""
+    if isinstance(queries, Parities):
+        none = np.empty((1, 0), dtype=np.uint16)
+        return "parities", [(clique, none) for clique in queries.cliques]
+    assert isinstance(queries, Cells)
+    asked = zip(queries.of, queries.codes, strict=True)
+    return "cells", [(clique, np.array([codes], dtype=np.uint16)) for clique, codes in asked]
+
+
+def _cells_of(domain: Domain, start: int, stop: int) -> NDArray[np.uint16]:
+    """Return the codes of some cells of a complete table, shape (cells, columns)."""
+    flat = np.arange(start, stop, dtype=np.int64)
+    codes = np.empty((stop - start, len(domain)), dtype=np.uint16)
+    for axis in range(len(domain) - 1, -1, -1):
+        flat, codes[:, axis] = np.divmod(flat, domain.sizes[axis])
+    return codes
+
+
+def _gathered(pieces: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    waiting: list[pa.Table] = []
+    rows = 0
+    for piece in pieces:
+        waiting.append(piece)
+        rows += piece.num_rows
+        if rows >= _PIECE:
+            yield pa.concat_tables(waiting)
+            waiting, rows = [], 0
+    if waiting:
+        yield pa.concat_tables(waiting)
+
+
+def _piece(
+    number: int,
+    item: Measured,
+    labels: _Labels,
+    kind: str,
+    domain: Domain,
+    codes: NDArray[np.uint16],
+    values: NDArray[np.int64],
+) -> pa.Table:
+    """Return some rows of one measurement.
+
+    Args:
+        number: Of the measurement in the file.
+        item: The measurement.
+        labels: Of all codes.
+        kind: Word of the column `kind`.
+        domain: Columns the rows are about, and their sizes.
+        codes: Shape (rows, columns), or (rows, 0) where a row is about no one cell.
+        values: Noisy numbers, shape (rows,).
+    """
+    rows, width = values.size, len(domain)
+    first = np.array([labels.first[column] for column in domain.columns], dtype=np.int64)
+    names = np.array([labels.columns[column] for column in domain.columns], dtype=np.int32)
+    entries = labels.entry[codes.astype(np.int64) + first] if codes.shape[1] else codes
+    threshold, capacity = (
+        (item.threshold, item.capacity) if isinstance(item, SparseTable) else (0, 0)
+    )
+
+    def lists(flat: pa.Array, each: int) -> pa.Array:
+        return pa.ListArray.from_arrays(pa.array(np.arange(rows + 1, dtype=np.int32) * each), flat)
+
+    def texts(index: NDArray[Any], words: pa.Array) -> pa.Array:
+        return pa.DictionaryArray.from_arrays(pa.array(index.astype(np.int32)), words)
+
+    def word(text: str, words: tuple[str, ...]) -> pa.Array:
+        return texts(np.full(rows, words.index(text)), pa.array(words, pa.string()))
+
+    about = canonical_json(item.of.to_json()).decode() if isinstance(item, Totals) else ""
+
+    def whole(value: int, dtype: type) -> pa.Array:
+        return pa.array(np.full(rows, value, dtype=dtype))
+
+    return pa.Table.from_arrays(
+        [
+            whole(number, np.int32),
+            word(kind, _KINDS),
+            word(item.stage, _STAGES),
+            whole(item.replicate, np.int16),
+            whole(item.round, np.int32),
+            lists(texts(np.tile(names, rows), labels.names), width),
+            lists(pa.array(np.tile(np.array(domain.sizes, dtype=np.int32), rows)), width),
+            lists(pa.array(codes.ravel()), codes.shape[1]),
+            lists(texts(entries.ravel(), labels.labels), codes.shape[1]),
+            pa.array(values.astype(np.int64, copy=False)),
+            word(item.noise, _NOISES),
+            pa.array(np.full(rows, item.scale, dtype=np.float64)),
+            whole(threshold, np.int64),
+            whole(capacity, np.int64),
+            whole(item.grant, np.int64),
+            texts(np.zeros(rows), pa.array([about], pa.string())),
+        ],
+        schema=SCHEMA,
+    )
+
+
+def read_marginals(path: Path, schema: Schema | None = None) -> tuple[Measured, ...]:
+    """Return the measurements of a file that `write_marginals` wrote, in its order.
+
+    Args:
+        path: The file.
+        schema: Where the file is not trusted: what every column, size and label must agree with.
+
+    Raises:
+        BadInput: if the file is missing, is not such a file, a table of it is not complete, or it
+            does not agree with the schema.
+    """
+    try:
+        with pq.ParquetFile(path) as file:
+            wanted = [field.name for field in SCHEMA if schema or field.name != "labels"]
+            if not set(wanted) <= set(file.schema_arrow.names):
+                raise BadInput(f"{path} is not a file of noisy tables: it lacks columns.")
+            groups = _groups(file, wanted)
+            labels = _Labels(schema) if schema else None
+            return tuple(_tables(path, (_agreeing(path, group, labels) for group in groups)))
+    except (
+        OSError,
+        pa.ArrowException,
+        ValueError,
+        IndexError,
+        OverflowError,
+        MemoryError,
+    ) as error:
+        raise BadInput(
+            f"{path} cannot be read as a file of noisy tables; fetch the release again."
+        ) from error
+
+
+def _groups(file: pq.ParquetFile, wanted: list[str]) -> Iterator[pa.Table]:
+    for index in range(file.num_row_groups):
+        group = file.read_row_group(index, columns=wanted)
+        yield (
+            group.select(wanted)
+            .cast(pa.schema([SCHEMA.field(name) for name in wanted]))
+            .combine_chunks()
+        )
+
+
+def _agreeing(path: Path, group: pa.Table, labels: _Labels | None) -> pa.Table:
+    """Return the rows of a group if their columns, sizes and labels are those of the schema."""
+    if labels is None or not group.num_rows:
+        return group
+    names = _flat(group.column("columns"))
+    place = np.array(
+        [labels.columns.get(name.as_py(), -1) for name in names.dictionary], dtype=np.int64
+    )[names.indices.to_numpy(zero_copy_only=False)]
+    sizes = _flat(group.column("sizes")).to_numpy(zero_copy_only=False)
+    schema_sizes = np.array(labels.domain.sizes, dtype=np.int64)
+    right = place.size == sizes.size and (place >= 0).all() and (schema_sizes[place] == sizes).all()
+    if right:
+        # Rows about no one cell have columns, but neither codes nor labels.
+        widths = pc.list_value_length(group.column("columns")).to_numpy()
+        cells = pc.list_value_length(group.column("cell")).to_numpy()
+        with_cell = np.repeat(cells > 0, widths)
+        codes = _flat(group.column("cell")).to_numpy(zero_copy_only=False).astype(np.int64)
+        of = place[with_cell]
+        right = bool((cells[cells > 0] == widths[cells > 0]).all()) and codes.size == of.size
+        right = right and bool((codes < schema_sizes[of]).all())
+    if right:
+        words = _flat(group.column("labels"))
+        known = {text.as_py(): index for index, text in enumerate(labels.labels)}
+        found = np.array([known.get(word.as_py(), -1) for word in words.dictionary], dtype=np.int64)
+        first = np.array([labels.first[name] for name in labels.columns], dtype=np.int64)
+        stated = found[words.indices.to_numpy(zero_copy_only=False)] if len(words) else found[:0]
+        right = np.array_equal(stated, labels.entry[first[of] + codes])
+    if not right:
+        raise BadInput(f"{path} names columns, sizes or labels that are not those of the schema.")
+    return group
+
+
+def _tables(path: Path, groups: Iterator[pa.Table]) -> Iterator[Measured]:
+    """Cut row groups at changes of the table number; a table may span several groups."""
+    open_: list[pa.Table] = []
+    current: int | None = None
+    seen: set[int] = set()
+    for group in groups:
+        if not group.num_rows:
+            continue
+        if any(group.column(name).null_count for name in group.column_names):
+            raise BadInput(f"{path} has empty entries, which no noisy table has.")
+        numbers = group.column("table").to_numpy()
+        cuts = np.flatnonzero(np.diff(numbers)) + 1
+        for name in (*_FIXED, *_KIND):
+            changes = np.flatnonzero(np.diff(_numbers(group.column(name)))) + 1
+            for row in np.setdiff1d(changes, cuts)[:1]:
+                raise _incomplete(path, int(numbers[row]))
+        for start, stop in pairwise((0, *cuts.tolist(), group.num_rows)):
+            number = int(numbers[start])
+            if number != current:
+                if open_:
+                    yield _restored(path, open_)
+                if number in seen:
+                    raise BadInput(f"{path} holds table {number} in two places.")
+                seen.add(number)
+                open_, current = [], number
+            open_.append(group.slice(start, stop - start))
+    if open_:
+        yield _restored(path, open_)
+
+
+def _restored(path: Path, pieces: list[pa.Table]) -> Measured:
+    table = pieces[0]
+    if len(pieces) > 1:
+        table = pa.concat_tables(pieces).unify_dictionaries().combine_chunks()
+    wrong = _incomplete(path, table.column("table")[0].as_py())
+    fixed = {}
+    for name in (*_FIXED, *_KIND):
+        # Within a group of rows it is the same in all rows of a table.
+        found = {piece.column(name)[0].as_py() for piece in pieces}
+        if len(found) != 1:
+            raise wrong
+        fixed[name] = found.pop()
+    if fixed["noise"] not in _NOISES or not fixed["scale"] > 0:
+        raise wrong
+    about = {name: fixed[name] for name in _FIXED}
+    counts = table.column("count").to_numpy().astype(np.int64)
+    if fixed["kind"] in ("cells", "parities"):
+        return Answers(queries=_queries(table, fixed["kind"], wrong), values=counts, **about)
+    domain = _domain(table, wrong)
+    if fixed["kind"] == "totals":
+        of = _sum(fixed["of"], wrong)
+        # privacy: fewer codes would be a smaller sensitivity.
+        other = isinstance(of, Interaction) and of.sizes != domain.sizes
+        if of.length != counts.size or of.clique != domain.columns or other:
+            raise wrong
+        return Totals(of=of, values=counts, **about)
+    width, rows = len(domain), table.num_rows
+    codes = _flat(table.column("cell")).to_numpy(zero_copy_only=False)
+    if fixed["kind"] == "sparse":
+        if rows == 1 and width and not codes.size:
+            codes, counts = np.empty((0, width), dtype=np.uint16), counts[:0]
+        if codes.size != width * counts.size or counts.size > fixed["capacity"]:
+            raise wrong
+        cells = codes.reshape(counts.size, width).astype(np.uint16)
+        keys = pack(np.ascontiguousarray(cells.T), domain.sizes)
+        if (cells >= np.array(domain.sizes)).any() or (
+            np.lexsort(keys.T[::-1]) != np.arange(counts.size)
+        ).any():
+            raise wrong
+        return SparseTable(
+            domain=domain,
+            cells=cells,
+            values=counts,
+            threshold=fixed["threshold"],
+            capacity=fixed["capacity"],
+            **about,
+        )
+    if fixed["kind"] != "table" or codes.size != width * rows:
+        raise wrong
+    if domain.size() != rows or domain.size() > _MOST_CELLS:
+        raise wrong
+    if not np.array_equal(codes.reshape(rows, width), _cells_of(domain, 0, rows)):
+        raise wrong
+    return Measurement(domain=domain, values=counts.reshape(domain.sizes), **about)
+
+
+def _incomplete(path: Path, number: int) -> BadInput:
+    return BadInput(
+        f"{path}: table {number} is not a complete noisy table; fetch the release again."
+    )
+
+
+def _numbers(column: pa.ChunkedArray) -> NDArray[Any]:
+    """Return numbers that differ where neighbouring values do."""
+    array = column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        array = array.chunk(0)
+    if isinstance(array, pa.DictionaryArray):
+        # A dictionary may hold a value twice.
+        places: dict[Any, int] = {}
+        known = [places.setdefault(word.as_py(), len(places)) for word in array.dictionary]
+        codes: NDArray[Any] = array.indices.to_numpy(zero_copy_only=False)
+        words: NDArray[Any] = np.array(known, dtype=np.int64)[codes]
+        return words
+    numbers: NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _domain(table: pa.Table, wrong: BadInput) -> Domain:
+    """Return the columns that all rows of a measurement are about."""
+    columns = tuple(table.column("columns")[0].as_py())
+    sizes = tuple(table.column("sizes")[0].as_py())
+    # Indices, not texts: a dictionary holds each name once.
+    names = _flat(table.column("columns")).indices.to_numpy(zero_copy_only=False)
+    counts = _flat(table.column("sizes")).to_numpy(zero_copy_only=False)
+    width, rows = len(columns), table.num_rows
+    for found in (names, counts):
+        if found.size != width * rows:
+            raise wrong
+        if width and not (found.reshape(rows, width) == found[:width]).all():
+            raise wrong
+    return Domain(columns, sizes)
+
+
+def _queries(table: pa.Table, kind: str, wrong: BadInput) -> Queries:
+    cliques = tuple(tuple(columns) for columns in table.column("columns").to_pylist())
+    if kind == "parities":
+        return Parities(cliques)
+    codes = tuple(tuple(cell) for cell in table.column("cell").to_pylist())
+    if [len(clique) for clique in cliques] != [len(cell) for cell in codes]:
+        raise wrong
+    return Cells(cliques, codes)
+
+
+def _sum(text: str, wrong: BadInput) -> Sum:
+    try:
+        return sum_from_json(json.loads(text))
+    except (KeyError, TypeError, ValueError, RecursionError):
+        raise wrong from None
+
+
+def _flat(lists: pa.ChunkedArray) -> Any:
+    array = lists.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        array = array.chunk(0)
+    return array.flatten()

@@ -1,0 +1,277 @@
+"""Which relations the sets of a release carry, and which counts hardly stand out of their noise.
+
+Both are known from public figures before anybody analyses a set.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from dp_core.bundle.files.near_zero import STANDARD_ERRORS, Faint, faint
+from dp_core.inference.measured_relations import not_carried
+from dp_core.methods.reconstruction.pooled_parts import Pooled, pool_interactions
+from dp_core.methods.replicates.kept_moments import has_few_cells
+from dp_core.schema.definition import Schema
+from dp_core.spec.release_spec import Mode
+from dp_core.tables.domain import Clique, Domain
+from dp_core.wall.released import Measurement, Released, SparseTable, Totals
+from dp_core.wall.statistics.sums.binned_counts import BinnedCounts
+from dp_core.wall.statistics.sums.interactions import Interaction
+from dp_core.wall.statistics.sums.moments import CellCounts
+
+THIN = 0.2
+"""Part of the cells of a table that may hardly stand out of their noise."""
+_MOST_CELLS = 1 << 20
+_NAMED = 20
+"""Pairs, and levels, that are named; of more the number is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relations:
+    """What is known about the pairs and the levels of a release.
+
+    Attributes:
+        pairs: Number of pairs of columns.
+        carried: How many of them a measured table holds.
+        missing: The others, `_NAMED` at most, as "a × b".
+        more: How many others there are beside these.
+        faint: Levels near to zero for their noise, `_NAMED` at most, as "column: level".
+        faint_more: How many there are beside these.
+        thin: Pairs of columns many of whose cells are near to zero for their noise, likewise, as
+            "a × b (a share)", the thinnest first.
+        thin_more: How many there are beside these.
+    """
+
+    pairs: int
+    carried: int
+    missing: tuple[str, ...]
+    more: int
+    faint: tuple[str, ...]
+    faint_more: int
+    thin: tuple[str, ...]
+    thin_more: int
+
+
+def relations(released: Sequence[Released], schema: Schema, *, mode: Mode = "shared") -> Relations:
+    """Return what the tables of a release hold.
+
+    Args:
+        released: Everything that was measured.
+        schema: As published; its numbers may stand on a grid.
+        mode: How the sets were made.
+    """
+    tables, _ = measured_cliques(released)
+    groups = list(combinations(schema.domain.columns, 2))
+    missing = not_carried(groups, tables)
+    weak = faint_levels(released, schema, schema.domain.columns)
+    weakest = sorted(thin_groups(released, schema, groups, mode=mode), key=lambda pair: -pair[1])
+    thin = tuple(f"{' × '.join(group)} ({share:.0%})" for group, share in weakest)
+    return Relations(
+        pairs=len(groups),
+        carried=len(groups) - len(missing),
+        missing=tuple(" × ".join(pair) for pair in missing[:_NAMED]),
+        more=max(len(missing) - _NAMED, 0),
+        faint=weak[:_NAMED],
+        faint_more=max(len(weak) - _NAMED, 0),
+        thin=thin[:_NAMED],
+        thin_more=max(len(thin) - _NAMED, 0),
+    )
+
+
+def measured_cliques(
+    released: Sequence[Released],
+) -> tuple[dict[int, list[Clique]], dict[int, list[Clique]]]:
+    """Return the columns of every measured table, and of every sum, by the set it is for."""
+    tables: dict[int, list[Clique]] = {}
+    sums: dict[int, list[Clique]] = {}
+    beyond: list[tuple[int, Clique]] = []
+    for item in released:
+        if isinstance(item, Measurement | SparseTable) and item.clique:
+            tables.setdefault(item.replicate, []).append(item.clique)
+        elif isinstance(item, Totals) and item.stage == "domain":
+            continue  # what bins and levels were chosen by; no set is made of it
+        elif isinstance(item, Totals) and isinstance(item.of, Interaction):
+            beyond.append((item.replicate, item.of.clique))
+        elif isinstance(item, Totals) and isinstance(item.of, BinnedCounts):
+            tables.setdefault(item.replicate, []).append(item.of.clique)
+        elif isinstance(item, Totals):
+            sums.setdefault(item.replicate, []).append(item.of.clique)
+    # Beyond its margins a table says nothing of them: with all of them it is a whole table.
+    for number, clique in sorted(beyond, key=lambda each: len(each[1])):
+        held = [set(table) for table in tables.get(number, ())]
+        margins = combinations(clique, len(clique) - 1) if len(clique) > 2 else ()
+        if all(any(set(margin) <= table for table in held) for margin in margins):
+            tables.setdefault(number, []).append(clique)
+    return tables, sums
+
+
+def faint_levels(
+    released: Sequence[Released], schema: Schema, columns: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the levels of some columns whose counts hardly stand out of their noise.
+
+    Bins of numbers are left out: nobody reads one by itself, and tails are thin by nature.
+
+    Args:
+        released: Everything that was measured; of sets with their own tables, those of the first.
+        schema: As published.
+        columns: Names; those without levels are left out.
+    """
+    own = [item for item in released if item.replicate in (0, 1)]
+    wanted: list[Clique] = [(name,) for name in columns if schema.column(name).levels]
+    if not any(isinstance(item, Measurement) for item in own) or not wanted:
+        return ()
+    pooled = pool_interactions(schema.domain, own)
+    if pooled is None:
+        found = faint(schema.domain, own, wanted, zeros=schema.zeros)
+    else:
+        found = tuple(cell for (name,) in wanted for cell in _faint_of(pooled, name, schema))
+    return tuple(_named(cell, schema) for cell in found)
+
+
+def _faint_of(pooled: Pooled, name: str, schema: Schema) -> list[Faint]:
+    """Return the levels of a column that hardly stand out, by all that was measured together."""
+    counts, variance = pooled.counts((name,)), pooled.variance((name,))
+    if counts is None or variance is None:
+        return []
+    error, possible = math.sqrt(variance), ~schema.zeros.mask(schema.domain.project((name,)))
+    return [
+        Faint((name,), (code,), float(counts[code]), error)
+        for code in map(int, np.flatnonzero(possible & (counts < STANDARD_ERRORS * error)))
+    ]
+
+
+def thin_groups(
+    released: Sequence[Released],
+    schema: Schema,
+    groups: Sequence[tuple[str, ...]],
+    *,
+    mode: Mode = "shared",
+) -> tuple[tuple[tuple[str, ...], float], ...]:
+    """Return groups of columns whose joint counts hardly stand out of their noise.
+
+    A synthetic file has no negative counts: what is noisy around nothing is moved up, and the rest
+    down, most of all in the tails, which a slope hangs on. So where `THIN` of the possible cells
+    and more are below three standard errors, relations are drawn towards none. Noise-aware sets
+    keep what regressions see of a pair with a number in it, but for very large tables
+    (`dp_core.methods.replicates.kept_moments`).
+
+    Args:
+        released: Everything that was measured; of sets with their own tables, those of the first.
+        schema: As published.
+        groups: Of columns; those that no table of counts holds are left out.
+        mode: How the sets were made.
+
+    Returns:
+        Each group with the part of its possible cells that is so.
+    """
+    own = [item for item in (_as_table(each, schema) for each in released) if item is not None]
+    first = [item for item in own if item.replicate in (0, 1)]
+    known = (*first, *_with_columns(released, first, schema))
+    measured = [frozenset(table.clique) for table in known]
+    # Of hundreds of columns most pairs are in no table; which are is looked up, not searched.
+    pairs = _pairs(measured)
+    held = [
+        group
+        for group in groups
+        if len(group) > 1
+        and all(frozenset(pair) in pairs for pair in combinations(group, 2))
+        and (len(group) == 2 or any(set(group) <= clique for clique in measured))
+    ]
+    if mode == "noise-aware":
+        numbers = {column.name for column in schema.columns if not column.levels}
+        kept = _pairs(table.clique for table in known if has_few_cells(table.domain))
+        held = [group for group in held if frozenset(group) not in kept or not numbers & set(group)]
+    domain = schema.domain
+    cells = {group: _possible(group, domain, schema) for group in held}
+    wanted = [group for group in held if cells[group]]
+    if not wanted:
+        return ()
+    count: dict[frozenset[str], int] = {}
+    for cell in faint(schema.domain, known, wanted, zeros=schema.zeros):
+        key = frozenset(cell.clique)
+        count[key] = count.get(key, 0) + 1
+    shares = [(group, count.get(frozenset(group), 0) / cells[group]) for group in wanted]
+    return tuple((group, share) for group, share in shares if share >= THIN)
+
+
+def _pairs(cliques: Iterable[Iterable[str]]) -> set[frozenset[str]]:
+    """Return every two columns that stand together."""
+    return {frozenset(pair) for clique in cliques for pair in combinations(sorted(clique), 2)}
+
+
+def _possible(group: tuple[str, ...], domain: Domain, schema: Schema) -> int:
+    """Return how many cells can occur; 0 for a table that is too large to look at."""
+    domain = domain.project(tuple(name for name in domain.columns if name in group))
+    if domain.size() > _MOST_CELLS:
+        return 0
+    return int((~schema.zeros.mask(domain)).sum())
+
+
+def _as_table(item: Released, schema: Schema) -> Measurement | None:
+    """Return a noisy table of counts as one; None for what is none."""
+    if isinstance(item, Measurement):
+        fits = item.domain == schema.domain.project(item.clique)
+        return item if fits else None
+    if isinstance(item, Totals) and isinstance(item.of, CellCounts):
+        domain, missing = schema.domain.project(item.of.by), len(item.of.numbers)
+        if domain.sizes != item.of.sizes:
+            return None
+        # Which numbers are missing is added up, and so is the noise of these counts.
+        axes = tuple(range(len(domain), len(domain) + missing))
+        return Measurement(
+            domain,
+            item.values.reshape(item.of.shape).sum(axis=axes),
+            item.noise,
+            item.scale * math.sqrt(2**missing),
+            item.stage,
+            item.replicate,
+            item.grant,
+        )
+    return None
+
+
+def _with_columns(
+    released: Sequence[Released], tables: Sequence[Measurement], schema: Schema
+) -> list[Measurement]:
+    """Return interactions of two columns as the tables that they make with what columns hold.
+
+    Args:
+        released: Everything that was measured; of sets with their own tables, the first's is taken.
+        tables: Those of counts.
+        schema: As published.
+    """
+    own = [item for item in released if isinstance(item, Totals) and item.replicate in (0, 1)]
+    pooled = pool_interactions(schema.domain, (*tables, *own))
+    if pooled is None:
+        return []
+    ones = {name: pooled.counts((name,)) for name in schema.domain.columns}
+    found = []
+    for item in own:
+        if not isinstance(item.of, Interaction):
+            continue
+        clique, domain = item.of.clique, schema.domain.project(item.of.clique)
+        columns = [column for name in clique if (column := ones[name]) is not None]
+        if len(columns) != len(clique) or len(clique) != 2 or domain.sizes != item.of.sizes:
+            continue
+        values = item.of.spread(item.values)
+        for axis, column in enumerate(columns):
+            counts = column / domain.sizes[1 - axis]
+            mean = counts.mean() / 2  # half of the even table from each of the two
+            values = values + np.expand_dims(counts - mean, 1 - axis)
+        scale = math.sqrt(item.of.cell_variance(item.variance))
+        about = (item.stage, item.replicate, item.grant)
+        found.append(
+            Measurement(domain, np.rint(values).astype(np.int64), "gaussian", scale, *about)
+        )
+    return found
+
+
+def _named(cell: Faint, schema: Schema) -> str:
+    (column,), (code,) = cell.clique, cell.codes
+    return f"{column}: {schema.column(column).code_labels()[code]}"

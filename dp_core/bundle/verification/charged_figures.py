@@ -1,0 +1,127 @@
+"""Anyone's check of the statement's `checks`: each charged figure has its receipt, and no other.
+
+The reference counts are made again from the published sets; their hash must be the one that the
+receipt named before the file was asked. The public figures are made again from the noisy tables,
+the interactions and the sets, whether or not a threshold is on one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dp_core.bundle.files.codebook import MARGINALS
+from dp_core.bundle.files.fit import check_fit, columns_of, comparable
+from dp_core.bundle.files.marginals_file import read_marginals
+from dp_core.bundle.verification.claims import Charge, Claims
+from dp_core.bundle.verification.recount import tallies_of_files
+from dp_core.documents.canonical import canonical_json
+from dp_core.metrics.noise_size import Noise
+from dp_core.spec.quality_checks import countable, public_figures, reference_counts
+from dp_core.wall.accounting.events import GaussianEvent, LaplaceEvent
+from dp_core.wall.ledger.receipts import result_hash
+from dp_core.wall.quality_figures import charged_json
+from dp_core.wall.statistics.table_checks import checks_asked
+
+_SAME = 2e-6
+"""By how much two machines' floating point may differ in a figure of six digits."""
+
+
+def checks_paid(folder: Path, document: Mapping[str, Any], claims: Claims) -> str | tuple[str, ...]:
+    """Return that the published checks are what was charged and what the files give, or which not.
+
+    Args:
+        folder: The bundle.
+        document: The statement.
+        claims: What it claims, read from it.
+    """
+    stated, planned = document["checks"], claims.plan["spec"].get("checks", {})
+    if set(stated) != {"public", "charged"}:
+        return ("The statement's checks are not its public and its charged ones.",)
+    tables = [tuple(str(name) for name in table) for table in planned.get("tables", ())]
+    paid = [charge for charge in claims.charges if charge.stage == "checks"]
+    records = int(document["sets"]["records"]["value"])
+    wrong: list[str] = []
+    if tables:
+        tallies = tallies_of_files(folder, claims.schema, claims.sets, tables)
+        asked = checks_asked(tables, reference_counts(tallies, tables, records))
+        wrong += _charged(stated["charged"], asked, paid, claims, records)
+    elif paid or stated["charged"]:
+        wrong.append("Charged checks are stated or paid for, and the plan has none.")
+    named = [set(item) == {"figure", "value"} and item["figure"] for item in stated["public"]]
+    # privacy: of the data itself no figure is published but the charged ones, under whatever name.
+    if named and named != [figure.name for figure in public_figures([], [], 0)]:
+        wrong.append("The public checks are not those that every statement has.")
+    elif named or any(item["figure"] == "fit" for item in planned.get("thresholds", ())):
+        wrong += _public(folder, stated["public"], claims, records)
+    if wrong:
+        return tuple(wrong)
+    if not tables:
+        return "No check of the confidential data was charged, and none is published."
+    return (
+        f"{len(tables)} checks of the confidential data, charged by receipt {paid[0].number},"
+        " against counts made again from the published sets."
+    )
+
+
+def _charged(
+    stated: Any, asked: Mapping[str, object], paid: list[Charge], claims: Claims, records: int
+) -> list[str]:
+    if len(paid) != 1:
+        return [f"{len(paid)} receipts paid for the checks, not one."]
+    (charge,) = paid
+    number = charge.number
+    if canonical_json(charge.asks) != canonical_json(asked):
+        return [
+            f"Receipt {number} checked other tables, or other counts than the published sets have."
+        ]
+    if not isinstance(charge.event, LaplaceEvent | GaussianEvent):
+        return [f"Receipt {number} paid for something else than noise on the checks."]
+    noise: Noise = "laplace" if isinstance(charge.event, LaplaceEvent) else "gaussian"
+    scale = float(charge.event.scale)
+    distances = [item["distance"] for item in stated]
+    if any(type(distance) is not int for distance in distances):
+        return ["A charged check states no whole distance."]
+    made = [
+        charged_json(table["table"], distance, noise, scale, records, number)
+        for table, distance in zip(stated, distances, strict=True)
+    ]
+    tables: Any = asked["tables"]
+    if [item["table"] for item in stated] != tables or canonical_json(stated) != canonical_json(
+        made
+    ):
+        return ["A charged check is stated otherwise than its receipt and its distance give."]
+    drawn = np.array(distances, dtype=np.int64)
+    if claims.committed.get(charge.batch) != result_hash([(number, drawn)]):
+        return ["The distances of the charged checks are not those that were committed."]
+    return []
+
+
+def _public(folder: Path, stated: Any, claims: Claims, records: int) -> list[str]:
+    """Return what is wrong with the public figures, made again from noisy tables and sets."""
+    domain = countable(claims.schema)
+    measured = comparable(read_marginals(folder / MARGINALS, claims.schema), domain)
+    cliques = [columns_of(item) for item in measured] or [domain.columns[:1]]
+    tallies = tallies_of_files(folder, claims.schema, claims.sets, cliques)
+    redrawn = claims.plan["spec"]["synthesize"]["mode"] == "noise-aware"
+    fits = check_fit(measured, tallies, records=records, redrawn=redrawn)
+    made = public_figures(
+        [value for fit in fits for value in fit.set_tvd],
+        [value for fit in fits for value in fit.expected_tvd],
+        len(fits),
+    )
+    values = {item["figure"]: item["value"] for item in stated}
+    if set(values) != {figure.name for figure in made} or len(values) != len(stated):
+        return ["The public checks are not those that every statement has."]
+    for figure in made:
+        value = values[figure.name]
+        # A text such as "nan" is no number, however near to any it may seem.
+        if (figure.value is None) != (value is None) or (
+            figure.value is not None
+            and not (type(value) in (int, float) and abs(figure.value - value) <= _SAME)
+        ):
+            return [f"The public check {figure.name!r} is not what noisy tables and sets give."]
+    return []

@@ -1,0 +1,74 @@
+"""Giving up a release."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from dp_core.errors import BadInput
+from flows.releases.opening import require_known_results
+from tasks.ledger.ledger import Ledger
+from tasks.ledger.reservations import Reservation
+from tasks.run.cleanup import clear_leftovers
+from tasks.run.home import home_id
+from tasks.support.run_folder import RunFolder
+
+
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """What became of a release that was given up.
+
+    Attributes:
+        reservation: As it is settled.
+        files: What became of its confidential files: `deleted`, `none` (it never looked at data),
+            `gone` (the run's folder is not here any more), or `elsewhere` (another home began it
+            and may still have them).
+    """
+
+    reservation: Reservation
+    files: str
+
+
+def abandon(home: Path, ledger: Ledger, name: str) -> Abandoned:
+    """Give back what a release reserved and did not charge, and delete its confidential files.
+
+    The charges stay spent, and the name stays used. Where the release pays on a curve (delta above
+    0, Gaussian noise) and a result was seen, the whole reservation stays spent: the curve holds for
+    a total fixed beforehand, not for one that was stopped after looking (`Terms.spent`).
+
+    A release can be given up from any home, and after its folder was lost.
+
+    Raises:
+        BadInput: if there is no such release, or it is over.
+    """
+    held = ledger.reservation(name)
+    if held is None:
+        raise BadInput(
+            f"There is no release {name!r} in this ledger; `dp-release status` lists them."
+        )
+    if held.outcome is not None:
+        clear_leftovers(home, ledger, name)
+        raise BadInput(f"Release {name!r} is {held.outcome} already; there is nothing to abandon.")
+    if ledger.gate(held).held is not None:
+        raise BadInput(
+            f"Release {name!r} is held for a person; `dp-release withdraw {name} --by NAME --reason"
+            " TEXT` ends it without a bundle, and records who decided."
+        )
+    folder = RunFolder(home, name, held.link)
+    with ledger.hold(name, home_id(home)) as hold:
+        here = folder.exists()
+        if here:
+            folder.bar_results()
+            require_known_results(home, ledger, held)
+        # privacy: a crash between storing and committing leaves a result that anyone here can
+        # read. Where the folder is not here, nobody knows what was in it.
+        stored = folder.has_results() if here else bool(ledger.charges(held))
+        settled = hold.settle(held, "abandoned", stored=stored)
+        folder.remove_confidential()
+    if here:
+        return Abandoned(settled, "deleted")
+    began = ledger.entries(kinds=("input",), reservation=held.position)
+    if not began:
+        return Abandoned(settled, "none")
+    elsewhere = any(entry.body["home"] != home_id(home) for entry in began)
+    return Abandoned(settled, "elsewhere" if elsewhere else "gone")

@@ -1,0 +1,158 @@
+"""What a person does with a held release: look at it, publish it, or withdraw it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from prefect import Task
+
+from dp_core.bundle.writer import check_destination
+from dp_core.errors import BadInput
+from dp_core.wall.ledger.approval import Gate
+from flows.monitoring.outcome import Outcome
+from flows.monitoring.outcomes import tell
+from flows.release import carry_out
+from flows.releases.opening import plan_of_release
+from tasks.ledger.ledger import Ledger
+from tasks.ledger.reservations import Reservation
+from tasks.run.cleanup import remove_unpublished
+from tasks.run.home import home_id
+from tasks.run.release_run import Run
+from tasks.stages.pass_gate import require_as_held
+from tasks.support.run_folder import RunFolder
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A look that is on record.
+
+    Attributes:
+        internal: Folder of the internal files.
+        gate: With all looks so far.
+        outcome: How the release ended, None while it is held.
+    """
+
+    internal: Path
+    gate: Gate
+    outcome: str | None
+
+
+def look(home: Path, ledger: Ledger, name: str, *, by: str, reason: str) -> Look:
+    """Record a look at the internal files of a release; only then return where they are.
+
+    Raises:
+        BadInput: if the release is still made, or its files are not in this home.
+    """
+    held = _known(ledger, name)
+    folder = RunFolder(home, name, held.link)
+    if not folder.internal.is_dir():
+        raise BadInput(
+            f"The internal files of release {name!r} are not in this home, so nothing was recorded;"
+            " look in the home that made it."
+        )
+    with ledger.hold(name, home_id(home)) as hold:
+        gate = hold.look(by=by, reason=reason)
+    return Look(folder.internal_name, gate, held.outcome)
+
+
+def publish(
+    home: Path, ledger: Ledger, name: str, *, out: Path | None, by: str, reason: str
+) -> tuple[Path, Path]:
+    """Publish a held release from what is stored; return the paths of its spec and its bundle.
+
+    Interrupted after the decision, it is asked for again or resumed, and goes on from there.
+
+    Args:
+        home: That made it.
+        ledger: Of the home.
+        name: Of the release.
+        out: Folder of the bundle; None for the one that `run` was told.
+        by: Who decides.
+        reason: Why.
+
+    Raises:
+        BadInput: if it is not held, its spec was changed, or no bundle can be put there.
+        StageFailed: if what was held is not there as it was.
+    """
+    held = _known(ledger, name)
+    folder = RunFolder(home, name, held.link)
+    decided = ledger.gate(held).decided == "publish" and folder.done("tidy") is None
+    if not decided:
+        _require_held(ledger, held)
+    spec, before = folder.remembered()
+    out = before if out is None else out
+    plan = plan_of_release(spec, name)
+    if plan.hash != held.plan:
+        raise BadInput(
+            f"The spec {spec} or its schema changed since release {name!r} was held, or the"
+            " program, whose versions may resolve a spec differently. Undo the change, then publish"
+            " it; it is not made again by another spec."
+        )
+    if not decided:
+        check_destination(out)
+        with ledger.hold(name, home_id(home)) as hold:
+            run = Run(plan, spec, out, home, ledger, hold, held)
+            require_as_held(run)
+            hold.decide(held, "publish", by=by, reason=reason)
+    carry_out(spec, out, perform=_plainly)
+    tell(
+        Outcome("published", f"Release {name!r} is published, as {by} decided.", 0),
+        release=name,
+        account=held.account,
+    )
+    return spec, out
+
+
+def withdraw(home: Path, ledger: Ledger, name: str, *, by: str, reason: str) -> Reservation:
+    """End a held release without a bundle; what it spent stays spent, its name used.
+
+    It can be withdrawn from any home, and after its folder was lost.
+
+    Raises:
+        BadInput: if it is not held.
+    """
+    held = _known(ledger, name)
+    folder = RunFolder(home, name, held.link)
+    left = folder.exists() and held.outcome == "withdrawn" and folder.done("tidy") is None
+    if not left:
+        _require_held(ledger, held)
+    with ledger.hold(name, home_id(home)) as hold:
+        if not left:
+            held = hold.decide(held, "withdraw", by=by, reason=reason)
+        if folder.exists():
+            remove_unpublished(folder)
+    tell(
+        Outcome("withdrawn", f"Release {name!r} is withdrawn, as {by} decided.", 0),
+        release=name,
+        account=held.account,
+    )
+    return held
+
+
+def _plainly(stage: Task[[Run], None], run: Run) -> None:
+    """Do a stage without Prefect: nothing of it is long, and the decision is on record."""
+    stage.fn(run)
+
+
+def _known(ledger: Ledger, name: str) -> Reservation:
+    held = ledger.reservation(name)
+    if held is None:
+        raise BadInput(
+            f"There is no release {name!r} in this ledger; `dp-release status` lists them."
+        )
+    return held
+
+
+def _require_held(ledger: Ledger, held: Reservation) -> None:
+    """Refuse what is decided about a release that does not wait for a decision."""
+    if held.outcome is not None:
+        raise BadInput(
+            f"Release {held.release!r} is over ({held.outcome}); it is decided about once, and its"
+            " name stays used."
+        )
+    if ledger.gate(held).held is None:
+        raise BadInput(
+            f"Release {held.release!r} is not held, so there is nothing to decide about it;"
+            f" `dp-release status {held.release}` shows where it stands."
+        )

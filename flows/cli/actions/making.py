@@ -1,0 +1,126 @@
+"""Runs the release flow for the command line: Prefect's start, progress, and what goes wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dp_core.errors import Held, ReleaseError, Unpublished
+from dp_core.spec.plan import Plan
+from tasks.ledger.reservations import Reservation
+from tasks.run.home import home, open_ledger
+
+
+def make(
+    spec: Path,
+    out: Path,
+    *,
+    verbose: bool,
+    as_json: bool,
+    show_values: bool = False,
+    release: str | None = None,
+    log_file: str | None = None,
+    log_format: str | None = None,
+    **options: Any,
+) -> dict[str, object]:
+    """Run the release flow with progress on the terminal."""
+    from flows.engine.engine_failures import stopped_outside
+    from flows.engine.orphaned_servers import end_orphans, mark
+    from flows.engine.own_server import start_own_server
+    from flows.engine.settings import prepare
+    from flows.monitoring import log
+    from flows.monitoring.outcomes import heard
+
+    log.direct(log_file, log_format)
+    started = time.monotonic()
+    # Found at once, without Prefect: mistakes in spec, schema and output, the budget, a full disk.
+    plan = _opening(spec, out, release)
+    made = plan.spec.release
+    held = open_ledger(home()).reservation(made)
+    if release is None and held is not None and held.outcome is None and held.plan == plan.hash:
+        click.echo(f"Going on with release {made!r}, which is not finished.", err=True)
+    prepare(home(), verbose=verbose)
+    end_orphans()
+    mark()
+    server = start_own_server()
+    with _progress(quiet=as_json or log.is_on_terminal()) as progress:
+        progress.wait("Start Prefect", "its own server takes some seconds")
+        from flows.answers.release_answers import made_facts
+        from flows.release import release as flow
+        from flows.release import shown
+
+        with shown(progress.update), heard() as outcomes:
+            try:
+                if server is not None:
+                    _load_meanwhile(plan, held)
+                    server.wait()
+                flow(spec=str(spec), out=str(out), **options)
+            except (Held, Unpublished):
+                raise
+            except ReleaseError:
+                if show_values:
+                    progress.stop()
+                    _show_detail(spec)
+                raise
+            except Exception as error:
+                # Prefect or its server; what the flow itself does is caught within it.
+                raise stopped_outside(made, error) from None
+        if outcomes and outcomes[-1].waits is not None:
+            # Under Prefect it ended well, and waits for a person.
+            raise outcomes[-1].waits
+    return made_facts(home(), open_ledger(), spec, out, seconds=time.monotonic() - started)
+
+
+def _load_meanwhile(plan: Plan, held: Reservation | None) -> None:
+    """Import what takes seconds and the first stage needs, while the server does the same."""
+    from tasks.stages.validate_schema import validate_schema
+    from tasks.support.run_folder import RunFolder
+    from tasks.validation.expectations import load_great_expectations
+
+    name = plan.spec.release
+    folder = None if held is None else RunFolder(home(), name, held.link)
+    if folder is None or folder.done(validate_schema.name) is None:
+        load_great_expectations()
+
+
+def _opening(spec: Path, out: Path, release: str | None) -> Plan:
+    """Return the plan of what may begin; what is refused here is in the log too."""
+    from flows.engine.settings import require_room
+    from flows.monitoring import log
+    from flows.monitoring.outcome import outcome_of
+    from flows.releases.opening import check_opening
+
+    try:
+        plan = check_opening(spec, out, release=release)
+        require_room(home())
+        return plan
+    except ReleaseError as error:
+        name = release or spec.name
+        log.ended(outcome_of(name, error), release=name, account=None)
+        raise
+
+
+def _show_detail(spec: Path) -> None:
+    from dp_core.spec.reading.spec_file import load_spec
+    from tasks.support.run_folder import RunFolder
+
+    internal = RunFolder(home(), load_spec(spec).release).internal
+    for name in ("failure.txt", "validation.json"):
+        with contextlib.suppress(OSError):
+            click.echo((internal / name).read_text(), err=True)
+
+
+@contextlib.contextmanager
+def _progress(*, quiet: bool) -> Iterator[Any]:
+    from flows.cli.terminal.progress import StageProgress
+
+    progress = StageProgress(quiet=quiet)
+    try:
+        yield progress
+    finally:
+        progress.stop()

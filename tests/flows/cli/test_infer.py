@@ -1,0 +1,467 @@
+"""`dp-release infer`: right numbers, the report's code beside them, a sentence for a mistake."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from dp_core.bundle.statement.release_json import render
+from dp_core.documents.canonical import digest
+from dp_core.inference.combine import combine
+from dp_core.inference.rules import OFF
+from tests.dp_core.bundle.conftest import NASTY, make_published, write
+
+MODES = ("shared", "split", "noise-aware")
+
+
+def build(folder, *, change=lambda data: data, tables=None, **options):
+    """Write a bundle of public values; `change` works on its sets, `tables` picks cliques."""
+    usual = {"sets": 3, "rows": 400, "planned_rows": 400, "records": 400.0}
+    published, data = make_published(**(usual | options))
+    if tables is not None:
+        measured = tuple(item for item in published.released if item.clique in tables)
+        published = dataclasses.replace(published, released=measured)
+    return write(folder / "bundle", published, change(data), folder / "scratch")
+
+
+@pytest.fixture(scope="module")
+def bundles(tmp_path_factory):
+    """One bundle of each mode, and a small one, each made when it is first asked for."""
+    made = {}
+    kinds = {mode: {"mode": mode} for mode in MODES}
+    kinds["single"] = {"sets": 1}
+    kinds["other size"] = {"mode": "split", "rows": 300, "planned_rows": 300, "records": 1003.25}
+
+    def get(kind):
+        if kind not in made:
+            made[kind] = build(tmp_path_factory.mktemp("infer"), **kinds[kind])
+        return made[kind]
+
+    return get
+
+
+@pytest.fixture
+def sentence(command):
+    """Return a function that runs a command which must be refused, and what it said."""
+
+    def run(*words):
+        answer = command(*words)
+        assert answer.code == 2, answer
+        assert answer.out == ""
+        (line,) = answer.err.splitlines()
+        assert line.startswith("dp-release: ")
+        assert line.partition(" (runbook: ")[0].endswith((".", "?"))
+        return line
+
+    return run
+
+
+def by_hand(folder, sets=3):
+    """Fit `height ~ sex + age` on each set without any of the program."""
+    fits = []
+    for number in range(1, sets + 1):
+        data = pq.read_table(folder / f"synthetic/set-{number}.parquet").to_pandas()
+        data = data[data["sex"].notna()]
+        sex = data["sex"].astype(str)
+        columns = [np.ones(len(data)), sex == "male", sex == NASTY, data["age"]]
+        x, y = np.column_stack(columns).astype(float), data["height"].to_numpy()
+        q = np.linalg.solve(x.T @ x, x.T @ y)
+        s2 = ((y - x @ q) ** 2).sum() / (len(y) - 4)
+        fits.append((q, s2 * np.linalg.inv(x.T @ x), len(y) - 4))
+    return fits
+
+
+# -- numbers
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_numbers_are_those_of_the_release_s_own_rule(bundles, command, mode):
+    answer = command("infer", bundles(mode), "height ~ sex + age", "--json").json
+    fits = by_hand(bundles(mode))
+    complete = min(df for *_, df in fits) if mode == "noise-aware" else None
+    wanted = combine([q for q, *_ in fits], [u for _, u, _ in fits], mode, complete_df=complete)
+    low, high = wanted.interval(0.95)
+    rows = answer["coefficients"]
+
+    assert [row["name"] for row in rows] == [
+        *("Intercept", "sex[T.male]", f"sex[T.{NASTY}]", "age")
+    ]
+    for name, values in {
+        "estimate": wanted.estimate,
+        "std_error": wanted.standard_error,
+        "degrees_of_freedom": wanted.degrees_of_freedom,
+        "low": low,
+        "high": high,
+        "p_value": wanted.test()[1],
+    }.items():
+        np.testing.assert_allclose([row[name] for row in rows], values, rtol=1e-7)
+    np.testing.assert_allclose(answer["covariance"], wanted.variance, rtol=1e-6, atol=1e-15)
+    assert answer["all_terms"]["statistic"] == pytest.approx(wanted.wald([1, 2, 3]).statistic)
+    assert answer["rule"]["name"] == mode
+    assert answer["rule"]["honest"] == (mode != "shared")
+    first, u, _ = fits[0]
+    np.testing.assert_allclose([row["one_set"]["estimate"] for row in rows], first, rtol=1e-7)
+    assert rows[3]["by_set"][0]["std_error"] == pytest.approx(u[3, 3] ** 0.5)
+
+
+def test_the_level_of_the_intervals_is_as_asked(bundles, command):
+    wide = command("infer", bundles("split"), "height ~ age", "--level", ".99", "--json").json
+    usual = command("infer", bundles("split"), "height ~ age", "--json").json
+
+    assert wide["level"] == 0.99
+    for left, right in zip(wide["coefficients"], usual["coefficients"], strict=True):
+        assert left["low"] < right["low"] < right["high"] < left["high"]
+        assert left["one_set"]["low"] < right["one_set"]["low"]
+
+
+def test_sets_of_another_size_than_the_file_are_corrected(bundles, command):
+    answer = command("infer", bundles("other size"), "height ~ age", "--json").json
+
+    assert answer["size_factor"] == pytest.approx(300 / 1003.25)
+    row = answer["coefficients"][1]
+    alone = np.mean([one["std_error"] ** 2 for one in row["by_set"]])
+    assert row["within"] == pytest.approx(alone * 300 / 1003.25)
+    assert any("W was multiplied by 0.299" in note for note in answer["notes"])
+
+
+def code_of(folder, label):
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    found = re.search(rf'aria-label="{label}"><code>(.*?)</code>', text, re.S)
+    return html.unescape(found.group(1))
+
+
+def test_the_report_s_python_gives_the_same_numbers(bundles, command):
+    """All in one process: starting statsmodels takes longest."""
+    kinds = (*MODES, "other size")
+    folders = [bundles(kind) for kind in kinds]
+    codes = [code_of(folder, "Python code of a regression") for folder in folders]
+    script = (
+        "import json, os, sys\n"
+        "for folder, code in json.load(sys.stdin):\n"
+        "    os.chdir(folder)\n"
+        "    x = {}\n"
+        "    exec(code, x)\n"
+        "    parts = dict(estimate=x['Q'], std_error=x['T']**0.5, degrees_of_freedom=x['df'],"
+        " low=x['Q'] - x['half'], high=x['Q'] + x['half'])\n"
+        "    print('numbers', json.dumps({k: v.to_dict() for k, v in parts.items()}))"
+    )
+    given = json.dumps([[str(folder), code] for folder, code in zip(folders, codes, strict=True)])
+    ran = subprocess.run(
+        [sys.executable, "-c", script], input=given, capture_output=True, text=True, check=True
+    )
+    printed = [line for line in ran.stdout.splitlines() if line.startswith("numbers ")]
+    for folder, code, line in zip(folders, codes, printed, strict=True):
+        found = json.loads(line.removeprefix("numbers "))
+        formula = re.search(r"smf.ols\('([^']*)'", code).group(1)
+        answer = command("infer", folder, formula, "--json").json
+        assert len(answer["coefficients"]) > 1
+        for row in answer["coefficients"]:
+            for name, values in found.items():
+                assert values[row["name"]] == pytest.approx(row[name], rel=1e-8, abs=1e-10)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_report_s_r_is_the_same_rule(bundles, mode):
+    code = code_of(bundles(mode), "R code of a regression")
+
+    assert ("V <- W + (1 + 1 / m) * B" in code) == (mode == "noise-aware")
+    assert ("V <- W + B / m" in code) == (mode != "noise-aware")
+    assert ("too small" in code) == (mode == "shared")
+    assert code.count("(") == code.count(")")
+    assert "lm(age ~ sex," in code
+    assert 'read_parquet(sprintf("synthetic/set-%d.parquet", k))' in code
+
+
+@pytest.mark.skipif(shutil.which("Rscript") is None, reason="R is not installed")
+@pytest.mark.parametrize("mode", MODES)
+def test_the_report_s_r_gives_the_same_numbers(bundles, command, tmp_path, mode):
+    """R's arrow is seldom there, so the sets are handed over as CSV with the same levels."""
+    folder = bundles(mode)
+    for number in (1, 2, 3):
+        data = pq.read_table(folder / f"synthetic/set-{number}.parquet").to_pandas()
+        data.assign(sex=data["sex"].cat.codes.replace(-1, np.nan))[["sex", "age"]].to_csv(
+            tmp_path / f"set-{number}.csv", index=False
+        )
+    code = code_of(folder, "R code of a regression").replace("library(arrow)", "")
+    script = (
+        "read_parquet <- function(path) {\n"
+        '  d <- read.csv(sub("parquet$", "csv", sub("synthetic/", "", path)))\n'
+        "  d$sex <- factor(d$sex); d\n}\n"
+        f"found <- {{\n{code}\n}}\nwrite.csv(found, 'found.csv')"
+    )
+    (tmp_path / "code.R").write_text(script)
+    subprocess.run(["Rscript", "code.R"], cwd=tmp_path, check=True, capture_output=True)
+    found = np.genfromtxt(tmp_path / "found.csv", delimiter=",", skip_header=1)[:, 1:]
+    rows = command("infer", folder, "age ~ sex", "--json").json["coefficients"]
+    names = ("estimate", "std_error", "degrees_of_freedom", "low", "high")
+    np.testing.assert_allclose(found, [[row[n] for n in names] for row in rows], rtol=1e-8)
+
+
+# -- words
+
+
+def test_people_get_a_table_the_rule_and_what_to_beware_of(bundles, command):
+    text = command("infer", bundles("shared"), "height ~ sex + age").out
+    words = " ".join(text.split())
+
+    assert "height ~ sex + age (linear: the mean of height)" in words
+    assert "coefficient estimate std. error t df p 95 % interval set 1 alone (naive)" in words
+    assert f"sex[T.{NASTY}]" in text
+    assert "Rule shared: all sets come from one noisy measurement" in words
+    assert "T = W + B/m" in words
+    assert "All terms together: F = " in words
+    assert "stacked as if they were people" in words
+    assert re.search(r"Sets +3 of [\d,]+ to [\d,]+ rows", text)
+    assert "Warning These intervals are too narrow" in words
+    assert "No measured table holds height with age, or sex with age" not in words
+    assert "No measured table holds height with age: there the sets follow" in words
+
+
+def test_honest_sets_get_no_warning_of_narrow_intervals(bundles, command):
+    for mode in ("split", "noise-aware"):
+        answer = command("infer", bundles(mode), "height ~ sex", "--json").json
+        assert not any("too narrow" in text for text in answer["warnings"])
+        assert not any("No measured table" in text for text in answer["warnings"])
+
+
+def test_brackets_in_names_are_no_markup(bundles, command):
+    assert "sex[female]" in command("infer", bundles("split"), "height ~ 0 + sex").out
+
+
+def test_large_noise_is_told(bundles, command, tmp_path):
+    # 84 cells under a budget of epsilon 1 at delta 1e-9, for 400 records, three times over.
+    answer = command("infer", bundles("split"), "age ~ sex", "--json").json
+    (said,) = (text for text in answer["warnings"] if "Noise is large" in text)
+    assert "sex × age (" in said
+    many = build(tmp_path, mode="split", records=1e6)
+    told = command("infer", many, "age ~ sex", "--json").json["warnings"]
+    assert not [text for text in told if "Noise is large" in text]
+
+
+def test_the_outcome_s_level_is_told(bundles, command):
+    out = command("infer", bundles("split"), "sex == 'male' ~ age").out
+    assert "(logistic: the log odds of sex == 'male')" in out
+    out = command("infer", bundles("split"), "sex ~ height").out
+    assert "(multinomial: the log odds of each level of sex against 'female')" in out
+    out = command("infer", bundles("split"), "age ~ height", "--family", "Poisson").out
+    assert "(poisson: the mean count of age, on the log scale)" in out
+
+
+@pytest.mark.parametrize(
+    ("select", "origin"), [("dualquery", "chosen"), ("pegs", "drawn"), ("sbhg", "cut")]
+)
+def test_what_no_model_gave_is_never_called_honest(tmp_path, command, select, origin):
+    folder = build(tmp_path, mode="split", select=select)
+    answer = command("infer", folder, "age ~ sex", "--json").json
+    assert answer["rule"]["honest"] is False
+    assert answer["rule"]["covers"] == f"Nothing: {OFF[origin]}"
+    assert answer["warnings"][0] == f"No interval from these sets is honest: {OFF[origin]}"
+
+
+def test_missing_values_are_counted_by_set(bundles, command):
+    answer = command("infer", bundles("split"), "height ~ sex", "--json").json
+    dropped = [row["dropped"] for row in answer["rows"]]
+    assert all(count > 0 for count in dropped)
+    assert f"by set: {', '.join(map(str, dropped))}." in " ".join(answer["notes"])
+    assert [row["used"] + row["dropped"] for row in answer["rows"]] == [400] * 3
+
+
+def test_one_set_has_a_naive_interval_only(bundles, command, sentence):
+    said = sentence("infer", bundles("single"), "height ~ age")
+    assert "one set" in said
+    assert "--naive" in said
+    answer = command("infer", bundles("single"), "height ~ age", "--naive", "--json").json
+    assert "estimate" not in answer["coefficients"][0]
+    assert answer["coefficients"][0]["one_set"]["std_error"] > 0
+    assert answer["rule"]["honest"] is False
+    out = command("infer", bundles("single"), "height ~ age", "--naive").out
+    assert "naive 95 % interval" in out
+    assert "is too narrow" in " ".join(out.split())
+
+
+# -- bad input
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["height ~ agee"], "has no column 'agee'. Did you mean 'age'?"),
+        (["height = age"], "'=' where '~' belongs"),
+        (["height"], "has no '~'"),
+        (["height ~"], "does not parse"),
+        ([""], "is empty"),
+        (["height", "~", "age"], "put it in quotes"),
+        ([], "Missing argument 'FORMULA"),
+        (["height ~ age + I(2 * age)"], "The design is collinear: I(2 * age)"),
+        (["height ~ age", "--family", "logit"], "--family logistic needs a category"),
+        (["height ~ age", "--family", "poison"], "Did you mean 'poisson'?"),
+        (["height ~ age", "--family", "poisson"], "needs counts"),
+        (["height ~ age", "--level", "95"], "--level is a part of 1"),
+        (["height ~ age", "--level", "0"], "--level must be above 0"),
+        (["height ~ age", "--level", "95%"], "'95%'"),
+        (["sex == 'mael' ~ age"], "Did you mean 'male'?"),
+        (["age > 15 ~ I(age_ > 3)"], "no column 'age_'"),
+        (["height > 1.5 ~ height"], "stands on both sides"),
+        (["age > 200 ~ height"], "one value only"),
+        (["height ~ np.savetxt('leak.csv', age)"], "no function 'np.savetxt'"),
+        (["height ~ np.__builtins__['exit'](7) + age"], "only a function's name can be called"),
+        (["height ~ I(9**9**9 + age)"], "an exponent is"),
+        (["height ~ Q(name='__builtins__')"], "Q takes the name of one column"),
+    ],
+)
+def test_a_mistake_is_one_sentence(bundles, sentence, words, said):
+    assert said in sentence("infer", bundles("split"), *words)
+
+
+def test_a_mistake_is_told_to_machines_as_json(bundles, command):
+    answer = command("infer", bundles("split"), "height ~ agee", "--json")
+    assert answer.code == 2
+    assert set(answer.json) == {"error", "exit_code"}
+
+
+def test_perfect_separation_and_a_vanished_level_name_the_set(tmp_path, sentence):
+    def change(data):
+        sex, age, height, _ = data[1].codes
+        sex[sex == 1] = 0  # nobody is male in set 2
+        sex, age, height, _ = data[2].codes
+        age[:] = np.where(height == 2, 15, 3)  # the tall are the old in set 3
+        return data
+
+    folder = build(tmp_path, mode="split", change=change)
+    said = sentence("infer", folder, "height ~ sex")
+    assert "Level 'male' of sex is in no complete row of set 2" in said
+    said = sentence("infer", folder, "height > 1.75 ~ age")
+    assert "In set 3 age separates the values of height > 1.75 perfectly" in said
+    said = sentence("infer", folder, "height ~ I(sex == 'male') + age")
+    assert "The design is collinear in set 2: I(sex == 'male')[T.True]" in said
+
+
+def test_a_fit_that_fails_is_told_in_one_line_from_a_fresh_process(tmp_path):
+    """statsmodels warns by filters that it sets when it is first imported."""
+
+    def change(data):
+        for one in data:
+            one.codes[0] = np.where(one.codes[2] == 2, 2, one.codes[1] % 2)
+        return data
+
+    folder = build(tmp_path, mode="split", change=change)
+    words = ["-m", "flows.cli.main", "infer", str(folder), "sex ~ height"]
+    ran = subprocess.run([sys.executable, *words], capture_output=True, text=True)
+    assert ran.returncode == 2
+    assert ran.stderr.count("\n") == 1
+    assert "height separates the values of sex perfectly" in ran.stderr
+
+
+def test_too_few_rows_are_told(tmp_path, sentence):
+    folder = build(tmp_path, rows=2, planned_rows=2, records=2.0)
+    assert "too few for 2 coefficients" in sentence("infer", folder, "height ~ age")
+
+
+def test_a_folder_that_is_no_release_is_told(bundles, sentence, tmp_path):
+    assert "does not exist" in sentence("infer", tmp_path / "nowhere", "a ~ b")
+    assert "holds no release.json" in sentence("infer", tmp_path, "a ~ b")
+    assert "is a file" in sentence("infer", bundles("split") / "report.html", "a ~ b")
+    assert "The folder comes first" in sentence("infer", "height ~ age", bundles("split"))
+
+
+def test_a_changed_release_is_refused_and_notes_beside_it_are_not(
+    bundles, command, sentence, tmp_path
+):
+    folder = Path(shutil.copytree(bundles("split"), tmp_path / "copy"))
+    (folder / "my notes.R").write_text("x")
+    assert command("infer", folder, "height ~ age").code == 0
+    path = folder / "synthetic/set-2.parquet"
+    pq.write_table(pq.read_table(path), path)
+    said = sentence("infer", folder, "height ~ age")
+    assert "set-2.parquet was changed" in said
+    path.unlink()
+    assert "set-2.parquet is missing" in sentence("infer", folder, "height ~ age")
+
+
+def test_another_rule_than_the_sets_were_made_for_is_refused(bundles, sentence, tmp_path):
+    folder = Path(shutil.copytree(bundles("shared"), tmp_path / "copy"))
+    document = json.loads((folder / "release.json").read_bytes())
+    document["inference"]["rule"] = "noise-aware"
+    del document["sha256"]
+    document["sha256"] = digest(document)
+    (folder / "release.json").write_bytes(render(document))
+    assert "states 'inference' otherwise" in sentence("infer", folder, "height ~ age")
+
+
+# -- the command
+
+
+def test_statsmodels_waits_for_the_command():
+    script = (
+        "import sys, flows.cli.main, flows.cli.infer_command; from flows.cli.main import cli;"
+        "print([m for m in ('statsmodels', 'patsy', 'pandas', 'scipy', 'pyarrow')"
+        " if m in sys.modules], 'infer' in cli.commands)"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[] True"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("quick")
+def test_a_release_that_was_really_made_is_analysed(project, command):
+    project.write_spec("synthesize: {sets: 3, mode: split}\n")
+    project.release()
+    answer = command("infer", project.out, "income ~ age + sex + marital", "--json").json
+
+    assert answer["rule"]["name"] == "split"
+    assert [row["name"] for row in answer["coefficients"]][1] == "sex[T.female]"
+    assert all(row["low"] < row["high"] for row in answer["coefficients"])
+
+
+def measured_as(*items):
+    """A bundle of which only what was measured matters."""
+    from types import SimpleNamespace
+
+    from dp_core.bundle.reading import Bundle
+    from dp_core.spec.trial import codes_schema
+    from dp_core.tables.domain import Domain
+    from dp_core.tables.structural_zeros import StructuralZeros
+
+    schema = codes_schema(Domain(("pay", "age", "sex"), (9, 9, 2)), StructuralZeros())
+    claims = SimpleNamespace(schema=schema)
+    return Bundle(Path(), claims, "split", 1000.0, items)  # type: ignore[arg-type]
+
+
+def sum_of(kind, **about):
+    from dp_core.wall.released import Totals
+
+    of = kind(**about)
+    values = np.zeros(of.length, dtype=np.int64)
+    return Totals(of=of, values=values, noise="laplace", scale=1.0, stage="m", replicate=0, grant=1)
+
+
+def test_relations_that_only_sums_hold_are_told_as_such():
+    from dp_core.inference.formulas.formula import read_formula
+    from dp_core.wall.statistics.sums.binned_counts import BinnedCounts
+    from dp_core.wall.statistics.sums.moments import Products
+    from flows.answers.regression_answers import warnings_of
+
+    honest = combine([1, 2], [1, 1], "split")
+    formula = read_formula("pay ~ age", ("pay", "age", "sex"))
+    product = sum_of(Products, by=(), sizes=(), columns=("pay", "age"), positions=(9, 9))
+    binned = sum_of(BinnedCounts, columns=("pay", "age"), sizes=(9, 9), edges=(None, (0, 9)))
+
+    (said,) = warnings_of(measured_as(), formula, honest)
+    assert "holds no noisy table" in said
+    (said,) = warnings_of(measured_as(product), formula, honest)
+    assert "in the form of the release's own model only" in said
+    assert warnings_of(measured_as(binned), formula, honest) == []
+    both = read_formula("pay ~ age + sex", ("pay", "age", "sex"))
+    lost, some = warnings_of(measured_as(product), both, honest)
+    assert "No measured table holds pay with sex, or age with sex:" in lost
+    assert "noisy sums" in some

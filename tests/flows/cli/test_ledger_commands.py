@@ -1,0 +1,828 @@
+"""The ledger's commands: what people decide, what they see of it, and every mistake they make."""
+
+import hashlib
+import io
+import os
+import stat
+import sys
+from fractions import Fraction
+
+import pytest
+
+from dp_core.spec.plan import make_plan
+from dp_core.spec.reading.spec_file import load_spec
+from dp_core.wall.accounting.composition import Terms
+from dp_core.wall.ledger.session import Step
+from dp_core.wall.ledger.signatures import make_key
+from tasks.run.home import home_id, home_key
+
+WHO = ("--by", "Ada", "--reason", "a test")
+ZCDP = Terms("zcdp", Fraction(2), Fraction("1e-5"))
+
+
+@pytest.fixture
+def project(gaussian_project):
+    return gaussian_project
+
+
+def assert_refused(answer, code, *words):
+    """One sentence on stderr, the right exit code, no traceback."""
+    assert answer.code == code, answer
+    assert answer.out == ""
+    (line,) = answer.err.splitlines()
+    assert line.startswith("dp-release: ")
+    for word in words:
+        assert word in line
+    assert line.partition(" (runbook: ")[0].endswith((".", "?"))
+
+
+def entries(project):
+    return len(project.ledger().entries())
+
+
+def plan_of(project, **changes):
+    return make_plan(load_spec(project.write_spec(**changes)))
+
+
+def pay(project, *, settle="finished", **changes):
+    """Reserve, charge in one event and end a release, without touching data."""
+    plan = plan_of(project, **changes)
+    ledger = project.ledger()
+    with ledger.hold(plan.spec.release, home_id(project.home)) as hold:
+        held = hold.reserve(plan)
+        # Each account has data of its own.
+        data = hashlib.sha256(plan.spec.account.encode()).hexdigest()
+        hold.bind_input(held, data, home_key(project.home, ledger))
+        cost = plan.costs["measure"]
+        event = plan.currency.noise_event(cost, l1=1, l2_squared=1)
+        hold.charge(held, "tables", [Step("measure", "sex", cost, event, (2,))])
+        if settle:
+            hold.commit(held, "tables", "0" * 64)
+            hold.settle(held, settle)
+    return plan
+
+
+# -- opening, raising, restating, closing
+
+
+def test_an_account_is_opened_with_all_its_terms(project, command):
+    project.open_account("city", terms=ZCDP)
+    words = ("--epsilon", "1", "--delta", "1e-6", "--composition", "zcdp", "--own-delta", "1e-7")
+    words += ("--owner", "Grace", "--per", "quarter", "--period-epsilon", "0.5", "--carry-over")
+    words += ("--within", "city", "--approved-plans-only")
+    answer = command("ledger", "open", "ward", *words, *WHO, "--json").json
+    assert answer["total"]["epsilon_exact"] == "1"
+    assert answer["total"]["own_delta_exact"] == "1/10000000"
+    assert (answer["composition"], answer["owner"], answer["within"]) == ("zcdp", "Grace", "city")
+    assert answer["approved_plans_only"] is True
+    calendar = answer["calendar"]
+    assert (calendar["period"], calendar["epsilon"], calendar["carry_over"]) == (
+        "quarter",
+        0.5,
+        True,
+    )
+    assert calendar["allowed"] == calendar["left"]
+    assert calendar["used"]["rho"] == 0
+    assert answer["left_today"]["rho"] == calendar["left"]["rho"] < answer["left"]["rho"]
+    assert command("ledger", "show", "city", "--json").json["accounts_within"] == ["ward"]
+
+    text = command("ledger", "show", "ward").out
+    assert "ward: add-remove, unit row, composition zcdp" in text
+    assert "Owner    Grace; opened" in text
+    assert "Within   city" in text
+    assert "Period   epsilon 0.5, own delta 1e-07 per quarter" in text
+    assert "stays for later ones" in text
+    assert command("ledger", "verify").code == 0
+
+
+@pytest.mark.usefixtures("home")
+def test_a_period_of_a_basic_account_states_its_delta(command):
+    words = ("open", "b", "--epsilon", "1", "--delta", "1e-6", "--per", "year", *WHO)
+    said = "needs --period-delta: what one year may use of the delta 1e-06, or 0 for pure releases"
+    assert_refused(command("ledger", *words, "--period-epsilon", "1/2"), 2, said)
+    pure = ("open", "b", "--epsilon", "1", "--per", "year", "--period-epsilon", "1/2", *WHO)
+    assert command("ledger", *pure, "--json").json["calendar"]["delta"] == 0
+
+
+MISTAKES = [
+    (["open", "a", "--epsilon", "1,0", *WHO], "write a decimal point, as in 1.0"),
+    (["open", "a", "--epsilon", "1", "--delta", "1", *WHO], "--delta must be below 1"),
+    (["open", "a", "--epsilon", "-1", *WHO], "--epsilon must be above 0"),
+    (["open", "a", "--epsilon", "1", "--reason", "x"], "Missing option '--by'"),
+    (["open", "a", "--epsilon", "1", "--composition", "zcdp", *WHO], "needs a --delta above 0"),
+    (["open", "a", "--epsilon", "1", "--composition", "zcpd", *WHO], "Did you mean 'zcdp'?"),
+    (["open", "a", "--epsilon", "1", "--own-delta", "1e-9", *WHO], "belongs to --composition zcdp"),
+    (["open", "a", "--epsilon", "1", "--owner", " ", *WHO], "--owner is empty"),
+    (
+        ["open", "a", "--epsilon", "1", "--per", "quater", "--period-epsilon", "1", *WHO],
+        "--per 'quater' is not known. Did you mean 'quarter'?",
+    ),
+    (["open", "a", "--epsilon", "1", "--per", "year", *WHO], "--per year needs --period-epsilon"),
+    (
+        ["open", "a", "--epsilon", "1", "--period-epsilon", "1", *WHO],
+        "--period-epsilon needs --per",
+    ),
+    (["open", "a", "--epsilon", "1", "--carry-over", *WHO], "--carry-over needs --per"),
+    (
+        ["open", "a", "--epsilon", "1", "--per", "year", "--period-epsilon", "2", *WHO],
+        "--period-epsilon 2 is above the account's whole epsilon of 1",
+    ),
+    (["open", "a", "--epsilon", "1", "--within", "twon", *WHO], "Did you mean 'town'?"),
+    (
+        ["open", "a", "--epsilon", "1", "--within", "town", "--neighbours", "replace-one", *WHO],
+        "Account 'town' protects one row under add-remove",
+    ),
+    (["raise", "twon", "--epsilon", "3", *WHO], "Did you mean 'town'?"),
+    (["raise", "town", *WHO], "Nothing is raised: give --epsilon, --delta"),
+    (["raise", "town", "--epsilon", "1", *WHO], "can only be raised"),
+    (["raise", "town", "--epsilon", "2", *WHO], "has that total already"),
+    (["raise", "town", "--epsilon", "3", "--delta", "1e-7", *WHO], "can only be raised"),
+    (["raise", "town", "--period-epsilon", "1", *WHO], "has no allowance per period to raise"),
+    (["restate", "town", "--composition", "basic", *WHO], "has these terms already"),
+    (["restate", "town", "--composition", "bascic", *WHO], "Did you mean 'basic'?"),
+    (["restate", "town", *WHO], "Missing option '--composition'"),
+    (
+        ["restate", "town", "--composition", "zcdp", "--own-delta", "1e-5", *WHO],
+        "--own-delta must be below --delta",
+    ),
+    (["close", "twon", *WHO], "Did you mean 'town'?"),
+    # Typed in Latin-1: the bytes that are no UTF-8 arrive as lone surrogates.
+    (
+        ["close", "town", "--by", "Ada", "--reason", "caf\udce9"],
+        "--reason 'caf\\udce9' is no UTF-8",
+    ),
+    (["close", "town", "--by", "Ren\udce9", "--reason", "x"], "--by 'Ren\\udce9' is no UTF-8"),
+    (["close", "\udce9t\udce9", *WHO], "is no UTF-8 text"),
+    (["open", "\udce9t\udce9", "--epsilon", "1", *WHO], "is no UTF-8 text"),
+    (["open", "a", "--epsilon", "1", "--owner", "\udce9", *WHO], "--owner '\\udce9' is no UTF-8"),
+    (["open", "a", "--epsilon", "1", "--within", "\udce9", *WHO], "--within '\\udce9' is no UTF-8"),
+    (["approve", "caf\udce9", *WHO], "is no UTF-8 text"),
+    (["approve", "abc123", *WHO], "'abc123' is neither the hash of a plan (64 hex digits"),
+    (["approve", "a" * 63, *WHO], "64 hex digits"),
+    (["approve", "a" * 64, "--by", "Ada"], "Missing option '--reason'"),
+    (["withdraw", "a" * 64, *WHO], "is not approved"),
+    (["show", "twon"], "Did you mean 'town'?"),
+    (["charges", "twon"], "Did you mean 'town'?"),
+    (["charges", "town", "--release", "nope"], "No release 'nope' is in this ledger"),
+    (["forecast", "nowhere.yaml"], "nowhere.yaml"),
+    (["verify", "nowhere.jsonl"], "nowhere.jsonl cannot be read"),
+    (["verify", "--public-key", "nowhere.pub"], "nowhere.pub cannot be read"),
+    (["export", "nowhere/at/all.jsonl"], "could not be written"),
+    (["keygen", "nowhere/at/all", *WHO], "could not be written"),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), MISTAKES)
+def test_a_mistake_is_one_sentence_and_writes_nothing(project, command, tmp_path, words, said):
+    before = sorted(tmp_path.rglob("*"))
+    assert_refused(command("ledger", *words), 2, said)
+    assert project.kinds() == ["ledger", "open"]
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_total_and_an_allowance_are_raised_and_never_lowered(project, command):
+    words = ("--per", "month", "--period-epsilon", "1/4", "--period-delta", "1e-7")
+    command("ledger", "open", "m", "--epsilon", "1", "--delta", "1e-6", *words, *WHO)
+    answer = command(
+        "ledger", "raise", "m", "--epsilon", "2", "--period-epsilon", "1/2", *WHO, "--json"
+    ).json
+    assert (answer["total"]["epsilon"], answer["calendar"]["epsilon"]) == (2, 0.5)
+    assert answer["calendar"]["delta"] == 1e-7
+    text = command("ledger", "show", "m").out
+    assert "raised to epsilon 2, delta 1e-06 (epsilon 0.5, delta 1e-07 per month) by Ada" in text
+    count = entries(project)
+    for option, value, said in (
+        ("--period-epsilon", "0.1", "can only be raised, not lowered to 0.1"),
+        ("--period-delta", "1e-8", "can only be raised"),
+        ("--period-epsilon", "0.5", "has that allowance already"),
+        ("--period-epsilon", "3", "above the account's whole epsilon of 2"),
+    ):
+        assert_refused(command("ledger", "raise", "m", option, value, *WHO), 2, said)
+    assert entries(project) == count
+    text = command("ledger", "raise", "m", "--delta", "1e-5", *WHO).out
+    assert "total      epsilon 2, delta 1e-06    epsilon 2, delta 1e-05" in text
+
+
+def test_a_restated_account_counts_its_history_again(project, command):
+    pay(project)
+    answer = command("ledger", "restate", "town", "--composition", "zcdp", *WHO, "--json").json
+    assert answer["before"]["spent"]["epsilon"] == 1
+    assert answer["after"]["spent"]["rho"] > 0
+    assert answer["after"]["spent"]["epsilon"] < 1
+    assert answer["after"]["left"]["rho"] > 0
+    assert "must not be decided by looking at released values" in answer["note"]
+    text = command("ledger", "restate", "town", "--composition", "basic", *WHO).out
+    assert "composition zcdp before, basic now" in text
+    for word in ("total", "spent", "left", "then delta counts twice"):
+        assert word in text
+    assert "restated as basic by Ada" in command("ledger", "show", "town").out
+    assert command("ledger", "verify").code == 0
+
+
+def test_restating_states_what_a_period_may_use_of_delta(project, command):
+    words = ("--per", "month", "--period-epsilon", "1/2", *WHO)
+    zcdp = ("--epsilon", "2", "--delta", "1e-5", "--composition", "zcdp")
+    command("ledger", "open", "m", *zcdp, *words)
+    count = entries(project)
+    to_basic = ("ledger", "restate", "m", "--composition", "basic", *WHO)
+    said = "give --period-delta, what one month may use of the delta 1e-05, or 0 for pure"
+    assert_refused(command(*to_basic), 2, said)
+    assert_refused(command(*to_basic, "--period-delta", "1e-4"), 2, "above the account's whole")
+    assert entries(project) == count
+    spec = project.write_spec(account="m", privacy="{epsilon: 0.5, delta: 1e-6}")
+    supposed = command("ledger", "forecast", spec, "--json").json["forecasts"][1]
+    assert (supposed["releases"], supposed["note"]) == (4, " (with --period-delta 1e-05)")
+    answer = command(*to_basic, "--period-delta", "1e-6", "--json").json
+    assert answer["after"]["calendar"]["delta"] == 1e-6
+    assert "restated as basic (epsilon 0.5, delta 1e-06 per month) by Ada" in (
+        command("ledger", "show", "m").out
+    )
+    assert command("ledger", "forecast", spec, "--json").json["forecasts"][0]["releases"] == 4
+    # Back: all of the own delta, of which there is none.
+    command("ledger", "restate", "m", "--composition", "zcdp", *WHO)
+    assert command("ledger", "show", "m", "--json").json["calendar"]["delta"] == 0
+    none = ("--composition", "zcdp", "--period-delta", "0", *WHO)
+    assert_refused(command("ledger", "restate", "town", *none), 2, "has no allowance per period")
+    assert command("ledger", "verify").code == 0
+
+
+def test_a_pure_account_is_not_restated_and_the_sentence_says_how(project, command):
+    project.open_account("pure", terms=Terms("basic", Fraction(1), Fraction(0)))
+    answer = command("ledger", "restate", "pure", "--composition", "zcdp", *WHO)
+    assert_refused(answer, 2, "has delta 0", "dp-release ledger raise pure --delta D")
+
+
+def test_a_history_above_the_total_is_not_restated(project, command):
+    # In zcdp four such releases fit; each for itself, only two.
+    project.open_account("z", terms=ZCDP)
+    for number in range(3):
+        pay(project, account="z", release=f"r{number}")
+    answer = command("ledger", "restate", "z", "--composition", "basic", *WHO)
+    assert_refused(answer, 3, "comes to more than its total", "keeps its terms")
+    assert command("ledger", "show", "z", "--json").json["composition"] == "zcdp"
+
+
+def test_a_closed_account_is_not_closed_raised_or_forecast(project, command):
+    assert command("ledger", "close", "town", *WHO).out == "Account 'town' is closed.\n"
+    count = entries(project)
+    assert_refused(command("ledger", "close", "town", *WHO), 2, "closed already")
+    assert_refused(command("ledger", "raise", "town", "--epsilon", "9", *WHO), 2, "is closed")
+    assert_refused(command("ledger", "forecast", project.spec), 3, "is closed")
+    assert "Account 'town' is closed" in command("plan", project.spec).out
+    assert entries(project) == count
+
+
+# -- approval
+
+
+@pytest.fixture
+def guarded(project):
+    """A project whose account runs approved plans only."""
+    terms = Terms("basic", Fraction(2), Fraction("1e-5"))
+    project.open_account("guarded", terms=terms, owner="Grace", approved_only=True)
+    project.write_spec(account="guarded")
+    return project
+
+
+def test_a_plan_waits_for_approval_and_nothing_is_written(guarded, command, tmp_path):
+    digest = plan_of(guarded, account="guarded").hash
+    count, before = entries(guarded), sorted(tmp_path.rglob("*"))
+    planned = command("plan", guarded.spec)
+    assert f"Plan {digest}" in planned.out
+    assert "Approval this plan waits for Grace" in planned.out
+    assert command("plan", guarded.spec, "--json").json["approval"]["waits_for"] == ["Grace"]
+    answer = command("run", guarded.spec, "--out", guarded.out)
+    assert_refused(answer, 3, digest, "waits for Grace")
+    assert entries(guarded) == count
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.usefixtures("quick")
+def test_an_approved_plan_runs_and_another_does_not(guarded, command):
+    answer = command("ledger", "approve", guarded.spec, *WHO, "--json").json
+    assert answer["plan_hash"] == plan_of(guarded, account="guarded").hash
+    assert (answer["release"], answer["account"], answer["epsilon"]) == ("town", "guarded", 1)
+    assert answer["demanded"] is True
+    again = command("ledger", "approve", answer["plan_hash"].upper(), *WHO)
+    assert_refused(again, 2, "is approved already")
+    assert "Approval by Ada on" in command("plan", guarded.spec).out
+    other = guarded.write_spec(account="guarded", privacy="{epsilon: 0.5, delta: 1e-6}")
+    assert_refused(command("run", other, "--out", guarded.out), 3, "approved plans only")
+    guarded.write_spec(account="guarded")
+    assert command("run", guarded.spec, "--out", guarded.out).code == 0
+
+
+def test_an_approval_is_withdrawn(guarded, command):
+    digest = plan_of(guarded, account="guarded").hash
+    assert f"Plan {digest} is approved." in command("ledger", "approve", digest, *WHO).out
+    text = command("ledger", "withdraw", guarded.spec, *WHO).out
+    assert f"Plan {digest} is no longer approved." in text
+    assert "Release  town from account 'guarded'" in text
+    assert_refused(command("ledger", "withdraw", digest, *WHO), 2, "is not approved")
+    assert_refused(command("run", guarded.spec, "--out", guarded.out), 3, "waits for Grace")
+
+
+def test_approving_says_where_nobody_demands_it(project, command):
+    text = command("ledger", "approve", project.spec, *WHO).out
+    assert "'town' runs plans without approval, too" in text
+    project.write_spec(account="none")
+    assert "'none' is not open yet" in command("ledger", "approve", project.spec, *WHO).out
+
+
+# -- keys, export, verify
+
+
+@pytest.mark.usefixtures("project")
+def test_a_new_key_signs_from_then_on(command, tmp_path, monkeypatch):
+    key = tmp_path / "signing"
+    answer = command("ledger", "keygen", key, *WHO)
+    assert answer.code == 0
+    assert f"export DP_RELEASE_SIGNING_KEY={key}" in answer.out
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    unsigned = command("ledger", "close", "town", *WHO)
+    assert_refused(unsigned, 2, "set DP_RELEASE_SIGNING_KEY")
+    monkeypatch.setenv("DP_RELEASE_SIGNING_KEY", str(key))
+    assert command("ledger", "close", "town", *WHO).code == 0
+    found = command("ledger", "verify", "--json").json
+    assert (found["signed"], len(found["keys"])) == (2, 1)
+    assert found["keys"][0] in answer.out
+
+
+def test_a_key_in_the_home_is_found_and_can_be_replaced(project, command, tmp_path, monkeypatch):
+    first = command("ledger", "keygen", project.home / "signing.key", *WHO, "--json").json
+    assert first["found_by_itself"] is True
+    second = tmp_path / "second"
+    words = ("ledger", "keygen", second, "--replaces", first["fingerprint"], *WHO, "--json")
+    answer = command(*words).json
+    assert answer["signing"] == [answer["fingerprint"]]
+    assert_refused(command("ledger", "close", "town", *WHO), 2, answer["fingerprint"])
+    monkeypatch.setenv("DP_RELEASE_SIGNING_KEY", str(second))
+    assert command("ledger", "close", "town", *WHO).code == 0
+    assert command("ledger", "verify", "--public-key", f"{second}.pub").code == 0
+
+
+@pytest.mark.usefixtures("project")
+def test_a_key_that_the_ledger_refuses_is_not_left(command, tmp_path):
+    command("ledger", "keygen", tmp_path / "first", *WHO)
+    # This process has no key of the ledger, so it cannot make another one known.
+    answer = command("ledger", "keygen", tmp_path / "second", *WHO)
+    assert_refused(answer, 2, "set DP_RELEASE_SIGNING_KEY")
+    assert not (tmp_path / "second").exists()
+    assert not (tmp_path / "second.pub").exists()
+    assert (tmp_path / "first").exists()
+    answer = command("ledger", "keygen", tmp_path / "third", "--replaces", "abcd", *WHO)
+    assert_refused(answer, 2, "--replaces 'abcd' is no key that signs this ledger. Known:")
+
+
+@pytest.mark.parametrize("taken", ["key", "key.pub"])
+def test_a_key_is_never_written_over(project, command, tmp_path, taken):
+    (tmp_path / taken).write_text("mine")
+    answer = command("ledger", "keygen", tmp_path / "key", *WHO)
+    assert_refused(answer, 2, f"There is a file {tmp_path / taken} already")
+    assert (tmp_path / taken).read_text() == "mine"
+    assert project.kinds() == ["ledger", "open"]
+
+
+def test_an_export_verifies_without_ledger_or_home(project, command, tmp_path, monkeypatch):
+    pay(project)
+    command("ledger", "keygen", tmp_path / "key", *WHO)
+    file = tmp_path / "ledger.jsonl"
+    made = command("ledger", "export", file, "--json").json
+    assert made["entries"] == entries(project)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert_refused(command("ledger", "export", file), 2, "There is a file", "name a new one")
+
+    nowhere = tmp_path / "nowhere"
+    monkeypatch.setenv("DP_RELEASE_HOME", str(nowhere))
+    pub = tmp_path / "key.pub"
+    found = command("ledger", "verify", file, "--public-key", pub, "--json").json
+    assert (found["passed"], found["entries"], found["head"]) == (
+        True,
+        made["entries"],
+        made["head"],
+    )
+    assert "The export verifies" in command("ledger", "verify", file).out
+    pub.write_text("0" * 64 + "\n")
+    wrong = command("ledger", "verify", file, "--public-key", pub)
+    assert_refused(wrong, 5, "not signed by the key that was given")
+    assert not nowhere.exists()
+
+
+def test_verify_names_the_first_bad_entry_of_an_export(project, command, tmp_path):
+    pay(project)
+    file = tmp_path / "ledger.jsonl"
+    command("ledger", "export", file)
+    lines = file.read_bytes().splitlines(keepends=True)
+    (place,) = [at for at, line in enumerate(lines) if b'"kind":"charge"' in line]
+    lines[place] = lines[place].replace(b'"step":"sex"', b'"step":"six"')
+    file.write_bytes(b"".join(lines))
+    changed = command("ledger", "verify", file)
+    assert_refused(changed, 5, f"Entry {place} (charge) was changed. Compare it with another")
+    answer = command("ledger", "verify", file, "--json")
+    assert (answer.code, answer.json["exit_code"]) == (5, 5)
+    file.write_bytes(b"".join(lines[:-1]))
+    assert command("ledger", "verify", file).code == 5
+
+
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize("content", [b"", b"a,b\n1,2\n", b"\xff\xfe\x00", b"[]\n", b'{"a": 1}\n'])
+def test_a_file_that_is_no_export_is_one_sentence(command, tmp_path, content):
+    file = tmp_path / "file"
+    file.write_bytes(content)
+    assert_refused(command("ledger", "verify", file), 2, "is no export of a ledger")
+    assert_refused(command("ledger", "verify", tmp_path), 2, "cannot be read")
+    assert_refused(command("ledger", "verify", "--public-key", file), 2, "holds no public key")
+
+
+@pytest.mark.usefixtures("project")
+def test_an_export_that_breaks_off_leaves_no_file(command, tmp_path, monkeypatch):
+    from tasks.ledger.ledger import Ledger
+
+    def broken(self):
+        yield self.entries(position=1)[0], []
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Ledger, "all_entries", broken)
+    assert command("ledger", "export", tmp_path / "ledger.jsonl").code == 130
+    assert not (tmp_path / "ledger.jsonl").exists()
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_long_check_shows_how_far_it_is_to_a_terminal_only(monkeypatch):
+    from flows.releases.ledger_check import progress
+
+    monkeypatch.setenv("TERM", "xterm")
+    for quiet, stream, shown in (
+        (False, Terminal(), True),
+        (True, Terminal(), False),
+        (False, io.StringIO(), False),
+    ):
+        monkeypatch.setattr(sys, "stderr", stream)
+        with progress(quiet=quiet) as update:
+            assert stream.getvalue() == ""  # a short check is over before anybody could read it
+            update(0.25)
+        assert ("Check the entries" in stream.getvalue()) is shown
+
+
+def test_another_home_checks_all_but_the_seals(project, command, tmp_path, monkeypatch):
+    pay(project)
+    assert command("ledger", "verify", "--json").json["seals"] == "checked"
+    monkeypatch.setenv("DP_RELEASE_LEDGER", f"sqlite:///{project.home / 'ledger.db'}")
+    monkeypatch.setenv("DP_RELEASE_HOME", str(tmp_path / "auditor"))
+    assert command("ledger", "verify", "--json").json["seals"] == "not checked"
+    assert "Seals    of inputs are not checked" in command("ledger", "verify").out
+    assert not (tmp_path / "auditor").exists()
+
+
+def test_looking_makes_neither_ledger_nor_key(command, project, tmp_path, monkeypatch):
+    command("ledger", "verify")
+    assert not (project.home / "input.key").exists()
+    nowhere = tmp_path / "nowhere"
+    monkeypatch.setenv("DP_RELEASE_HOME", str(nowhere))
+    for words in (
+        ["ledger", "show"],
+        ["ledger", "show", "town"],
+        ["ledger", "charges", "town"],
+        ["ledger", "verify"],
+        ["ledger", "export", tmp_path / "out"],
+        ["ledger", "forecast", project.spec],
+        ["ledger", "approve", "a" * 64, *WHO],
+        ["ledger", "raise", "town", "--epsilon", "9", *WHO],
+        ["status"],
+        ["status", "town"],
+        ["abandon", "town"],
+    ):
+        assert_refused(command(*words), 2, "There is no ledger in", "DP_RELEASE_HOME")
+    assert not nowhere.exists()
+    assert not (tmp_path / "out").exists()
+
+
+# -- forecast
+
+
+def test_forecast_counts_as_the_ledger_would(project, command):
+    (project.folder / "town.csv").unlink()
+    count = entries(project)
+    answer = command("ledger", "forecast", project.spec, "--json").json
+    now, other = answer["forecasts"]
+    assert (now["composition"], now["now"], now["releases"]) == ("basic", True, 2)
+    assert now["stopped_by"] == "the total of account 'town'"
+    assert (other["composition"], other["now"]) == ("zcdp", False)
+    assert other["releases"] >= 3
+    assert answer["every"] is None
+    assert entries(project) == count
+
+    pay(project)
+    after = command("ledger", "forecast", project.spec, "--json").json["forecasts"]
+    assert after[0]["releases"] == 1
+    assert after[1]["releases"] <= other["releases"]
+    command("ledger", "restate", "town", "--composition", "zcdp", *WHO)
+    restated = command("ledger", "forecast", project.spec, "--json").json["forecasts"]
+    assert [(row["composition"], row["releases"]) for row in restated] == [
+        ("zcdp", after[1]["releases"]),
+        ("basic", 1),
+    ]
+
+
+def test_forecast_follows_the_calendar_or_the_cadence_asked_for(project, command):
+    words = ("--epsilon", "3", "--delta", "1e-5", "--per", "year", "--period-epsilon", "1")
+    command("ledger", "open", "yearly", *words, "--period-delta", "1e-6", *WHO)
+    spec = project.write_spec(account="yearly")
+    answer = command("ledger", "forecast", spec, "--json").json
+    now = answer["forecasts"][0]
+    years = [int(day[:4]) for day in now["days"]]
+    assert (answer["every"], now["releases"]) == ("year", 3)
+    assert years == [years[0], years[0] + 1, years[0] + 2]
+    assert now["last"] == now["days"][-1]
+    monthly = command("ledger", "forecast", spec, "--every", "month", "--json").json
+    assert [int(day[:4]) for day in monthly["forecasts"][0]["days"]] == years
+    assert_refused(command("ledger", "forecast", spec, "--every", "weak"), 2, "Known: month")
+    assert "one each year from" in command("ledger", "forecast", spec).out
+
+
+def test_forecast_counts_the_account_above_and_says_what_is_not_possible(project, command):
+    project.open_account("city", terms=Terms("basic", Fraction(1), Fraction(0)))
+    project.open_account("ward", terms=Terms("basic", Fraction(9), Fraction(0)), within="city")
+    spec = project.write_spec(account="ward", privacy="{epsilon: 0.5}")
+    answer = command("ledger", "forecast", spec, "--json").json
+    now, other = answer["forecasts"]
+    assert answer["accounts"] == ["ward", "city"]
+    assert (now["releases"], now["stopped_by"]) == (2, "the total of account 'city'")
+    assert other["impossible"] == "account 'ward' has delta 0, and zcdp needs one above 0"
+    assert "not possible: account 'ward' has delta 0" in command("ledger", "forecast", spec).out
+    assert "room for 2 such releases" in command("plan", spec).out
+    spec = project.write_spec(account="ward", privacy="{epsilon: 0.5, neighbours: replace-one}")
+    assert_refused(command("ledger", "forecast", spec), 3, "protects under add-remove")
+
+
+def test_forecast_says_where_a_history_does_not_fit_the_other_composition(project, command):
+    project.open_account("z", terms=ZCDP)
+    for number in range(3):
+        pay(project, account="z", release=f"r{number}")
+    spec = project.write_spec(account="z", release="next")
+    basic = command("ledger", "forecast", spec, "--json").json["forecasts"][1]
+    assert basic["impossible"] == "the history of account 'z' comes to more than its total"
+
+
+# -- both views, charges
+
+
+def test_a_zcdp_account_shows_the_tightest_statement_as_long_as_it_holds(project, command):
+    project.open_account("z", terms=ZCDP)
+    shown = command("ledger", "show", "z", "--json").json
+    assert shown["tightest"] == shown["statement"]
+    pay(project, account="z")
+    shown = command("ledger", "show", "z", "--json").json
+    assert shown["statement"]["epsilon"] == 2
+    assert 1.8 < shown["tightest"]["epsilon"] < 1.9
+    assert "Gaussian" in shown["tightest"]["theorem"]
+    text = command("ledger", "show", "z").out
+    assert "Enforced epsilon 2, delta 1e-05, by zero-concentrated composition" in text
+    assert "Tightest epsilon 1.8" in text
+    # A total that was raised was not fixed before what it states.
+    command("ledger", "raise", "z", "--epsilon", "3", *WHO)
+    shown = command("ledger", "show", "z", "--json").json
+    assert shown["tightest"] == shown["statement"]
+
+
+def test_laplace_noise_leaves_the_enforced_statement(project, command):
+    project.open_account("z", terms=ZCDP)
+    pay(project, account="z", privacy="{epsilon: 0.1}")
+    shown = command("ledger", "show", "z", "--json").json
+    assert shown["tightest"] == shown["statement"]
+    assert shown["spent"]["rho"] > 0
+
+
+def test_accounts_are_listed_with_what_they_have(project, command):
+    project.open_account("ward", within="town")
+    pay(project, account="ward")
+    rows = command("ledger", "show").out.splitlines()
+    assert rows[2].split() == ["town", "2", "0", "1", "1", "1", "basic"]
+    assert rows[3].split() == ["ward,", "within", "town", "2", "0", "1", "1", "1", "basic"]
+
+
+def test_the_account_above_that_leaves_less_is_named_wherever_left_is_told(project, command):
+    project.open_account("outer", terms=ZCDP)
+    project.open_account(
+        "inner", terms=Terms("basic", Fraction(10), Fraction("1e-5")), within="outer"
+    )
+    spec = project.write_spec(account="inner", privacy="{epsilon: 3, delta: 1e-6}")
+    planned = command("plan", spec, "--json").json
+    assert (planned["left"]["epsilon"], planned["more_such_releases"]) == (10, 0)
+    assert (planned["above"]["account"], planned["above"]["composition"]) == ("outer", "zcdp")
+    text = command("plan", spec).out
+    assert "Account 'inner' has epsilon 10, delta 1e-05 left; 'outer', above it, has rho" in text
+    assert "left: not enough for this release." in text
+    shown = command("ledger", "show", "inner", "--json").json
+    assert shown["left"] == shown["left_today"]
+    assert shown["above"] == planned["above"]
+    text = command("ledger", "show", "inner").out
+    assert "left today" not in text
+    assert "Above    outer, which pays for every release too, has rho" in text
+    overview = command("ledger", "show").out
+    assert "2 (by outer)" in overview
+    pay(project, account="inner", settle="", release="short")
+    assert "'outer', above it, has rho" in command("abandon", "short").out
+    # Where the account itself holds fewer of them, it alone is named.
+    spec = project.write_spec(account="town", privacy="{epsilon: 3, delta: 1e-6}")
+    assert command("plan", spec, "--json").json["above"] is None
+
+
+def test_charges_are_those_of_one_release_or_of_all_accounts_within(project, command):
+    project.open_account("ward", within="town")
+    project.open_account("other")
+    pay(project, account="town", release="one", privacy="{epsilon: 1/2, delta: 1e-6}")
+    pay(project, account="ward", release="two", privacy="{epsilon: 1/2, delta: 1e-6}")
+    everything = command("ledger", "charges", "town", "--json").json
+    assert [(charge["release"], charge["account"]) for charge in everything] == [
+        ("one", "town"),
+        ("two", "ward"),
+    ]
+    only = command("ledger", "charges", "town", "--release", "two", "--json").json
+    assert only == everything[1:]
+    text = command("ledger", "charges", "town", "--release", "one").out
+    assert "1 charge to release 'one' in account 'town'." in text
+    assert "gaussian" in text
+    answer = command("ledger", "charges", "other", "--release", "two")
+    assert_refused(answer, 2, "is paid from account 'other'; 'ward' pays for it")
+
+
+# -- who holds a release, and giving it up
+
+
+def test_status_tells_who_holds_a_release(project, command):
+    plan = plan_of(project)
+    with project.ledger().hold("town", home_id(project.home)) as hold:
+        hold.reserve(plan)
+        holder = command("status", "town", "--json").json["holder"]
+        assert holder["lease_ends"] > holder["since"]
+        text = command("status", "town").out
+        assert text.startswith("town: at work\n")
+        assert f"by process {holder['process']} on {holder['host']}" in text
+    answer = command("status", "town", "--json").json
+    assert answer["holder"] is None
+    assert answer["state"] == "unfinished: resume or abandon it"
+
+
+def test_status_says_where_the_folder_of_a_release_is_not_here(project, command):
+    pay(project, settle="")
+    text = command("status", "town").out
+    assert "Folder   not in this home: it was begun in another one, or the folder is gone." in text
+
+
+def test_a_release_whose_folder_is_gone_is_abandoned_and_counts_in_full(project, command):
+    pay(project, settle="")
+    answer = command("abandon", "town", "--json").json
+    # Nobody knows whether its result was stored and seen.
+    assert (answer["spent"]["epsilon"], answer["files"]) == (1.0, "gone")
+    assert_refused(command("abandon", "town"), 2, "is abandoned already")
+    assert command("ledger", "verify").code == 0
+
+
+def test_run_says_where_it_goes_on_with_a_release_that_is_not_finished(
+    project, command, monkeypatch
+):
+    from flows import release
+
+    def interrupted(**_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(release, "release", interrupted)
+    words = ("run", project.spec, "--out", project.out)
+    assert "Going on" not in command(*words).err
+    with project.ledger().hold("town", home_id(project.home)) as hold:
+        hold.reserve(plan_of(project))
+    answer = command(*words)
+    assert "Going on with release 'town', which is not finished." in answer.err
+    assert answer.code == 130
+
+
+def test_status_says_what_stays_spent_of_an_abandoned_release(project, command):
+    pay(project, settle="abandoned", privacy="{epsilon: 0.5}")
+    spent = project.ledger().uses("town")[0].amount.main
+    assert 0 < spent < Fraction(1, 2)
+    text = command("status", "town").out
+    assert f"Spent    epsilon {float(spent):.4g}, delta 0 of account 'town', for good" in text
+    assert "Reserved epsilon 0.5" in text
+    assert command("status", "town", "--json").json["spent"]["epsilon_exact"] == str(spent)
+
+
+@pytest.mark.usefixtures("project")
+def test_a_ledger_that_was_changed_is_to_be_kept_and_compared(command, monkeypatch):
+    from dp_core.errors import LedgerCorrupt
+    from tasks.ledger.ledger import Ledger
+
+    def changed(*_, **__):
+        raise LedgerCorrupt("Entry 2 (open) was changed.")
+
+    monkeypatch.setattr(Ledger, "verify", changed)
+    answer = command("ledger", "verify")
+    assert_refused(answer, 5, "Entry 2 (open) was changed. Make no release", "backup or export")
+
+
+def test_verify_and_export_say_from_where_on_a_ledger_is_signed(project, command, tmp_path):
+    file = tmp_path / "ledger.jsonl"
+    text = command("ledger", "export", file).out
+    assert f"Check    dp-release ledger verify {file}\n" in text
+    command("ledger", "keygen", project.home / "signing.key", *WHO)
+    assert "Signed   from entry 3 on, where the first key was made" in (
+        command("ledger", "verify").out
+    )
+    text = command("ledger", "export", tmp_path / "signed.jsonl").out
+    assert f"verify {tmp_path / 'signed.jsonl'} --public-key KEY.pub" in text
+
+
+def test_a_release_of_another_home_is_abandoned_and_its_files_are_named(
+    project, command, tmp_path, monkeypatch
+):
+    from tasks.support.run_folder import RunFolder
+
+    pay(project, settle="")
+    link = project.ledger().reservation("town").link
+    RunFolder(project.home, "town", link).begin(spec=project.spec, out=project.out)
+    monkeypatch.setenv("DP_RELEASE_LEDGER", f"sqlite:///{project.home / 'ledger.db'}")
+    monkeypatch.setenv("DP_RELEASE_HOME", str(tmp_path / "second"))
+    text = command("abandon", "town").out
+    assert "epsilon 1 stays spent" in text
+    assert "Another home began it" in text
+    assert "runs/town/confidential" in text
+
+
+def test_a_release_that_was_charged_nothing_gives_all_back(project, command):
+    plan = plan_of(project)
+    with project.ledger().hold("town", home_id(project.home)) as hold:
+        hold.reserve(plan)
+    answer = command("abandon", "town", "--json").json
+    assert (answer["spent"]["epsilon"], answer["left"]["epsilon"]) == (0, 2)
+    assert answer["files"] == "none"
+
+
+# -- help
+
+
+def test_every_ledger_command_answers_machines_and_its_help_fits(command):
+    from flows.cli.ledger_commands import ledger
+
+    for name, found in ledger.commands.items():
+        assert "--json" in {option for param in found.params for option in param.opts}
+        text = command("ledger", name, "--help").out
+        assert text.startswith(f"Usage: dp-release ledger {name}")
+        assert all(len(line) <= 80 for line in text.splitlines())
+        assert "..." not in text
+
+
+def test_answers_fit_a_terminal_of_80_columns(project, command, monkeypatch):
+    from rich.console import Console
+
+    from flows.cli.terminal import release_views
+
+    project.open_account("z", terms=ZCDP, owner="Grace Hopper of the statistical office")
+    pay(project, account="z")
+    for words, what in (
+        (["show", "z"], "account"),
+        (["show"], "accounts"),
+        (["charges", "z"], "charges"),
+        (["forecast", project.spec, "--every", "month"], "forecast"),
+    ):
+        answer = command("ledger", *words, "--json").json
+        if what == "charges":
+            answer = {"account": "z", "release": None, "charges": answer}
+        page = io.StringIO()
+        console = Console(file=page, width=80, highlight=False)
+        monkeypatch.setattr(release_views, "open_console", lambda console=console: console)
+        release_views.show(what, answer)
+        lines = page.getvalue().splitlines()
+        assert lines
+        assert all(len(line.rstrip()) <= 80 for line in lines)
+
+
+def test_a_bundle_verifies_against_the_key_of_its_ledger(project, command, tmp_path):
+    key, other = tmp_path / "key.pem", tmp_path / "other.pem"
+    assert command("ledger", "keygen", key, "--by", "Ada", "--reason", "audit").code == 0
+    make_key(other)
+    os.environ["DP_RELEASE_SIGNING_KEY"] = str(key)
+    assert command("run", project.spec, "--out", project.out).code == 0
+
+    good = command("verify", project.out, "--public-key", f"{key}.pub")
+    assert good.code == 0
+    assert "signed by the key that was given" in good.out
+    assert "which is to be compared elsewhere" in command("verify", project.out).out
+    bad = command("verify", project.out, "--public-key", f"{other}.pub")
+    assert bad.code == 1
+    assert "not signed by the key that was given" in bad.out
+    none = command("verify", project.out, "--public-key", key)
+    assert (none.code, "holds no public key" in none.err) == (2, True)
+
+
+def test_a_refusal_for_both_epsilon_and_delta_advises_on_both(project, command):
+    project.open_account("small", terms=Terms("basic", Fraction("0.25"), Fraction("1e-7")))
+    project.write_spec(account="small")
+    answer = command("run", project.spec, "--out", project.out)
+    assert answer.code == 3
+    assert "What still fits is privacy.epsilon 0.25 with privacy.delta 1e-07." in answer.err
+    project.write_spec(account="small", privacy="{epsilon: 0.25, delta: 1e-7}")
+    assert command("run", project.spec, "--out", project.out).code == 0

@@ -1,0 +1,86 @@
+"""What stops a flow outside its stages leaves it as a sentence, without data."""
+
+import pytest
+
+from dp_core.errors import BadInput, StageFailed
+from flows.engine.engine_failures import without_data
+from flows.monitoring.runbook import row_of
+from tasks.run.home import open_ledger
+from tests.ledgers import open_town
+
+CANARY = "zqxcanary"
+
+
+def test_work_that_is_done_has_no_failure(home):
+    done = []
+    assert without_data("town", lambda: done.append(1)) is None
+    assert done == [1]
+    assert not (home / "runs").exists()
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_failure_is_made_anew_and_its_detail_is_for_staff(home, own):
+    def broken():
+        try:
+            raise KeyError(CANARY)
+        except KeyError as cause:
+            if own:
+                raise BadInput("A sentence.", internal=CANARY) from cause
+            raise ValueError(CANARY) from cause
+
+    failure = without_data("town", broken)
+
+    assert type(failure) is (BadInput if own else StageFailed)
+    assert failure.internal is None
+    assert (failure.__cause__, failure.__context__, failure.__traceback__) == (None, None, None)
+    assert CANARY not in repr(failure)
+    assert CANARY in (home / "runs/town/reservations/none/internal/failure.txt").read_text()
+    if own:
+        assert failure.message == "A sentence."
+    else:
+        assert "stopped outside its stages (ValueError)" in failure.message
+
+
+def test_a_detail_that_cannot_be_kept_is_not_named(home, monkeypatch):
+    def broken():
+        raise ValueError(CANARY)
+
+    def full(*_):
+        raise OSError(28, "full")
+
+    monkeypatch.setattr("tasks.support.run_folder.os.fsync", full)
+    failure = without_data("town", broken)
+    assert row_of(failure.message) == "outside-stages"
+    assert "the detail could not be kept" in failure.message
+    assert str(home) not in failure.message
+
+
+def test_an_interruption_goes_through(home):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        without_data("town", interrupted)
+    assert not (home / "runs").exists()
+
+
+@pytest.mark.usefixtures("home")
+def test_a_full_home_is_named_as_such(monkeypatch):
+    monkeypatch.setattr("flows.engine.engine_failures.LEAST_ROOM", 2**80)
+
+    def broken():
+        raise RuntimeError("the server did not start")
+
+    failure = without_data("town", broken)
+    assert row_of(failure.message) == "disk-full"
+
+
+def test_only_what_was_reserved_is_to_be_resumed(home):
+    open_town(open_ledger(home))
+
+    def broken():
+        raise RuntimeError("the server did not start")
+
+    failure = without_data("town", broken)
+    assert "the same `dp-release run`" in failure.message
+    assert "resume" not in failure.message

@@ -1,0 +1,206 @@
+"""What a manager reads at night: stages, budget, accuracy, how it ended; public values only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from dp_core.bundle.files.fit import MOST_FACTS, TableFit, fit_facts
+from dp_core.wall.accounting.composition import Amount
+from flows.answers.release_answers import stages_of
+from flows.cli.terminal import release_views
+from flows.monitoring.artifact_pages import (
+    _STATES,
+    account_page,
+    accuracy_rows,
+    bar,
+    outcome_page,
+    stage_rows,
+)
+from flows.monitoring.outcome import Outcome, OutcomeName
+from tasks.run.home import open_ledger
+from tests.ledgers import monthly, on, open_town, reserve, spend, zcdp
+from tests.specs import FIXED, plan_of
+
+
+@pytest.fixture
+def plan(tmp_path):
+    return plan_of(tmp_path / "specs")
+
+
+@pytest.fixture
+def stages(plan):
+    return stages_of(plan.costs)
+
+
+def of(rows, name):
+    return {row["stage"]: row[name] for row in rows if row[name]}
+
+
+def test_the_stages_say_what_is_done_what_is_at_work_and_what_each_may_spend(plan, stages):
+    half = plan.costs["one_way"] / 2
+    rows = stage_rows(
+        plan,
+        stages,
+        done={"validate", "discretize", "count"},
+        failed=None,
+        spent={"one_way": half},
+    )
+    assert of(rows, "state") == {
+        **dict.fromkeys(stages, "open"),
+        **dict.fromkeys(stages[:3], "done"),
+        "basics": "at work",
+    }
+    # All that the plan pays stands somewhere, and only there.
+    shares = {stage: Fraction(share) for stage, share in of(rows, "share").items()}
+    assert sum(shares.values()) == 1
+    assert shares["basics"] == plan.spec.shares["one_way"] + plan.spec.shares["total"]
+    budgets = [float(budget) for budget in of(rows, "budget").values()]
+    assert sum(budgets) == pytest.approx(float(plan.currency.limit), rel=1e-5)
+    assert of(rows, "spent")["basics"] == f"{float(half):.6g}"
+    assert of(rows, "spent")["measure"] == "0"
+
+
+def test_a_stage_that_failed_is_the_one_that_is_named_and_none_is_at_work(plan, stages):
+    rows = stage_rows(plan, stages, done={"validate"}, failed="discretize", spent={})
+    states = of(rows, "state")
+    assert (states["validate"], states["discretize"]) == ("done", "failed")
+    assert "at work" not in states.values()
+
+
+def test_a_paying_stage_that_the_flow_does_not_name_has_a_row_of_its_own(plan):
+    rows = stage_rows(plan, ("validate",), done=(), failed=None, spent={})
+    assert sum(Fraction(share) for share in of(rows, "share").values()) == 1
+
+
+def test_charged_checks_are_paid_in_the_stage_that_checks(tmp_path):
+    plan = plan_of(tmp_path / "specs", FIXED + "checks: {share: 0.05, tables: [[a, b]]}\n")
+    stages = stages_of(plan.costs)
+    rows = stage_rows(plan, stages, done=stages, failed=None, spent={})
+    assert set(of(rows, "state").values()) == {"done"}
+    assert of(rows, "share")["check"] == "1/20"
+    assert list(of(rows, "state")) == [*stages]
+
+
+def test_the_account_shows_what_is_spent_reserved_and_left(home, tmp_path, monkeypatch, plan):
+    on(monkeypatch, "2026-11-20")
+    ledger = open_ledger(home)
+    open_town(ledger, calendar=monthly("1.5"))
+    spend(ledger, plan)
+    reserve(ledger, plan_of(tmp_path / "specs", release="next", privacy="{epsilon: 0.25}"))
+    page = account_page(ledger.lineage("town"))
+    assert "spent 50 %, reserved 12 %, left 38 %" in page
+    assert "| spent | 1 | 50 % | 0 |" in page
+    assert "| left | 0.75 | 38 % | 1e-05 |" in page
+    assert "In 2026-11 it can still promise epsilon 0.25." in page
+
+
+def test_accounts_above_and_those_that_add_up_rho_are_shown_too(home, tmp_path, monkeypatch):
+    on(monkeypatch, "2026-11-20")
+    ledger = open_ledger(home)
+    open_town(ledger, "state", terms=zcdp())
+    open_town(ledger, within="state")
+    spend(ledger, plan_of(tmp_path / "specs", privacy="{epsilon: 1, delta: 1e-6}"))
+    page = account_page(ledger.lineage("town"))
+    assert page.index("Account town") < page.index("Account state")
+    assert "| | rho | of the total | delta |" in page
+
+
+@pytest.mark.parametrize(
+    ("spent", "reserved", "signs"),
+    [
+        (0, 0, "░" * 40),
+        (1, 0, "█" * 40),
+        (Fraction(1, 1000), Fraction(1, 1000), "█▒" + "░" * 38),
+        (Fraction(1, 2), Fraction(1, 2), "█" * 20 + "▒" * 20),
+        # Never longer than the bar.
+        (Fraction(999, 1000), Fraction(1, 1000), "█" * 40),
+    ],
+)
+def test_the_bar_is_as_long_as_what_was_used_and_shows_the_least_of_it(spent, reserved, signs):
+    def amount(main):
+        return Amount(Fraction(main), Fraction(0))
+
+    assert bar(amount(1), amount(spent), amount(reserved)).split("`")[1] == signs
+
+
+def fit(name, found, planned):
+    return TableFit(
+        clique=(name, "b"),
+        stage="measure",
+        replicate=0,
+        cells=6,
+        half_width=7,
+        noise_tvd=0.1,
+        set_tvd=(found, found),
+        expected_tvd=(planned, planned),
+        outside=(0, 0),
+    )
+
+
+def test_accuracy_begins_with_the_table_that_is_furthest_from_its_plan():
+    fits = [fit("a", 0.1, 0.1), fit("c", 0.3, 0.1), fit("d", 0.2, 0.4), fit("e", 0.2, np.nan)]
+    rows = accuracy_rows({"fits": fit_facts(fits)})
+    assert [(row["table"], row["ratio"]) for row in rows] == [
+        ("c x b", "3.00"),
+        ("a x b", "1.00"),
+        ("d x b", "0.50"),
+    ]
+    related = accuracy_rows({"fits": fit_facts([replace(fits[0], beyond=True)])})
+    assert related[0]["table"] == "a x b (beyond its margins)"
+    assert rows[0]["noise: a count is within"] == "±7"
+    assert (rows[0]["TVD found"], rows[0]["TVD planned (noise and drawing)"]) == (
+        "0.3000",
+        "0.1000",
+    )
+    many = fit_facts([fit(f"x{number}", 0.1, 0.1) for number in range(MOST_FACTS + 9)])
+    assert len(many) == MOST_FACTS
+
+
+@pytest.mark.parametrize(
+    ("interactions", "said"),
+    [
+        ({}, "from the 3 noisy tables; noise"),
+        ({"interactions": 0}, "from the 3 noisy tables; noise"),
+        ({"interactions": 1}, "from the 3 noisy tables and the interaction; noise"),
+        ({"interactions": 40}, "from the 3 noisy tables and the 40 interactions; noise"),
+    ],
+)
+def test_the_terminal_names_what_the_sets_were_compared_with(interactions, said, capsys):
+    console = Console(width=300)
+    means = {"mean_tvd_to_noisy": 0.1, "mean_expected_tvd": 0.1}
+    release_views._accuracy(console, {"tables": 3, **means, **interactions})
+    assert said in capsys.readouterr().out
+
+
+def test_runs_of_an_earlier_version_left_no_fits():
+    assert accuracy_rows({"tables": 3}) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence", "holds"),
+    [
+        ("published", "Release 'r' is published.", "dp-release verify /x/out"),
+        ("failed", "The disk is full: …", "row `disk-full`"),
+        ("failed", "The disk is full: …", "dp-release resume r"),
+        ("refused", "Account 'a' is closed: no more releases can be made.", "account-closed"),
+        ("waiting", "It waits.", "dp-release status r"),
+        ("held", "It is held.", "a person decides"),
+        ("withdrawn", "It is withdrawn.", "nothing is published"),
+    ],
+)
+def test_the_outcome_says_what_happened_and_what_comes_next(name, sentence, holds):
+    page = outcome_page(Outcome(name, sentence, 0), release="r", out=Path("/x/out"))
+    assert sentence in page
+    assert holds in page
+    assert ("dp-release verify" in page) == (name == "published")
+
+
+def test_every_end_of_a_run_is_told_to_a_manager():
+    assert {*_STATES} == {*get_args(OutcomeName)}

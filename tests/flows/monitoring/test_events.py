@@ -1,0 +1,107 @@
+"""Whoever listens is told what happened, by public values; nothing waits for it, or fails by it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from flows.monitoring.events import tell_ledger, tell_release
+from flows.monitoring.outcome import Outcome
+from flows.monitoring.outcomes import announce
+from tests.ledgers import open_town, owner
+
+
+@pytest.fixture
+def server(monkeypatch):
+    """A server that takes what is posted to it."""
+    posted = []
+
+    class Listener(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["content-length"]))
+            posted.append((self.path, json.loads(body)))
+            self.send_response(204)
+            self.end_headers()
+
+        def do_GET(self):
+            self.send_response(404)
+            self.end_headers()
+
+        def log_message(self, *_): ...
+
+    with HTTPServer(("127.0.0.1", 0), Listener) as listener:
+        thread = threading.Thread(target=listener.serve_forever)
+        thread.start()
+        monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{listener.server_port}/api")
+        yield posted
+        listener.shutdown()
+        thread.join()
+
+
+def only(posted):
+    ((path, (event,)),) = posted
+    assert path == "/api/events"
+    return event
+
+
+def test_an_outcome_is_an_event_about_the_release_and_its_account(server):
+    outcome = Outcome("failed", "The disk is full: a result could not be written.", 4)
+    announce(outcome, release="town-1", account="town")
+    event = only(server)
+    assert event["event"] == "dp-release.release.failed"
+    assert event["resource"]["prefect.resource.id"] == "dp-release.release.town-1"
+    assert event["related"] == [
+        {
+            "prefect.resource.id": "dp-release.account.town",
+            "prefect.resource.name": "town",
+            "prefect.resource.role": "account",
+        }
+    ]
+    # Nothing else: no times of stages, no attempts.
+    assert event["payload"] == {
+        "release": "town-1",
+        "account": "town",
+        "outcome": "failed",
+        "sentence": outcome.sentence,
+        "exit_code": 4,
+        "runbook": "disk-full",
+    }
+
+
+def test_a_spec_that_cannot_be_read_has_no_account(server):
+    announce(Outcome("refused", "No.", 2), release="no.yaml", account=None)
+    assert only(server)["related"] == []
+
+
+def test_nobody_is_told_where_no_server_is_named(server, monkeypatch):
+    monkeypatch.delenv("PREFECT_API_URL")
+    tell_release("published", "town", "town")
+    tell_ledger("verified", "In order.")
+    assert server == []
+
+
+def test_a_server_that_does_not_answer_is_no_reason_to_fail(monkeypatch):
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
+    tell_release("published", "town", "town")
+    monkeypatch.setenv("PREFECT_API_URL", "no address")
+    tell_release("published", "town", "town")
+
+
+def test_a_ledger_that_does_not_verify_is_told(server, home, command):
+    from tasks.run.home import open_ledger
+
+    open_town(open_ledger(home))
+    assert command("ledger", "verify").code == 0
+    assert only(server)["event"] == "dp-release.ledger.verified"
+    server.clear()
+    with owner(f"sqlite:///{home / 'ledger.db'}") as connection:
+        connection.exec_driver_sql("UPDATE entries SET recorded = '2026-11-21' WHERE position = 2")
+    assert command("ledger", "verify").code == 5
+    event = only(server)
+    assert event["event"] == "dp-release.ledger.verification-failed"
+    assert event["resource"]["prefect.resource.id"] == "dp-release.ledger"
+    assert "Entry 2 (open)" in event["payload"]["sentence"]
+    assert event["payload"]["runbook"] == "ledger-changed"

@@ -1,0 +1,337 @@
+"""A release waits for a person, who looks, publishes or withdraws; nothing is made again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from dp_core.bundle.verification.verify import verify
+from dp_core.errors import BadInput, Held, LedgerCorrupt, StageFailed
+from flows import release as flows_release
+from flows.cli.actions import deciding
+from flows.cli.actions.abandonment import abandon
+from flows.monitoring import outcomes
+from tasks.run.cleanup import clear_all_leftovers
+from tasks.support.run_folder import RunFolder
+from tests.flows.conftest import make_project, plainly
+
+pytestmark = pytest.mark.usefixtures("quick")
+WHO = ("--by", "Ana Officer", "--reason", "read it")
+BY = {"by": "Ana Officer", "reason": "read it"}
+WAITING = "publish: after-approval\n"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A home with a held release, made once; tests work on copies."""
+    folder = tmp_path_factory.mktemp("held")
+    with pytest.MonkeyPatch.context() as patch:
+        from tasks.validation import expectations
+
+        class NoSuite:
+            rules = ()
+
+            def __init__(self, schema): ...
+
+            def judge(self, _profiles):
+                return set()
+
+        patch.setattr(expectations, "Suite", NoSuite)
+        patch.setenv("DP_RELEASE_HOME", str(folder / "home"))
+        patch.delenv("DP_RELEASE_LEDGER", raising=False)
+        project = make_project(folder / "work", folder / "home", measure="{noise: gaussian}")
+        project.write_spec(WAITING)
+        with pytest.raises(Held, match="waits for a person"):
+            project.release()
+    return project
+
+
+@pytest.fixture
+def held(made, monkeypatch, tmp_path):
+    """The held release, in a home of this test's own."""
+    project = make_project.__globals__["Project"](tmp_path / "work", made.home)
+    shutil.copytree(made.folder, project.folder)
+    kept = tmp_path / "kept"
+    shutil.copytree(made.home, kept, symlinks=True)
+    monkeypatch.setenv("DP_RELEASE_HOME", str(made.home))
+    run = made.home / "runs" / "town" / "run.json"
+    values = json.loads(run.read_bytes())
+    values |= {"spec": str(project.spec), "out": str(project.out)}
+    run.resolve().write_text(json.dumps(values))
+    yield project
+    shutil.rmtree(made.home)
+    # The same folder: a copy of a home is another home.
+    shutil.copytree(kept, made.home, symlinks=True)
+
+
+def noisy(project):
+    return {
+        path.name: path.read_bytes() for path in (project.run_folder / "public/noisy").iterdir()
+    }
+
+
+def test_a_held_release_is_complete_free_and_without_codes(held):
+    assert held.kinds()[-1] == "hold"
+    assert held.ledger().holder("town") is None
+    assert not held.out.exists()
+    assert not (held.run_folder / "confidential").resolve().exists()
+    assert (held.internal / "utility.html").is_file()
+
+
+def test_status_and_every_way_to_go_on_say_that_it_waits(held, command):
+    before = noisy(held)
+    status = command("status", "town")
+    assert "held since" in status.out
+    assert "waits for a person" in status.out
+    for words in (("run", held.spec, "--out", held.out), ("resume", "town")):
+        said = command(*words)
+        assert said.code == 6
+        assert "dp-release look town" in said.err
+        assert str(held.internal) not in said.err + said.out
+    assert noisy(held) == before
+    assert held.kinds()[-1] == "hold"
+
+
+def test_a_look_is_on_record_before_anybody_is_told_where_to_look(held, command, monkeypatch):
+    said = command("look", "town", *WHO)
+    assert said.code == 0
+    assert str(held.internal) in said.out
+    assert held.kinds()[-1] == "look"
+
+    from tasks.ledger import release_holder
+
+    def fails(*_arguments, **_more):
+        raise StageFailed("The ledger does not answer.")
+
+    monkeypatch.setattr(release_holder, "add", fails)
+    said = command("look", "town", *WHO)
+    assert said.code == 4
+    assert str(held.internal) not in said.out + said.err
+
+
+def test_days_later_it_is_published_as_at_once_would_have(held, command):
+    command("look", "town", *WHO)
+    said = command("publish", "town", *WHO)
+    assert said.code == 0, said.err
+    assert verify(held.out).passed
+    assert held.kinds()[-2:] == ["decide", "settle"]
+    text = (held.out / "release.json").read_text()
+    assert "Ana" not in text
+    assert "read it" not in text
+    decision = json.loads(text)["decision"]
+    assert (decision["mode"], decision["cause"]) == ("after-approval", "after-approval")
+    assert len(decision["looks"]) == 1
+    assert decision["outcome"] == "published"
+    told = (held.out / "report.html").read_text()
+    assert f"held on {decision['held']}, because its plan has a person look first" in told
+    assert "Look" in command("status", "town").out
+    again = command("publish", "town", *WHO)
+    assert again.code == 2
+    assert "over (finished)" in again.err
+    assert command("withdraw", "town", *WHO).code == 2
+
+
+def test_withdrawn_it_has_no_bundle_and_its_name_stays_used(held, command):
+    spent = held.ledger().account("town").balance.reserved
+    said = command("withdraw", "town", *WHO)
+    assert said.code == 0, said.err
+    assert not held.out.exists()
+    assert not (held.run_folder / "public/synthetic").exists()
+    assert held.ledger().account("town").balance.spent == spent
+    for words in (("publish", "town", *WHO), ("withdraw", "town", *WHO)):
+        assert command(*words).code == 2
+    for words in (("run", held.spec, "--out", held.out), ("resume", "town")):
+        said = command(*words)
+        assert said.code == 2
+        assert "is withdrawn" in said.err
+    # What is over may still be looked at, and that is on record.
+    assert command("look", "town", *WHO).code == 0
+
+
+@pytest.mark.parametrize("change", ["synthesize: {seed: 8}\n", "method: independent\n"])
+def test_no_other_plan_seed_or_method_gets_in(held, command, change):
+    before, kinds = noisy(held), held.kinds()
+    held.spec.write_text(held.spec.read_text() + change)
+    for words in (
+        ("run", held.spec, "--out", held.out),
+        ("resume", "town"),
+        ("publish", "town", *WHO),
+    ):
+        said = command(*words)
+        assert said.code == 2
+        assert "not made again" in said.err or "never made again" in said.err
+    assert (noisy(held), held.kinds()) == (before, kinds)
+
+
+def test_what_was_held_is_published_or_nothing(held):
+    (file,) = (held.run_folder / "public/synthetic").iterdir()
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(StageFailed, match="never made again"):
+        deciding.publish(held.home, held.ledger(), "town", out=None, **BY)
+    assert held.kinds()[-1] == "hold"
+    file.unlink()
+    with pytest.raises(StageFailed, match="never made again"):
+        deciding.publish(held.home, held.ledger(), "town", out=None, **BY)
+    # It can still be ended.
+    deciding.withdraw(held.home, held.ledger(), "town", **BY)
+
+
+@pytest.mark.usefixtures("held")
+def test_a_held_release_is_not_abandoned(command):
+    said = command("abandon", "town")
+    assert said.code == 2
+    assert "dp-release withdraw town" in said.err
+
+
+def test_a_stage_that_lost_its_mark_is_not_done_again(held):
+    (held.run_folder / "public/stages/check.json").unlink()
+    with pytest.raises(StageFailed, match="never made again"):
+        deciding.publish(held.home, held.ledger(), "town", out=None, **BY)
+
+
+class Interrupted(BaseException):
+    """Stands for SIGKILL."""
+
+
+@pytest.mark.parametrize("at", ["before", "bundle", "tidy", "amid"])
+def test_an_interruption_around_the_decision_loses_nothing(held, monkeypatch, at):
+    def stop(*_arguments, **_more):
+        raise Interrupted
+
+    with monkeypatch.context() as patch:
+        if at == "before":
+            patch.setattr("tasks.ledger.release_holder.add_settlement", stop)
+        elif at == "bundle":
+            patch.setattr("dp_core.bundle.writer.write_bundle", stop)
+        elif at == "tidy":
+            patch.setattr(flows_release, "tidy", stop)
+        else:
+            # The sets are deleted, and the mark that says so is not there yet.
+            patch.setattr(RunFolder, "remove_confidential", stop)
+        with pytest.raises(Interrupted):
+            deciding.publish(held.home, held.ledger(), "town", out=None, **BY)
+    # Decision and settlement are one entry or none.
+    assert held.kinds()[-1] == ("hold" if at == "before" else "settle")
+    if at == "bundle":
+        held.release(perform=plainly)
+    else:
+        deciding.publish(held.home, held.ledger(), "town", out=None, **BY)
+    assert verify(held.out).passed
+    assert held.kinds().count("decide") == held.kinds().count("settle") == 1
+    assert not (held.run_folder / "public/synthetic").exists()
+
+
+def test_withdrawing_that_was_interrupted_goes_on(held, monkeypatch):
+    def stop(*_arguments, **_more):
+        raise Interrupted
+
+    with monkeypatch.context() as patch:
+        patch.setattr(deciding, "remove_unpublished", stop)
+        with pytest.raises(Interrupted):
+            deciding.withdraw(held.home, held.ledger(), "town", **BY)
+    assert (held.run_folder / "public/synthetic").exists()
+    deciding.withdraw(held.home, held.ledger(), "town", **BY)
+    assert not (held.run_folder / "public/synthetic").exists()
+    with pytest.raises(BadInput, match="over"):
+        deciding.withdraw(held.home, held.ledger(), "town", **BY)
+
+
+def by_resume(_at, command):
+    assert command("resume", "town").code in (2, 6, 7)
+
+
+def by_abandon(_at, command):
+    assert command("abandon", "town").code == 2
+
+
+def by_sweep(at, _command):
+    assert clear_all_leftovers(at.home, at.ledger()) == ["town"]
+    assert clear_all_leftovers(at.home, at.ledger()) == []
+
+
+def stop(*_arguments, **_more):
+    raise Interrupted
+
+
+@pytest.mark.parametrize("again", [by_resume, by_abandon, by_sweep])
+def test_what_withdrawing_left_is_deleted_by_whoever_comes_next(held, command, monkeypatch, again):
+    with monkeypatch.context() as patch:
+        patch.setattr(deciding, "remove_unpublished", stop)
+        with pytest.raises(Interrupted):
+            deciding.withdraw(held.home, held.ledger(), "town", **BY)
+    again(held, command)
+    assert not (held.run_folder / "public/synthetic").exists()
+
+
+@pytest.mark.parametrize("again", [by_resume, by_sweep])
+@pytest.mark.parametrize("end", ["held", "failed", "abandoned"])
+def test_what_an_end_left_is_deleted_by_whoever_comes_next(
+    project, command, monkeypatch, end, again
+):
+    threshold = "{figure: worst_tvd, fail: 0.0001}"
+    failing = f"checks: {{share: 0.2, tables: [[sex, age]], thresholds: [{threshold}]}}\n"
+    project.write_spec(failing if end == "failed" else WAITING)
+    with monkeypatch.context() as patch:
+        patch.setattr("tasks.stages.pass_gate.mark_held", stop)
+        patch.setattr("tasks.stages.pass_gate.remove_unpublished", stop)
+        patch.setattr("tasks.support.run_folder.RunFolder.remove_confidential", stop)
+        if end == "abandoned":
+            patch.setattr(flows_release, "pass_gate", stop)
+        with pytest.raises(Interrupted):
+            project.release(perform=plainly)
+        if end == "abandoned":
+            with pytest.raises(Interrupted):
+                abandon(project.home, project.ledger(), "town")
+    codes = (project.run_folder / "confidential").resolve()
+    assert codes.exists()
+    before = project.kinds()
+    again(project, command)
+    assert not codes.exists()
+    assert (project.run_folder / "public/synthetic").exists() == (end != "failed")
+    assert project.kinds() == before
+
+
+def test_the_ledger_itself_lets_nothing_be_drawn_for_it(held):
+    """Whatever a program does wrong: its charges are refused from the hold on."""
+    ledger = held.ledger()
+    reservation = ledger.reservation("town")
+    first = ledger.charges(reservation)[0]
+    with ledger.hold("town", "home") as release_holder, pytest.raises((LedgerCorrupt, StageFailed)):
+        release_holder.commit(reservation, first.batch, "0" * 64)
+    ledger.verify()
+
+
+@pytest.fixture
+def no_server(monkeypatch):
+    """Show nothing in Prefect: outside a flow run that would start a server."""
+    monkeypatch.setattr(flows_release.ReleaseArtifacts, "end", lambda *_: None)
+
+
+@pytest.mark.usefixtures("no_server")
+def test_prefect_shows_it_as_held_and_not_as_failed(held):
+    with outcomes.heard() as told:
+        state = flows_release.release.fn(spec=str(held.spec), out=str(held.out))
+    assert (state.name, state.is_completed()) == ("Held", True)
+    assert [one.name for one in told] == ["held"]
+    assert told[0].exit_code == 6
+
+
+@pytest.mark.usefixtures("no_server")
+def test_a_plan_that_waits_for_approval_is_no_failure(project):
+    project.open_account("careful", approved_only=True)
+    project.write_spec(account="careful")
+    with outcomes.heard() as told:
+        state = flows_release.release.fn(spec=str(project.spec), out=str(project.out))
+    assert (state.name, state.is_completed()) == ("AwaitingApproval", True)
+    assert (told[0].name, told[0].exit_code) == ("waiting", 3)
+    assert project.ledger().reservation("town") is None
+
+    from dp_core.spec.plan import make_plan
+    from dp_core.spec.reading.spec_file import load_spec
+
+    project.ledger().approve(make_plan(load_spec(project.spec)).hash, **BY)
+    project.release()
+    assert verify(project.out).passed

@@ -1,0 +1,396 @@
+"""A release that stopped goes on: nothing is repeated, paid twice, or drawn again."""
+
+import json
+import os
+import shutil
+import signal
+import textwrap
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from dp_core.bundle.verification.verify import verify
+from dp_core.confidential.source import Source
+from dp_core.errors import BadInput, StageFailed
+from dp_core.wall.accounting.composition import NOTHING, Amount
+from tasks.stages import stage_task as stage_module
+from tests.flows.conftest import SCHEMA, as_csv, plainly, survey
+
+pytestmark = pytest.mark.usefixtures("quick")
+STAGES = (
+    "identify",
+    "validate",
+    "discretize",
+    "count",
+    "basics",
+    "select",
+    "measure",
+    "reconstruct",
+    "synthesize",
+    "check",
+    "publish",
+)
+
+
+@pytest.fixture
+def project(gaussian_project):
+    return gaussian_project
+
+
+@pytest.fixture
+def work_done(monkeypatch):
+    """Count how often each stage's work is begun."""
+    done = Counter()
+    attempt = stage_module._attempt
+
+    def counting(name, work, run):
+        done[name] += 1
+        return attempt(name, work, run)
+
+    monkeypatch.setattr(stage_module, "_attempt", counting)
+    return done
+
+
+def failing(stage_name, error, *, after):
+    """Do stages plainly, but let one fail before or after its work."""
+
+    def perform(stage, run):
+        if stage.name != stage_name:
+            plainly(stage, run)
+            return
+        if after:
+            # The work is done and everything it wrote is there, but not the mark that says so.
+            stage.fn(run)
+            run.folder.forget(stage_name)
+        raise error
+
+    return perform
+
+
+def noisy(project):
+    return {
+        path.name: path.read_bytes() for path in (project.run_folder / "public/noisy").iterdir()
+    }
+
+
+def assert_complete(project):
+    """The bundle verifies, and the ledger holds exactly what the plan says, once."""
+    assert verify(project.out).passed
+    ledger = project.ledger()
+    reservation = ledger.reservation("town")
+    charges = ledger.charges(reservation)
+    assert len({(charge.stage, charge.step) for charge in charges}) == len(charges)
+    assert sum((charge.cost for charge in charges), Fraction(0)) == reservation.currency.limit
+    assert all(charge.result for charge in charges)
+    assert reservation.outcome == "finished"
+    assert Counter(project.kinds())["settle"] == 1
+    balance = ledger.account("town").balance
+    assert (balance.spent, balance.reserved) == (Amount(Fraction(1), Fraction("1e-6")), NOTHING)
+    assert not (project.run_folder / "confidential").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_release_goes_on_from_whatever_stage_failed(project, work_done, after):
+    """One release fails in each stage in turn, and every time goes on from there."""
+    measured, kinds = {}, project.kinds()
+    for place, name in enumerate(STAGES):
+        with pytest.raises(StageFailed, match="outside"):
+            project.release(perform=failing(name, StageFailed("outside"), after=after))
+        if (project.run_folder / "public/noisy").exists():
+            found = noisy(project)
+            assert {kept: found.get(kept) for kept in measured} == measured, name
+            measured = found
+        assert project.kinds()[: len(kinds)] == kinds, name
+        kinds = project.kinds()
+        # Stages before it were not begun again, and none that follows was begun.
+        for at, stage in enumerate(STAGES[1:], start=1):
+            times = 1 + after if at < place else int(after and at == place)
+            assert work_done[stage] == times, (name, stage)
+    assert measured
+
+    project.release()
+
+    assert_complete(project)
+    assert {name: noisy(project)[name] for name in measured} == measured
+    assert project.kinds()[: len(kinds)] == kinds
+    assert project.attempts() == 0
+    assert [work_done[stage] for stage in STAGES[1:]] == [1 + after] * (len(STAGES) - 1)
+
+
+@pytest.mark.slow
+def test_an_interruption_in_any_stage_is_130_and_the_release_goes_on(project, command, monkeypatch):
+    from flows import release
+
+    def interrupted_in(name):
+        def interrupted(spec, out, **_):
+            release.carry_out(
+                Path(spec), Path(out), perform=failing(name, KeyboardInterrupt(), after=False)
+            )
+
+        return interrupted
+
+    engine_free = release.release
+    words = ("run", project.spec, "--out", project.out)
+    for name in STAGES:
+        monkeypatch.setattr(release, "release", interrupted_in(name))
+        answer = command(*words)
+        assert answer.code == 130, name
+        assert answer.err.splitlines()[-1].startswith("dp-release: Interrupted. Nothing is lost")
+        assert "Traceback" not in answer.err
+        words = ("resume", "town")
+
+    monkeypatch.setattr(release, "release", engine_free)
+    answer = command(*words)
+    assert (answer.code, answer.err.count("Traceback")) == (0, 0)
+    assert_complete(project)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from flows.release import carry_out
+from tasks.ledger import session
+
+def perform(stage, run):
+    if stage.name == {stage!r}:
+        {trap}
+    stage.fn(run)
+
+carry_out(Path({spec!r}), Path({out!r}), perform=perform)
+"""
+KILL = "os.kill(os.getpid(), signal.SIGKILL)"
+TRAPS = {
+    # Where the crash comes, and how many draws that costs.
+    "between two stages": ("select", KILL, 0),
+    "charged, not drawn": ("measure", f"session._draw_and_store = lambda *_: {KILL}", 1),
+    "stored, not committed": ("measure", f"type(run.hold).commit = lambda *_: {KILL}", 0),
+    "while the sets are drawn": (
+        "synthesize",
+        f"import dp_core.schema.decoding; dp_core.schema.decoding.decode = lambda *_, **__: {KILL}",
+        0,
+    ),
+    "before the bundle is renamed": ("publish", f"os.rename = lambda *_: {KILL}", 0),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", TRAPS)
+def test_a_killed_process_loses_and_repeats_nothing(project, fork_server, tmp_path, where):
+    stage, trap, draws = TRAPS[where]
+    script = textwrap.dedent(KILLED).format(
+        stage=stage, trap=trap, spec=str(project.spec), out=str(project.out)
+    )
+    environment = {**os.environ, "DP_RELEASE_HOME": str(project.home)}
+    ended = fork_server.run(script, [], tmp_path, environment)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    measured = {name: data for name, data in noisy(project).items() if name.endswith(".noise")}
+    assert measured
+
+    project.release()
+
+    assert_complete(project)
+    assert {name: noisy(project)[name] for name in measured} == measured
+    assert project.attempts() == draws
+    assert not [name for name in noisy(project) if name.endswith(".tmp")]
+    assert not list(project.folder.glob(".*"))
+
+
+@pytest.mark.parametrize("name", ["select", "publish"])
+def test_another_plan_is_refused_once_something_was_charged(project, name):
+    with pytest.raises(StageFailed):
+        project.release(perform=failing(name, StageFailed("outside"), after=False))
+    before = project.kinds()
+
+    def refused(match):
+        with pytest.raises(BadInput, match=match):
+            project.release()
+        assert project.kinds() == before
+
+    project.write_spec("synthesize: {sets: 3}\n")
+    refused("'town' is under way with another plan: spec or schema changed since")
+    project.write_spec()
+    (project.folder / "town.schema.yaml").write_text(SCHEMA.replace("bins: 4", "bins: 5"))
+    refused("under way with another plan")
+    (project.folder / "town.schema.yaml").write_text(SCHEMA)
+    project.release()
+    assert_complete(project)
+
+
+def test_other_data_and_lost_answers_are_refused_once_something_was_charged(project):
+    with pytest.raises(StageFailed):
+        project.release(perform=failing("measure", StageFailed("outside"), after=False))
+    before = project.kinds()
+    (project.folder / "town.csv").write_text(as_csv(survey()[1:]))
+    with pytest.raises(BadInput, match="data of release 'town' changed since it began"):
+        project.release()
+    assert project.kinds() == before
+    (project.folder / "town.csv").write_text(as_csv(survey()))
+
+    (stored,) = (project.run_folder / "public/noisy").glob("one_way*.noise")
+    content = stored.read_bytes()
+    stored.unlink()
+    with pytest.raises(StageFailed, match="never drawn again: restore it from a backup"):
+        project.release()
+    assert project.kinds() == before
+    stored.write_bytes(content)
+    project.release()
+    assert_complete(project)
+
+
+def test_other_data_begin_anew_where_nothing_was_charged(project):
+    with pytest.raises(StageFailed):
+        project.release(perform=failing("count", StageFailed("outside"), after=False))
+    (project.folder / "town.csv").write_text(as_csv(survey()[1:]))
+    with pytest.raises(BadInput, match="changed since it began"):
+        project.release()
+    assert project.ledger().account("town").balance.reserved == NOTHING
+    project.release()
+    assert verify(project.out).passed
+
+
+def test_data_may_be_gone_once_everything_confidential_is_done(project):
+    with pytest.raises(StageFailed):
+        project.release(perform=failing("publish", StageFailed("outside"), after=False))
+    (project.folder / "town.csv").unlink()
+    project.release()
+    assert_complete(project)
+
+
+def test_the_file_is_read_once(project, monkeypatch):
+    read, batches = [], Source.batches
+    monkeypatch.setattr(Source, "batches", lambda source: read.append(1) or batches(source))
+    project.release()
+    assert len(read) == 1
+
+
+def test_codes_of_another_input_are_made_again(project, work_done):
+    """As with a ledger that was restored from a copy of before the input was bound."""
+    with pytest.raises(StageFailed):
+        project.release(perform=failing("count", StageFailed("outside"), after=False))
+    (project.run_folder / "confidential/input").write_text("0" * 64)
+    project.release()
+    assert_complete(project)
+    assert (work_done["validate"], work_done["discretize"]) == (2, 2)
+
+
+def test_codes_that_were_lost_or_garbled_are_made_again_at_no_cost(project, work_done):
+    with pytest.raises(StageFailed, match="outside"):
+        project.release(perform=failing("measure", StageFailed("outside"), after=False))
+    shutil.rmtree((project.run_folder / "confidential").resolve())
+    with pytest.raises(StageFailed, match="outside"):
+        project.release(perform=failing("measure", StageFailed("outside"), after=False))
+    assert work_done["discretize"] == 2
+    (chunk,) = (project.run_folder / "confidential/codes").glob("chunk-*")
+    chunk.write_bytes(bytes(chunk.stat().st_size))
+    project.release()
+    assert_complete(project)
+    assert work_done["discretize"] == 3
+
+
+@pytest.mark.parametrize(
+    ("damage", "left"),
+    [
+        (
+            "lost",  # when all of it is there
+            [
+                ("selection.json", "check", "select"),
+                ("marginals.parquet", "check", "measure"),
+                ("models", "check", "reconstruct"),
+                ("synthetic/set-1.parquet", "check", "synthesize"),
+                ("codes", "check", "synthesize"),
+            ],
+        ),
+        *(
+            (
+                damage,
+                [
+                    ("selection.json", "measure", "select"),
+                    ("marginals.parquet", "reconstruct", "measure"),
+                    ("models/0.npz", "synthesize", "reconstruct"),
+                    ("synthetic/set-1.parquet", "check", "synthesize"),
+                    ("codes/set-1/chunk-000000.arrow", "check", "synthesize"),
+                ],
+            )
+            for damage in ("garbled", "emptied")
+        ),
+    ],
+    ids=["lost", "garbled", "emptied"],
+)
+def test_what_a_finished_stage_left_and_is_damaged_is_made_again_at_no_cost(
+    project, work_done, damage, left
+):
+    """One release is stopped behind each stage in turn, and goes on without what that left."""
+    for name, stopped, again in left:
+        stopping = failing(stopped, StageFailed("outside"), after=False)
+        with pytest.raises(StageFailed, match="outside"):
+            project.release(perform=stopping)
+        measured, before, done = noisy(project), project.kinds(), work_done[again]
+        path = project.run_folder / "public" / name
+        if damage != "lost":
+            path.write_bytes(bytes(path.stat().st_size if damage == "garbled" else 0))
+        elif path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+        with pytest.raises(StageFailed, match="outside"):
+            project.release(perform=stopping)
+        assert noisy(project) == measured, name
+        assert project.kinds() == before, name
+        assert work_done[again] == done + 1, name
+    project.release()
+    assert_complete(project)
+    assert noisy(project) == measured
+    assert project.kinds()[:-1] == before
+
+
+def test_confidential_files_that_an_interruption_left_are_deleted_by_resume(
+    project, command, monkeypatch
+):
+    def interrupted(_self):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tasks.support.run_folder.RunFolder.remove_confidential", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            project.release()
+    assert (project.run_folder / "confidential/codes").is_dir()
+    state = command("status", "town", "--json").json["state"]
+    assert state == "finished; resume it to delete its confidential files"
+    assert command("resume", "town").code == 0
+    assert_complete(project)
+    assert command("resume", "town").code == 2
+
+
+def test_a_crash_between_settling_and_the_bundle_is_mended_by_resume(project):
+    def perform(stage, run):
+        if stage.name == "publish":
+            run.hold.settle(run.reservation, "finished")
+            raise KeyboardInterrupt
+        plainly(stage, run)
+
+    with pytest.raises(KeyboardInterrupt):
+        project.release(perform=perform)
+    project.release()
+    assert_complete(project)
+
+
+def test_status_tells_where_a_stopped_release_stands(project, command):
+    with pytest.raises(StageFailed):
+        project.release(perform=failing("reconstruct", StageFailed("outside"), after=False))
+    status = command("status", "town", "--json").json
+    assert status["stages_done"] == [
+        "validate",
+        "discretize",
+        "count",
+        "basics",
+        "select",
+        "measure",
+    ]
+    assert status["stages_open"] == ["reconstruct", "synthesize", "check", "publish"]
+    assert status["state"] == "unfinished: resume or abandon it"
+    assert status["spent_part"] == 1.0
+    assert status["uncommitted"] == 0
+    assert json.loads((project.run_folder / "run.json").read_text())["out"] == status["out"]

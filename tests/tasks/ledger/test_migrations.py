@@ -1,0 +1,308 @@
+"""A ledger that is opened by a later version of the program, with one more step of migrations.
+
+The step is made here: it adds a column to the entries, a table and an index, as a real one would.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import shutil
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from dp_core.errors import BadInput, BudgetRefused, ReleaseError
+from dp_core.wall.ledger import entries
+from tasks.ledger.database import connection, migrations
+from tasks.ledger.ledger import Ledger
+from tests.ledgers import open_town, reserve, spend
+from tests.specs import plan_of
+
+NEXT = f"{int(connection.SCHEMA_VERSION) + 1:04d}"
+STEP = f'''
+import sqlalchemy as sa
+from alembic import op
+
+from tasks.ledger.database.schema_tables import refusals
+
+revision = "{NEXT}"
+down_revision = "{connection.SCHEMA_VERSION}"
+
+
+def upgrade() -> None:
+    op.add_column("entries", sa.Column("remark", sa.Text, nullable=True))
+    op.create_table("steps", sa.Column("name", sa.Text, primary_key=True))
+    op.create_index("entries_by_remark", "entries", ["remark"])
+    op.execute("INSERT INTO steps VALUES ('{NEXT}')")
+    for statement in refusals(op.get_bind().dialect.name, "steps", "name = NEW.name"):
+        op.execute(statement)
+'''
+GRANTS = """
+GRANT SELECT, INSERT ON entries, totals TO {role};
+GRANT SELECT, INSERT, UPDATE ON leases TO {role};
+GRANT SELECT ON alembic_version TO {role};
+"""
+"""As deployments/README.md lists them."""
+
+
+def make_steps(folder: Path, step: str = STEP) -> Path:
+    """Copy the migrations there are, and add one."""
+    place = folder / "migrations"
+    shutil.copytree(Path(migrations.__file__).parent, place)
+    (place / "versions" / f"{NEXT}_next.py").write_text(step)
+    return place
+
+
+def become_next(monkeypatch: pytest.MonkeyPatch, steps: Path) -> None:
+    """Make this program the next version of itself."""
+    monkeypatch.setattr(connection, "_STEPS", str(steps))
+    monkeypatch.setattr(connection, "SCHEMA_VERSION", NEXT)
+
+
+def query(url: str, statement: str) -> list[tuple[object, ...]]:
+    with sa.create_engine(url, poolclass=sa.NullPool).begin() as connection:
+        result = connection.exec_driver_sql(statement)
+        return [tuple(row) for row in result] if result.returns_rows else []
+
+
+def tables(url: str) -> set[str]:
+    return set(sa.inspect(sa.create_engine(url, poolclass=sa.NullPool)).get_table_names())
+
+
+def columns(url: str) -> set[str]:
+    found = sa.inspect(sa.create_engine(url, poolclass=sa.NullPool)).get_columns("entries")
+    return {column["name"] for column in found}
+
+
+def version(url: str) -> str:
+    return str(query(url, "SELECT version_num FROM alembic_version")[0][0])
+
+
+@pytest.fixture
+def before(ledger_url, tmp_path):
+    """A ledger of this version, with a finished release and one that is under way."""
+    ledger = Ledger(ledger_url)
+    open_town(ledger)
+    spend(ledger, plan_of(tmp_path, release="first"))
+    reserve(ledger, plan_of(tmp_path, release="second", privacy="{epsilon: 0.5, delta: 1e-6}"))
+    return ledger
+
+
+def test_a_ledger_of_before_is_migrated_keeps_every_link_and_goes_on(
+    before, ledger_url, tmp_path, monkeypatch
+):
+    head, left = before.verify(), before.account("town").left
+    found = list(before.all_entries())
+    become_next(monkeypatch, make_steps(tmp_path))
+
+    ledger = Ledger(ledger_url)
+    assert version(ledger_url) == NEXT
+    assert "remark" in columns(ledger_url)
+    assert ledger.identity() == before.identity()
+    assert list(ledger.all_entries()) == found
+    assert ledger.verify() == head
+    assert ledger.account("town").left == left
+
+    spend(ledger, plan_of(tmp_path, release="third", privacy="{epsilon: 0.25, delta: 1e-6}"))
+    assert ledger.verify().entries > head.entries
+    assert [entry.link for entry, _ in ledger.all_entries()][: len(found)] == [
+        entry.link for entry, _ in found
+    ]
+    with pytest.raises(BudgetRefused):
+        reserve(ledger, plan_of(tmp_path, release="fourth", privacy="{epsilon: 1, delta: 1e-6}"))
+    assert Ledger(ledger_url).verify() == ledger.verify()
+    assert query(ledger_url, "SELECT name FROM steps") == [(NEXT,)]
+
+
+@pytest.mark.usefixtures("before")
+def test_the_record_still_cannot_be_changed_after_a_migration(ledger_url, tmp_path, monkeypatch):
+    become_next(monkeypatch, make_steps(tmp_path))
+    Ledger(ledger_url)
+    for statement in (
+        "UPDATE entries SET remark = 'x'",
+        "DELETE FROM totals",
+        "UPDATE steps SET name = 'x'",
+        "DELETE FROM steps",
+    ):
+        with pytest.raises(sa.exc.IntegrityError, match="append-only"):
+            query(ledger_url, statement)
+
+
+@pytest.mark.usefixtures("before")
+def test_a_program_of_before_refuses_a_migrated_ledger_and_leaves_it(
+    ledger_url, tmp_path, monkeypatch
+):
+    with monkeypatch.context() as patch:
+        become_next(patch, make_steps(tmp_path))
+        head = Ledger(ledger_url).verify()
+    with pytest.raises(BadInput, match="newer version of dp-release; update this one"):
+        Ledger(ledger_url)
+    assert version(ledger_url) == NEXT
+    become_next(monkeypatch, tmp_path / "migrations")
+    assert Ledger(ledger_url).verify() == head
+
+
+@pytest.mark.usefixtures("before")
+def test_a_ledger_that_lost_a_table_is_damaged_and_not_due_for_migration(
+    ledger_url, tmp_path, monkeypatch
+):
+    query(ledger_url, "DROP TABLE leases")
+    become_next(monkeypatch, make_steps(tmp_path))
+    with pytest.raises(connection.Damaged, match="no table leases"):
+        Ledger(ledger_url)
+    assert version(ledger_url) != NEXT
+    assert "steps" not in tables(ledger_url)
+
+
+def test_a_migration_that_fails_leaves_the_ledger_as_it_was(
+    before, ledger_url, tmp_path, monkeypatch
+):
+    head = before.verify()
+    broken = STEP + '    op.execute("INSERT INTO nowhere VALUES (1)")\n'
+    with monkeypatch.context() as patch:
+        become_next(patch, make_steps(tmp_path, broken))
+        with pytest.raises(ReleaseError) as failed:
+            Ledger(ledger_url)
+        assert "\n" not in failed.value.message
+    assert "steps" not in tables(ledger_url)
+    assert "remark" not in columns(ledger_url)
+    assert Ledger(ledger_url).verify() == head
+
+
+def test_a_new_ledger_takes_all_steps_at_once(ledger_url, tmp_path, monkeypatch):
+    become_next(monkeypatch, make_steps(tmp_path))
+    ledger = Ledger(ledger_url)
+    assert version(ledger_url) == NEXT
+    open_town(ledger)
+    assert ledger.verify().entries == 2
+
+
+def _open(url, steps, start, results):
+    connection._STEPS, connection.SCHEMA_VERSION = steps, NEXT
+    start.wait(60)
+    try:
+        results.put((Ledger(url).verify().head, None))
+    except BaseException as error:
+        results.put((None, repr(error)))
+
+
+def test_processes_that_open_an_old_ledger_at_once_migrate_it_once(before, ledger_url, tmp_path):
+    """A second migration would fail: column and table are there already."""
+    head = before.verify().head
+    steps = str(make_steps(tmp_path))
+    context = multiprocessing.get_context("spawn")
+    start, results = context.Barrier(4), context.Queue()
+    workers = [
+        context.Process(target=_open, args=(ledger_url, steps, start, results)) for _ in range(4)
+    ]
+    for worker in workers:
+        worker.start()
+    assert [results.get(timeout=120) for _ in workers] == [(head, None)] * 4
+    for worker in workers:
+        worker.join(timeout=60)
+        assert worker.exitcode == 0
+    assert query(ledger_url, "SELECT name FROM steps") == [(NEXT,)]
+
+
+@pytest.mark.usefixtures("before")
+def test_a_process_that_waited_while_a_later_version_migrated_is_refused(
+    ledger_url, tmp_path, monkeypatch
+):
+    """Seen as old, and newer than this program once it has the lock."""
+    become_next(monkeypatch, make_steps(tmp_path))
+    writing = connection.Database.writing
+
+    def late(self):
+        query(ledger_url, "UPDATE alembic_version SET version_num = '9999'")
+        return writing(self)
+
+    monkeypatch.setattr(connection.Database, "writing", late)
+    with pytest.raises(BadInput, match="newer version of dp-release"):
+        Ledger(ledger_url)
+    assert "steps" not in tables(ledger_url)
+
+
+# -- roles of PostgreSQL
+
+
+@pytest.fixture
+def job(postgres_url):
+    """URL of the same database for a role that may do what a job needs; no ledger in it yet."""
+    query(postgres_url, "CREATE ROLE job LOGIN")
+    yield postgres_url.replace("//postgres@", "//job@")
+    for statement in ("DROP OWNED BY job", "DROP ROLE job"):
+        query(postgres_url, statement)
+
+
+def test_a_job_does_not_migrate_and_says_who_does(postgres_url, job, tmp_path, monkeypatch):
+    open_town(Ledger(postgres_url))
+    query(postgres_url, GRANTS.format(role="job"))
+    spend(Ledger(job), plan_of(tmp_path, release="first"))
+
+    become_next(monkeypatch, make_steps(tmp_path))
+    with pytest.raises(BadInput) as refused:
+        Ledger(job)
+    assert refused.value.message.startswith("The tables are of an earlier version in the ledger at")
+    assert "let the database's owner open the ledger once" in refused.value.message
+    assert version(postgres_url) != NEXT
+
+    before = Ledger(postgres_url).verify()
+    spend(Ledger(job), plan_of(tmp_path, release="second", privacy="{epsilon: 0.5, delta: 1e-6}"))
+    assert Ledger(job).verify().entries > before.entries
+
+
+@pytest.mark.runbook("tables-to-be-made")
+def test_a_job_makes_no_ledger_and_says_who_does(postgres_url, job, says):
+    with pytest.raises(BadInput, match="There are no tables yet in ") as refused:
+        Ledger(job)
+    says(refused.value.message)
+    assert tables(postgres_url) == set()
+
+
+@pytest.mark.parametrize(
+    ("revoked", "opens"),
+    [
+        ("SELECT ON alembic_version", False),
+        ("SELECT ON entries", False),
+        ("INSERT ON entries", True),
+        ("INSERT ON totals", True),
+    ],
+)
+@pytest.mark.runbook("right-missing")
+def test_a_role_that_lacks_a_right_is_one_sentence(postgres_url, job, revoked, opens, says):
+    Ledger(postgres_url)
+    query(postgres_url, GRANTS.format(role="job"))
+    query(postgres_url, f"REVOKE {revoked} FROM job")
+    if opens:
+        Ledger(job)
+    with pytest.raises(BadInput) as refused:
+        open_town(Ledger(job))
+    says(refused.value.message)
+
+
+# -- the version of the entries, which is not that of the tables
+
+
+def test_a_ledger_whose_entries_are_of_a_later_version_is_not_opened(ledger_url, monkeypatch):
+    """What a later program wrote would look like damage to this one."""
+    with monkeypatch.context() as patch:
+        patch.setattr(entries, "LEDGER_VERSION", 3)
+        patch.setattr(connection, "LEDGER_VERSION", 3)
+        assert Ledger(ledger_url).verify().entries == 1
+    with pytest.raises(BadInput, match=r"has format 3, .* update dp-release"):
+        Ledger(ledger_url)
+
+
+def test_a_ledger_goes_on_in_its_own_version_when_the_program_has_a_later_one(
+    before, ledger_url, tmp_path, monkeypatch
+):
+    head = before.verify()
+    with monkeypatch.context() as patch:
+        patch.setattr(entries, "LEDGER_VERSION", 3)
+        patch.setattr(connection, "LEDGER_VERSION", 3)
+        ledger = Ledger(ledger_url)
+        assert ledger.verify() == head
+        spend(ledger, plan_of(tmp_path, release="third", privacy="{epsilon: 0.25, delta: 1e-6}"))
+        head = ledger.verify()
+    assert Ledger(ledger_url).verify() == head

@@ -1,0 +1,213 @@
+"""A package that is spared begins empty and lacks nothing; Great Expectations is loaded so."""
+
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from tasks.support.lazy_packages import SparedPackages, gathered
+
+ROOT = Path(__file__).parents[3]
+FILES = {
+    "__init__.py": "from .first import ONE, TWO as second\nfrom . import first\n"
+    "from .late import *\nfrom .inner import leaf\n"
+    "LOADED.append('whole') if 'LOADED' in globals() else None\nHERE = 3\n",
+    "first.py": "ONE, TWO = 1, 2\n",
+    "other.py": "OTHER = 4\n",
+    "late.py": "LATE = 5\n",
+    "inner/__init__.py": "",
+    "inner/leaf.py": "LEAF = 6\n",
+}
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """Returns a function that makes a package and spares it."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def make(name, given=None):
+        (tmp_path / name / "inner").mkdir(parents=True)
+        for file, text in FILES.items():
+            (tmp_path / name / file).write_text(text)
+        spared = SparedPackages(
+            [name] if given is None else [], {} if given is None else {name: given}
+        )
+        spared.install()
+        made.append((spared, name))
+        return name
+
+    made = []
+    yield make
+    for spared, name in made:
+        sys.meta_path.remove(spared)
+        for loaded in [each for each in sys.modules if each.split(".")[0] == name]:
+            del sys.modules[loaded]
+
+
+def test_a_name_loads_the_module_it_comes_from_and_no_other(package):
+    module = __import__(package("spared_a"))
+    assert "spared_a.first" not in sys.modules
+    assert module.second == 2
+    assert "spared_a.first" in sys.modules
+    assert {"spared_a.late", "spared_a.other"} & sys.modules.keys() == set()
+    assert not hasattr(module, "__wrapped__")
+    assert "HERE" not in vars(module)
+
+
+def test_a_module_of_its_own_is_found_without_the_rest(package):
+    scope: dict[str, object] = {}
+    exec(f"from {package('spared_b')}.other import OTHER", scope)
+    assert scope["OTHER"] == 4
+    assert {"spared_b.first", "spared_b.late"} & sys.modules.keys() == set()
+
+
+def test_a_module_that_nothing_else_imports_is_imported_by_its_name(package):
+    name = package("spared_f")
+    assert __import__(name).leaf.LEAF == 6
+    assert {f"{name}.first", f"{name}.late"} & sys.modules.keys() == set()
+
+
+def test_all_names_are_there_for_whoever_imports_them_all(package):
+    scope: dict[str, object] = {}
+    exec(f"from {package('spared_g')} import *", scope)
+    assert (scope["ONE"], scope["LATE"], scope["HERE"]) == (1, 5, 3)
+
+
+@pytest.mark.parametrize("wanted", ["HERE", "LATE", "first"])
+def test_what_is_not_found_by_name_runs_all_of_it(package, wanted):
+    module = __import__(package(f"spared_{wanted.lower()}_c"))
+    assert getattr(module, wanted) is not None
+    assert module.HERE == 3
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        module.nothing  # noqa: B018
+
+
+def test_a_package_that_registers_runs_once_when_it_is_used(package):
+    loaded: list[str] = []
+    module = __import__(package("spared_d", {"VERSION": "1", "LOADED": loaded}))
+    assert module.VERSION == "1"
+    assert loaded == []
+    assert (module.ONE, module.second, loaded) == (1, 2, ["whole"])
+
+
+def test_what_cannot_be_had_by_name_is_had_from_the_whole(package, tmp_path):
+    name = package("spared_h")
+    (tmp_path / name / "__init__.py").write_text(
+        "try:\n    from .missing import SIX\nexcept ImportError:\n    SIX = 6\n"
+        "from .first import FOUR\n"
+    )
+    (tmp_path / name / "first.py").write_text("def __getattr__(name):\n    raise ImportError\n")
+    module = __import__(name)
+    with pytest.raises(ImportError):
+        module.FOUR  # noqa: B018
+    assert module.SIX == 6
+
+
+def test_what_a_package_states_of_itself_runs_all_of_it(package, tmp_path):
+    name = package("spared_i")
+    text = "__version__ = '3'\nfrom .first import ONE\ndef __getattr__(name):\n    return name\n"
+    (tmp_path / name / "__init__.py").write_text(text)
+    module = __import__(name)
+    assert not hasattr(module, "__wrapped__")
+    assert module.__version__ == "3"
+    assert module.anything == "anything"
+
+
+def test_a_thread_waits_for_another_that_runs_all_of_it(package, tmp_path):
+    name = package("spared_j")
+    text = "import time\nbegun.set()\ntime.sleep(0.2)\nHERE = 3\n"
+    (tmp_path / name / "__init__.py").write_text(text)
+    module = __import__(name)
+    module.begun = begun = threading.Event()
+    thread = threading.Thread(target=getattr, args=(module, "HERE"))
+    thread.start()
+    begun.wait()
+    try:
+        assert module.HERE == 3
+    finally:
+        thread.join()
+
+
+def test_a_package_that_is_there_already_is_left_alone(package):
+    name = package("spared_e")
+    __import__(name)
+    again = SparedPackages([name], {})
+    again.install()
+    assert again not in sys.meta_path
+
+
+def test_where_names_are_gathered_from():
+    text = (
+        "import os\nfrom .a.b import X as Y\nfrom ..c import Z\nfrom . import own\nfrom d import E"
+    )
+    assert gathered(text, "top.inner") == {
+        "Y": ("top.inner.a.b", "X"),
+        "Z": ("top.c", "Z"),
+        "E": ("d", "E"),
+    }
+    assert gathered("from .a import *", "top") == {}
+
+
+LOADED = """
+import json, sys
+from tasks.validation.judgement import load_great_expectations
+import pandas
+judge = load_great_expectations()
+frame = pandas.DataFrame({"a": ["x", "y"], "b": [1, 200]})
+rules = [judge.in_set(column="a", value_set=["x"]), judge.between(column="b", max_value=200)]
+verdicts = [result.success for result in judge.results(frame, rules)]
+loaded = set(sys.modules)
+print(json.dumps({"verdicts": verdicts, "loaded": sorted(loaded)}))
+"""
+
+
+def test_great_expectations_judges_without_most_of_itself():
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    found = json.loads(done.stdout)
+    assert found["verdicts"] == [False, True]
+    assert not done.stderr  # no progress bars
+    unused = {
+        "altair",
+        "scipy.stats",
+        "requests",
+        "great_expectations.checkpoint.checkpoint",
+    }
+    assert unused & set(found["loaded"]) == set()
+    assert sum(name.startswith("great_expectations") for name in found["loaded"]) < 250
+
+
+PREPARED = """
+import json, sys
+from pathlib import Path
+from flows.engine.settings import prepare
+prepare(Path(sys.argv[1]))
+prepare(Path(sys.argv[1]))
+import numba.np.arraymath
+from fastapi.encoders import jsonable_encoder
+has_blas = numba.np.arraymath._HAVE_BLAS
+written = jsonable_encoder({"spec": "a.yaml", "dask": None})
+early = [name for name in ("scipy.linalg._basic", "fastapi.applications") if name in sys.modules]
+import fastapi
+from scipy import linalg
+solved = linalg.solve([[2.0]], [4.0]).tolist()
+app = type(fastapi.FastAPI()).__name__, fastapi.__version__ != ""
+finders = sum(type(finder).__name__ == "SparedPackages" for finder in sys.meta_path)
+print(json.dumps([has_blas, written, early, solved, app, finders]))
+"""
+
+
+def test_what_a_release_needs_little_of_is_all_there(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", PREPARED, str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    written = {"spec": "a.yaml", "dask": None}
+    assert json.loads(done.stdout) == [True, written, [], [2.0], ["FastAPI", True], 2]
