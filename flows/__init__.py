@@ -1,1 +1,6 @@
-"""The release end to end, and the command line."""
+"""The five Prefect flows, one file each: release, scheduled, compare, nightly and sweep.
+
+Around them: `cli` (commands), `answers` (what commands answer), `releases` (what flows share),
+`comparison`, `monitoring` (log, events, metrics, artifacts) and `engine` (Prefect's server and
+settings). `flows` imports `tasks` and `dp_core`; nothing imports `flows`.
+"""

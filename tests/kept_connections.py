@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from tasks.ledger.database import connection
+from tasks.ledger.database import ledger_database
 
 KEPT = 4
 """Databases whose connections are kept: those of a test, not those of all tests before it."""
 
 _engines: OrderedDict[tuple[str, int], sa.Engine] = OrderedDict()
-_make = connection._engine
+_make = ledger_database._engine
 
 
 class _Sqlalchemy:
@@ -64,8 +64,8 @@ def let_go(url: str) -> None:
 def connections_are_kept() -> Iterator[None]:
     """Keep the connections of this process's ledgers."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(connection, "sa", _Sqlalchemy())
-        patch.setattr(connection, "_engine", _engine)
+        patch.setattr(ledger_database, "sa", _Sqlalchemy())
+        patch.setattr(ledger_database, "_engine", _engine)
         yield
         while _engines:
             let_go(next(iter(_engines))[0])
@@ -77,5 +77,5 @@ def new_connections(monkeypatch: pytest.MonkeyPatch) -> None:
 
     Of one that is kept PostgreSQL counts what transactions before did as well.
     """
-    monkeypatch.setattr(connection, "sa", sa)
-    monkeypatch.setattr(connection, "_engine", _make)
+    monkeypatch.setattr(ledger_database, "sa", sa)
+    monkeypatch.setattr(ledger_database, "_engine", _make)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from tasks.ledger.database import connection
+from tasks.ledger.database import ledger_database
 
 Statements = list[tuple[str, Any]]
 
@@ -21,11 +21,11 @@ class Remembered:
     """Does what `database._migrate` does, which is taken from it once for each dialect."""
 
     def __init__(self) -> None:
-        self.migrate = connection._migrate
+        self.migrate = ledger_database._migrate
         self.known: dict[tuple[str, ...], Statements] = {}
 
     def __call__(self, connection: sa.Connection) -> None:
-        key = connection.dialect.name, connection._STEPS, connection.SCHEMA_VERSION
+        key = connection.dialect.name, ledger_database._STEPS, ledger_database.SCHEMA_VERSION
         if sa.inspect(connection).get_table_names():
             self.migrate(connection)
         elif key in self.known:
@@ -53,5 +53,5 @@ class Remembered:
 def migrations_of_fresh_ledgers() -> Iterator[None]:
     """Let fresh ledgers of this process begin sooner."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(connection, "_migrate", Remembered())
+        patch.setattr(ledger_database, "_migrate", Remembered())
         yield

@@ -40,7 +40,7 @@ def test_every_method_has_a_row_with_its_file_and_its_options(heading, family):
     assert methods - set(table) == set(), f"{page}: add a row for {methods - set(table)}"
     assert set(table) - methods == set(), f"{page}: no method has the row {set(table) - methods}"
     for name, row in table.items():
-        file = f"(../dp_core/{family}/{name}.py)"
+        file = f"(../dp_core/methods/{family}/{name}.py)"
         assert file in row, f"{page}, {name}: link its file, {file}"
         cells = row.strip("|").split("|")
         assert len(cells) == 7, (

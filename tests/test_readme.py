@@ -14,12 +14,12 @@ import pytest
 
 from dp_core import errors
 from dp_core.methods import registry
-from dp_core.schema.definition.reading import column_reader, schema_file
+from dp_core.schema.reading import column_reader, schema_file
 from dp_core.schema.reading.schema_file import load_schema
 from dp_core.spec.plan import make_plan
 from dp_core.spec.presets import PRESETS
+from dp_core.spec.reading import spec_file
 from dp_core.spec.reading.spec_file import load_spec
-from dp_core.spec.release_spec.reading import spec_file
 from flows.cli.main import INTERRUPTED, cli
 
 ROOT = Path(__file__).parents[1]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dp_core.schema.definition.reading import column_reader
+from dp_core.schema.reading import column_reader
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
 
 PAGE = (Path(__file__).parents[1] / "docs" / "schema.md").read_text(encoding="utf-8")

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from tasks.ledger.database import connection
+from tasks.ledger.database import ledger_database
 
-prepare_sqlite = connection._prepare_sqlite
+prepare_sqlite = ledger_database._prepare_sqlite
 """What the program does."""
 
 
@@ -32,6 +32,6 @@ def _prepare(engine: sa.Engine) -> None:
 def nothing_is_synced() -> Iterator[None]:
     """Let commits and files of this process end where the operating system has them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(connection, "_prepare_sqlite", _prepare)
+        patch.setattr(ledger_database, "_prepare_sqlite", _prepare)
         patch.setattr(os, "fsync", lambda _: None)
         yield

@@ -1,1 +1,4 @@
-"""Distances between tables, for checks and benchmarks."""
+"""Distances between tables, records and estimates, as pure functions of arrays.
+
+Imports `tables` only. One file for each measure.
+"""

@@ -1,1 +1,6 @@
-"""TODO room."""
+"""What is public about the confidential file: columns, bins, levels, rules and who is protected.
+
+Imports `documents` and `tables`. Read `definition` first, then `privacy`. `reading` parses
+`schema.yaml`; `decoding` turns synthetic codes into labels and numbers; `grid` and `variables` are
+the view that parametric methods have of numeric columns.
+"""

@@ -1,1 +1,1 @@
-"""The demo's data, schema and spec; read by `flows.cli.actions.demo_job`."""
+"""The demo's data, schema and spec; `flows.cli.actions.demo_job` reads them."""

@@ -1,1 +1,4 @@
-"""TODO room."""
+"""Prefect's own server and settings, and what is made ready at installation.
+
+Read `settings` first: it is applied before Prefect is imported.
+"""

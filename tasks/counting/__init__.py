@@ -1,1 +1,4 @@
-"""TODO room."""
+"""Exact counts over Dask. Confidential.
+
+Read `dask_counter` first.
+"""

@@ -1,1 +1,4 @@
-"""TODO room."""
+"""Files, object stores and database tables, as a checked confidential source and as codes.
+
+Read `opened_input` first.
+"""

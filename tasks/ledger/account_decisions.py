@@ -18,7 +18,7 @@ from dp_core.wall.ledger.budget_periods import Calendar
 from dp_core.wall.ledger.rules import is_raised
 from dp_core.wall.ledger.signatures import Signer, key_proof
 from tasks.ledger.accounts import Account, read_account
-from tasks.ledger.database.connection import Database
+from tasks.ledger.database.ledger_database import Database
 from tasks.ledger.database.transaction import Rows, standing_keys
 from tasks.ledger.refusals import show
 

@@ -25,7 +25,7 @@ from tasks.ledger import leases
 from tasks.ledger.account_decisions import Decisions
 from tasks.ledger.accounts import Account, Used, read_account, read_uses
 from tasks.ledger.balances import read_standings, read_tallies
-from tasks.ledger.database.connection import Damaged
+from tasks.ledger.database.ledger_database import Damaged
 from tasks.ledger.database.transaction import Rows, known_signer, standing_keys
 from tasks.ledger.refusals import account_names, no_account
 from tasks.ledger.release_holder import Hold, held

@@ -18,7 +18,7 @@ from dp_core.wall.ledger.entries import Entry, charge_key
 from dp_core.wall.ledger.running_totals import use
 from dp_core.wall.ledger.session import Step, check_steps
 from tasks.ledger import leases
-from tasks.ledger.database.connection import Database
+from tasks.ledger.database.ledger_database import Database
 from tasks.ledger.database.transaction import Rows
 from tasks.ledger.reservation_entries import (
     add,

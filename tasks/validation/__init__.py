@@ -1,1 +1,4 @@
-"""TODO room."""
+"""Does the confidential file fit its schema? Great Expectations judges.
+
+Read `expectations` first.
+"""

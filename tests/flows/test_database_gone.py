@@ -18,8 +18,9 @@ import os, signal, sys, time
 from pathlib import Path
 import psycopg
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
-from flows import cli, release
-from tasks.ledger import session
+from flows import release
+from flows.cli import main as cli
+from tasks.ledger import ledger_session
 from tasks.ledger.database.transaction import Rows
 
 server, marker = int(sys.argv.pop(1)), Path(sys.argv.pop(1))
@@ -50,7 +51,7 @@ def unheard(self, connection, original=PGDialect_psycopg.do_commit):
     stop_server()
     raise psycopg.OperationalError("the server closed the connection unexpectedly")
 
-def draw(*args, original=session._draw_and_store, **named):
+def draw(*args, original=ledger_session._draw_and_store, **named):
     if (kind, moment) == ("draw", "before"):
         stop_server()
     original(*args, **named)
@@ -58,7 +59,7 @@ def draw(*args, original=session._draw_and_store, **named):
         stop_server()
 
 Rows.append = append
-session._draw_and_store = draw
+ledger_session._draw_and_store = draw
 
 def without_engine(spec, out, dask=None, keep_confidential=False):
     release.carry_out(Path(spec), Path(out), perform=lambda stage, run: stage.fn(run))

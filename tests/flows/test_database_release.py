@@ -225,7 +225,7 @@ def test_the_plan_knows_the_table_and_another_table_is_another_plan(town):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from tasks import database_source
+from tasks.inputs import database_source
 from tasks.inputs.database_types import Stored
 from tests.flows import sabotage
 from tests.flows.conftest import plainly

@@ -382,7 +382,7 @@ from distributed import Client, LocalCluster
 
 from dp_core.confidential.code_store import CodeStore, StoreWriter
 from dp_core.tables.domain import Domain
-from tasks import dask_counter
+from tasks.counting import dask_counter
 
 place, mode, canary = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 domain = Domain(("a", "b"), (3, 4))

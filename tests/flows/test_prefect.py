@@ -34,19 +34,20 @@ from pathlib import Path
 from flows.engine.settings import prepare
 prepare(Path(os.environ["DP_RELEASE_HOME"]))  # as the command does, before Prefect is imported
 
-from tasks import expectations, stage
+from tasks.stages import stage_task
+from tasks.validation import expectations
 class Suite:  # Great Expectations takes seconds to import, and our own counts stop a file as well
     rules = ()
     def __init__(self, schema): ...
     def judge(self, profiles): return set()
 expectations.Suite = Suite
 
-attempt = stage._attempt
+attempt = stage_task._attempt
 def failing(name, work, run):
     def broken(run):
         raise ValueError("{canary}")
     return attempt(name, broken if name == {fails!r} and not ended else work, run)
-stage._attempt = failing
+stage_task._attempt = failing
 
 # Both commands in one process: to import Prefect and to start its server takes most of the time.
 import json

@@ -1,1 +1,4 @@
-"""Methods compared on data that may be looked at: what is run, what is measured, how it is told."""
+"""Compares methods on data that may be looked at: which runs, which figures, tables and plots.
+
+Read `variants` (which runs), `judging` (which figures) and `summary`.
+"""

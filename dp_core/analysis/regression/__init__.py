@@ -1,1 +1,4 @@
-"""Regressions on the m sets of a release: formula, design, fits; statsmodels does the fitting."""
+"""Regressions on the m sets of a release: design and fits. statsmodels does the fitting.
+
+Read `analysis` first.
+"""

@@ -1,1 +1,4 @@
-"""Methods that release statistics or records instead of tables; one method, one file."""
+"""Methods that release statistics or records instead of tables. One method, one file, found by its name.
+
+Read `base` first, then `stages`, which puts them in the places of a selection and a reconstruction.
+"""

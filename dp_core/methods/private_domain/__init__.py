@@ -1,1 +1,4 @@
-"""Bins and levels that are chosen privately: what is asked of the file, and what follows."""
+"""Bins and levels that are chosen privately: the questions to the file, and the cuts that follow.
+
+Read `questions` first.
+"""

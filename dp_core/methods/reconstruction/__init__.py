@@ -1,1 +1,4 @@
-"""From measurements to a model; one method, one file."""
+"""From noisy tables to a model from which records are drawn. One method, one file, found by its name.
+
+Read `base` first.
+"""

@@ -1,1 +1,4 @@
-"""Which marginals to measure; one method, one file."""
+"""Which tables to measure. One method, one file, found by its name.
+
+Read `base` first.
+"""

@@ -1,1 +1,4 @@
-"""The draws themselves, by OpenDP; each takes a grant, none takes a seed."""
+"""The random draws, by OpenDP's exact samplers. Each takes a grant; none takes a seed.
+
+Only the curator imports this room. `opendp_mechanisms` is the only file that calls OpenDP.
+"""

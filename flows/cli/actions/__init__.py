@@ -1,1 +1,1 @@
-"""TODO room."""
+"""What the commands do: run, resume, decide, abandon, draft, serve."""

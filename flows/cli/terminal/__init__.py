@@ -1,1 +1,1 @@
-"""TODO room."""
+"""How answers look on a terminal."""

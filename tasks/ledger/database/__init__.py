@@ -1,1 +1,4 @@
-"""TODO room."""
+"""The database under the ledger: connection, tables, migrations, and one transaction at a time.
+
+Read `ledger_database` first.
+"""

@@ -118,13 +118,13 @@ ALL = 2 * RUNS
 """With those of the bootstrap; two are under way at once, so two stops leave some."""
 # As a person runs it; Great Expectations takes seconds to import, and others may edit the sources.
 SCRIPT = """
-from tasks import expectations
+from tasks.validation import expectations
 class Suite:
     rules = ()
     def __init__(self, schema): ...
     def judge(self, profiles): return set()
 expectations.Suite = Suite
-from flows import comparison_layout
+from flows.comparison import comparison_layout
 comparison_layout.program = lambda: "1.0"
 from flows.cli.main import main
 main()

@@ -128,7 +128,7 @@ def test_a_server_that_prefect_may_be_told_of_is_left_to_prefect(tmp_path, monke
 
 PARENT = """
 import os, sys, time
-from flows import own_server
+from flows.engine import own_server
 own_server.SERVER = "small_app:create"
 own = own_server.OwnServer()
 own.wait()

@@ -152,7 +152,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from flows.release import carry_out
-from tasks.ledger import session
+from tasks.ledger import ledger_session
 
 def perform(stage, run):
     if stage.name == {stage!r}:
@@ -165,7 +165,7 @@ KILL = "os.kill(os.getpid(), signal.SIGKILL)"
 TRAPS = {
     # Where the crash comes, and how many draws that costs.
     "between two stages": ("select", KILL, 0),
-    "charged, not drawn": ("measure", f"session._draw_and_store = lambda *_: {KILL}", 1),
+    "charged, not drawn": ("measure", f"ledger_session._draw_and_store = lambda *_: {KILL}", 1),
     "stored, not committed": ("measure", f"type(run.hold).commit = lambda *_: {KILL}", 0),
     "while the sets are drawn": (
         "synthesize",

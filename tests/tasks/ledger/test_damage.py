@@ -10,7 +10,7 @@ from fractions import Fraction
 import pytest
 
 from dp_core.errors import BadInput, LedgerCorrupt
-from tasks.ledger.database.connection import Damaged
+from tasks.ledger.database.ledger_database import Damaged
 from tasks.ledger.ledger import Ledger
 from tests.ledgers import HOME, KEY, LAPLACE, begin, open_town, spend, steps_of
 from tests.specs import plan_of

@@ -3,7 +3,7 @@
 import pytest
 import sqlalchemy as sa
 
-from tasks.ledger.database import connection
+from tasks.ledger.database import ledger_database
 from tasks.ledger.ledger import Ledger
 from tests.migrations import Remembered
 
@@ -36,12 +36,12 @@ def test_a_fresh_ledger_has_what_the_migrations_make(dialect, request, tmp_path,
             return f"sqlite:///{tmp_path / name}.db"
         return request.getfixturevalue("postgres_server").create_database()
 
-    remembered = connection._migrate
+    remembered = ledger_database._migrate
     assert isinstance(remembered, Remembered)
     made(fresh("noted"))
     with monkeypatch.context() as patch:
         patch.setattr(remembered, "migrate", None)
         repeated = made(fresh("repeated"))
-    monkeypatch.setattr(connection, "_migrate", remembered.migrate)
+    monkeypatch.setattr(ledger_database, "_migrate", remembered.migrate)
     assert made(fresh("migrated")) == repeated
     assert len(repeated[0]) > 10

@@ -14,12 +14,12 @@ import sqlalchemy as sa
 
 from dp_core.errors import BadInput, BudgetRefused, ReleaseError
 from dp_core.wall.ledger import entries
-from tasks.ledger.database import connection, migrations
+from tasks.ledger.database import ledger_database, migrations
 from tasks.ledger.ledger import Ledger
 from tests.ledgers import open_town, reserve, spend
 from tests.specs import plan_of
 
-NEXT = f"{int(connection.SCHEMA_VERSION) + 1:04d}"
+NEXT = f"{int(ledger_database.SCHEMA_VERSION) + 1:04d}"
 STEP = f'''
 import sqlalchemy as sa
 from alembic import op
@@ -27,7 +27,7 @@ from alembic import op
 from tasks.ledger.database.schema_tables import refusals
 
 revision = "{NEXT}"
-down_revision = "{connection.SCHEMA_VERSION}"
+down_revision = "{ledger_database.SCHEMA_VERSION}"
 
 
 def upgrade() -> None:
@@ -56,8 +56,8 @@ def make_steps(folder: Path, step: str = STEP) -> Path:
 
 def become_next(monkeypatch: pytest.MonkeyPatch, steps: Path) -> None:
     """Make this program the next version of itself."""
-    monkeypatch.setattr(connection, "_STEPS", str(steps))
-    monkeypatch.setattr(connection, "SCHEMA_VERSION", NEXT)
+    monkeypatch.setattr(ledger_database, "_STEPS", str(steps))
+    monkeypatch.setattr(ledger_database, "SCHEMA_VERSION", NEXT)
 
 
 def query(url: str, statement: str) -> list[tuple[object, ...]]:
@@ -149,7 +149,7 @@ def test_a_ledger_that_lost_a_table_is_damaged_and_not_due_for_migration(
 ):
     query(ledger_url, "DROP TABLE leases")
     become_next(monkeypatch, make_steps(tmp_path))
-    with pytest.raises(connection.Damaged, match="no table leases"):
+    with pytest.raises(ledger_database.Damaged, match="no table leases"):
         Ledger(ledger_url)
     assert version(ledger_url) != NEXT
     assert "steps" not in tables(ledger_url)
@@ -179,7 +179,7 @@ def test_a_new_ledger_takes_all_steps_at_once(ledger_url, tmp_path, monkeypatch)
 
 
 def _open(url, steps, start, results):
-    connection._STEPS, connection.SCHEMA_VERSION = steps, NEXT
+    ledger_database._STEPS, ledger_database.SCHEMA_VERSION = steps, NEXT
     start.wait(60)
     try:
         results.put((Ledger(url).verify().head, None))
@@ -211,13 +211,13 @@ def test_a_process_that_waited_while_a_later_version_migrated_is_refused(
 ):
     """Seen as old, and newer than this program once it has the lock."""
     become_next(monkeypatch, make_steps(tmp_path))
-    writing = connection.Database.writing
+    writing = ledger_database.Database.writing
 
     def late(self):
         query(ledger_url, "UPDATE alembic_version SET version_num = '9999'")
         return writing(self)
 
-    monkeypatch.setattr(connection.Database, "writing", late)
+    monkeypatch.setattr(ledger_database.Database, "writing", late)
     with pytest.raises(BadInput, match="newer version of dp-release"):
         Ledger(ledger_url)
     assert "steps" not in tables(ledger_url)
@@ -288,7 +288,7 @@ def test_a_ledger_whose_entries_are_of_a_later_version_is_not_opened(ledger_url,
     """What a later program wrote would look like damage to this one."""
     with monkeypatch.context() as patch:
         patch.setattr(entries, "LEDGER_VERSION", 3)
-        patch.setattr(connection, "LEDGER_VERSION", 3)
+        patch.setattr(ledger_database, "LEDGER_VERSION", 3)
         assert Ledger(ledger_url).verify().entries == 1
     with pytest.raises(BadInput, match=r"has format 3, .* update dp-release"):
         Ledger(ledger_url)
@@ -300,7 +300,7 @@ def test_a_ledger_goes_on_in_its_own_version_when_the_program_has_a_later_one(
     head = before.verify()
     with monkeypatch.context() as patch:
         patch.setattr(entries, "LEDGER_VERSION", 3)
-        patch.setattr(connection, "LEDGER_VERSION", 3)
+        patch.setattr(ledger_database, "LEDGER_VERSION", 3)
         ledger = Ledger(ledger_url)
         assert ledger.verify() == head
         spend(ledger, plan_of(tmp_path, release="third", privacy="{epsilon: 0.25, delta: 1e-6}"))

@@ -1,1 +1,1 @@
-"""TODO room."""
+"""Scores of how strongly columns depend on one another, for private selection."""

@@ -1,1 +1,1 @@
-"""TODO room."""
+"""Statistics for private regressions: bounded features, gradients and minimisers."""

@@ -12,8 +12,8 @@ import pytest
 import sqlalchemy as sa
 
 from dp_core.errors import BadInput, LedgerCorrupt, ReleaseError, StageFailed
-from tasks.ledger.database import connection
-from tasks.ledger.database.connection import SCHEMA_VERSION, Damaged
+from tasks.ledger.database import ledger_database
+from tasks.ledger.database.ledger_database import SCHEMA_VERSION, Damaged
 from tasks.ledger.database.schema_tables import METADATA
 from tasks.ledger.ledger import Ledger
 from tests import unsynced
@@ -345,7 +345,7 @@ def test_a_machine_whose_clock_is_days_off_writes_nothing(postgres_url, monkeypa
     """Entries are never dated back, so all later ones would follow its date."""
     ledger = Ledger(postgres_url)
     before = ledger.head().position
-    monkeypatch.setattr(connection.time, "time", lambda: time.time_ns() / 1e9 + 3 * 86_400)
+    monkeypatch.setattr(ledger_database.time, "time", lambda: time.time_ns() / 1e9 + 3 * 86_400)
     with pytest.raises(StageFailed, match="differ by more than a day") as failed:
         open_town(ledger)
     says(failed.value.message)
@@ -353,7 +353,7 @@ def test_a_machine_whose_clock_is_days_off_writes_nothing(postgres_url, monkeypa
 
 
 def test_sqlite_keeps_what_it_committed_through_a_power_cut(tmp_path, monkeypatch):
-    monkeypatch.setattr(connection, "_prepare_sqlite", unsynced.prepare_sqlite)
+    monkeypatch.setattr(ledger_database, "_prepare_sqlite", unsynced.prepare_sqlite)
     ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
     with ledger._database.writing() as rows:
         extra = rows.connection.exec_driver_sql("PRAGMA synchronous").scalar()
@@ -362,5 +362,5 @@ def test_sqlite_keeps_what_it_committed_through_a_power_cut(tmp_path, monkeypatc
 
 @pytest.mark.usefixtures("new_connections")
 def test_the_program_keeps_no_connection_to_postgresql():
-    engine = connection._engine("postgresql+psycopg://nobody@127.0.0.1:1/none")
+    engine = ledger_database._engine("postgresql+psycopg://nobody@127.0.0.1:1/none")
     assert isinstance(engine.pool, sa.NullPool)
