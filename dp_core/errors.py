@@ -17,14 +17,28 @@ class ReleaseError(Exception):
     Attributes:
         message: One or two sentences without confidential content.
         internal: Detail that may be confidential; never logged, never published.
+        row: Heading of `docs/runbook.md` that says what to do; None where the message itself does.
+        exit_code: Exit code of the command that ends with this error.
     """
 
     exit_code = 1
+    row: str | None = None
 
-    def __init__(self, message: str, *, internal: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, internal: str | None = None, row: str | None = None
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.internal = internal
+        if row is not None:
+            self.row = row
+
+    def without_detail(self) -> ReleaseError:
+        """Return a new error with the same sentence and row, and nothing that may be confidential.
+
+        An error that was raised holds its causes and its traceback, which an orchestrator stores.
+        """
+        return type(self)(self.message, row=self.row)
 
 
 class BadInput(ReleaseError):

@@ -128,5 +128,5 @@ def _without_detail(work: Callable[[], Value]) -> Value:
     try:
         return work()
     except ReleaseError as error:
-        failure = type(error)(error.message)
+        failure = error.without_detail()
     raise failure

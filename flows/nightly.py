@@ -96,8 +96,8 @@ def check_all(at: Path, keys: list[Path]) -> Checked:
             f"{len(wrong)} of {len(wrong) + len(verified)} bundles do not verify:"
             f" {'; '.join(wrong)}. Tell whoever publishes them; `dp-release verify DIR` shows each."
         )
-        tell_bundles("verification-failed", sentence)
-        raise ReleaseError(sentence)
+        tell_bundles("verification-failed", sentence, row="bundles-changed")
+        raise ReleaseError(sentence, row="bundles-changed")
     return Checked(
         entries=int(str(found["entries"])),
         head=str(found["head"]),
@@ -116,10 +116,10 @@ def _opened(at: Path) -> Ledger:
     try:
         assert_not_lost(at)
         if not ledger_exists(at):
-            raise BadInput(f"There is no ledger in {at} yet, so nothing to check.")
+            raise BadInput(f"There is no ledger in {at} yet, so nothing to check.", row="no-ledger")
         return open_ledger(at)
     except LedgerCorrupt as error:
-        tell_ledger("verification-failed", error.message)
+        tell_ledger("verification-failed", error.message, row=error.row)
         raise
 
 

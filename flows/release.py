@@ -156,7 +156,8 @@ def carry_out(
             if give_back(run) and isinstance(error, SchemaViolation):
                 raise SchemaViolation(
                     f"{error.message} Nothing was spent; exact counts are in"
-                    f" {run.folder.internal_name}."
+                    f" {run.folder.internal_name}.",
+                    row="data-do-not-fit",
                 ) from None
             raise
         finally:
@@ -211,7 +212,8 @@ def open_run(
             raise StageFailed(
                 f"Release {plan.spec.release!r} was begun in another home, or its folder"
                 f" {folder.path} is gone. Resume it in the home that began it, or put the folder"
-                " back; its results are never drawn again."
+                " back; its results are never drawn again.",
+                row="other-home",
             )
     if not is_publishing(held, plan):
         if held and not held.outcome and held.plan != plan.hash and not ledger.charges(held):

@@ -97,7 +97,8 @@ def _make(
     if begun.attempt.release not in (None, release):
         raise BadInput(
             f"This run began release {begun.attempt.release!r}, and its template names it"
-            f" {release!r} now; put the name back, or start a new run."
+            f" {release!r} now; put the name back, or start a new run.",
+            row="template-renamed",
         )
     begun.learn(moment=moment, release=release, spec=template.spec_path(release))
     spec, out = prepare(template, moment, Path(out_root))
@@ -176,6 +177,7 @@ def _zone() -> datetime.tzinfo:
         raise BadInput(
             "The schedules of this deployment have several time zones"
             f" ({', '.join(sorted(names))}), so one moment has several dates; give them one, or"
-            " name the release date."
+            " name the release date.",
+            row="several-time-zones",
         )
     return ZoneInfo(names.pop() if names else ZONE)

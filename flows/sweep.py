@@ -132,7 +132,7 @@ class Sweep:
         names = f" ({', '.join(self.given_back)})" if self.given_back else ""
         need = (
             f" {', '.join(self.left)} failed {self.rules.most_attempts} times and need a person:"
-            " mend the cause and use Retry."
+            " mend the cause and use Retry. (runbook: tried-too-often)"
             if self.left
             else ""
         )

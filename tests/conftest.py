@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from dp_core.errors import ReleaseError
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique
 from dp_core.tables.marginal import Marginal
@@ -156,19 +157,18 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def says(request: pytest.FixtureRequest) -> Iterator[Callable[[str], None]]:
-    """Return a check that a message is the one of the test's row of the runbook; must be used."""
-    from flows.monitoring import runbook
-
+def says(request: pytest.FixtureRequest) -> Iterator[Callable[[ReleaseError | str], None]]:
+    """Return a check that an error or a command's last line names the test's row. Use it."""
     marker = request.node.get_closest_marker("runbook")
     assert marker is not None, "Name the row: @pytest.mark.runbook('row')."
-    row, number = (*marker.args, 0)[:2]
     heard = []
 
-    def check(message: str) -> None:
-        heard.append(message)
-        assert runbook.says(runbook.ROWS[row][number], message), message
-        assert runbook.row_of(message) == row
+    def check(failure: ReleaseError | str) -> None:
+        heard.append(failure)
+        if isinstance(failure, ReleaseError):
+            assert failure.row == marker.args[0], failure.message
+        else:
+            assert failure.rstrip().endswith(f"(runbook: {marker.args[0]})"), failure
 
     yield check
     assert heard, "What was provoked was not compared with the runbook."

@@ -42,11 +42,13 @@ def check_destination(folder: Path) -> None:
     try:
         if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
             raise BadInput(
-                f"The output folder {folder} is a file or a link; name a folder that is new."
+                f"The output folder {folder} is a file or a link; name a folder that is new.",
+                row="output-unusable",
             )
         if folder.exists() and any(folder.iterdir()):
             raise BadInput(
-                f"The output folder {folder} is not empty; name a new one, or empty it first."
+                f"The output folder {folder} is not empty; name a new one, or empty it first.",
+                row="output-not-empty",
             )
         above = folder.parent
         while not above.exists() and above != above.parent:
@@ -54,16 +56,19 @@ def check_destination(folder: Path) -> None:
         if not above.is_dir() or not _takes_folders(above, folder.name):
             raise BadInput(
                 f"The output folder {folder} cannot be made: {above} is not a folder in which you"
-                " may write."
+                " may write.",
+                row="output-unusable",
             )
         if folder.exists() and folder.is_mount():
             raise BadInput(
                 f"The output folder {folder} is a mount point, which cannot be replaced in one"
-                f" step; name a folder inside it, such as {folder / 'release'}."
+                f" step; name a folder inside it, such as {folder / 'release'}.",
+                row="output-unusable",
             )
     except OSError as error:
         raise BadInput(
-            f"The output folder {folder} cannot be used ({error.strerror}); name another."
+            f"The output folder {folder} cannot be used ({error.strerror}); name another.",
+            row="output-unusable",
         ) from None
 
 
@@ -136,7 +141,7 @@ def write_bundle(
         settle(folder.parent)
     except OSError as error:
         shutil.rmtree(partial, ignore_errors=True)
-        raise StageFailed(write_failure(folder, error)) from None
+        raise write_failure(folder, error) from None
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
@@ -157,7 +162,8 @@ def _fill(
         if not source.is_file():
             raise StageFailed(
                 f"Synthetic set {number} is missing from the run's folder; resume the release to"
-                " draw it again at no cost."
+                " draw it again at no cost.",
+                row="set-gone",
             )
         shutil.copyfile(source, folder / name)
         settle(folder / name)

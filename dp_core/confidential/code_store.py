@@ -305,4 +305,5 @@ def _unusable(what: str, error: Exception | None = None) -> StageFailed:
     return StageFailed(
         f"The store of codes {what}; resume the release to make it again.",
         internal=None if error is None else str(error),
+        row="codes-damaged",
     )

@@ -124,7 +124,8 @@ class Source:
             if not same:
                 raise BadInput(
                     f"The data file {path.name} changed while the release was reading it;"
-                    " start again when nothing writes to it any more."
+                    " start again when nothing writes to it any more.",
+                    row="data-being-written",
                 )
 
     def _parquet_batches(self) -> Iterator[Batch]:
@@ -198,13 +199,13 @@ def open_source(
     some = False
     for path in files:
         if path.stat().st_size == 0:
-            raise BadInput(f"The data file {path.name} is empty.")
+            raise BadInput(f"The data file {path.name} is empty.", row="data-empty")
         if kind == "parquet":
             some |= check_parquet(path, columns, ignore)
         else:
             some |= check_csv(path, columns, ignore)
     if not some:
-        raise BadInput(f"The data in {pattern!r} has a header but not one row.")
+        raise BadInput(f"The data in {pattern!r} has a header but not one row.", row="data-empty")
     return Source(files, kind, columns)
 
 

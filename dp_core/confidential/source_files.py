@@ -40,7 +40,8 @@ def matching_files(pattern: str, folder: Path) -> list[Path]:
         files = [Path(name) for name in sorted(glob.glob(str(exact), recursive=True))]
     if not files:
         raise BadInput(
-            f"No data file matches {pattern!r}; paths are relative to the folder of the spec."
+            f"No data file matches {pattern!r}; paths are relative to the folder of the spec.",
+            row="data-not-found",
         )
     for path in files:
         if path.is_dir():
@@ -144,13 +145,16 @@ def check_columns(
         raise BadInput(f"{what} has more than one {_names(repeated)}.")
     missing = [name for name in columns if name not in header]
     if missing:
-        raise BadInput(f"{what} lacks {_names(missing, all_of_them=True)} of the schema.")
+        raise BadInput(
+            f"{what} lacks {_names(missing, all_of_them=True)} of the schema.", row="columns-differ"
+        )
     known = {*columns, *ignore}
     extra = [name for name in header if name not in known]
     if extra:
         raise BadInput(
             f"{what} has {_names(extra)}, which the schema does not describe;"
-            " describe it under `columns` or name it under `ignore`."
+            " describe it under `columns` or name it under `ignore`.",
+            row="columns-differ",
         )
 
 
@@ -196,7 +200,7 @@ def damaged(path: Path, error: Exception) -> NoReturn:
         message = f"The data file {path.name} may not be read by this user; check its permissions."
     else:
         message = f"The data file {path.name} is damaged or cut off; copy it again."
-    raise BadInput(message, internal=str(error)) from None
+    raise BadInput(message, row="data-damaged", internal=str(error)) from None
 
 
 def bad_csv(path: Path, error: Exception) -> NoReturn:
@@ -216,4 +220,4 @@ def bad_csv(path: Path, error: Exception) -> NoReturn:
         )
     else:
         damaged(path, error)
-    raise BadInput(message, internal=text) from None
+    raise BadInput(message, row="data-damaged", internal=text) from None

@@ -140,7 +140,8 @@ def _csv_header(path: Path) -> list[str]:
             header = _first_record(unpacked)
     except UnicodeDecodeError:
         raise BadInput(
-            f"{path.name}: its first line is not UTF-8 text; name a CSV or Parquet file."
+            f"{path.name}: its first line is not UTF-8 text; name a CSV or Parquet file.",
+            row="data-damaged",
         ) from None
     except (EOFError, OSError):
         raise BadInput(f"{path.name}: is damaged or cannot be read.") from None

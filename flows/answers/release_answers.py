@@ -55,7 +55,8 @@ def status_facts(home: Path, ledger: Ledger, release: str) -> dict[str, object]:
     held = ledger.reservation(release)
     if held is None:
         raise BadInput(
-            f"There is no release {release!r} in this ledger; `dp-release status` lists them."
+            f"There is no release {release!r} in this ledger; `dp-release status` lists them.",
+            row="no-such-release",
         )
     folder = RunFolder(home, release, held.link)
     charges = ledger.charges(held)

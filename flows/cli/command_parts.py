@@ -105,6 +105,7 @@ def ledger_that_is() -> Ledger:
     if found is None:
         raise BadInput(
             f"There is no ledger in {this_home()} yet: `dp-release ledger open` makes it with the"
-            " first account. If it is elsewhere, set DP_RELEASE_HOME or DP_RELEASE_LEDGER."
+            " first account. If it is elsewhere, set DP_RELEASE_HOME or DP_RELEASE_LEDGER.",
+            row="no-ledger",
         )
     return found

@@ -37,7 +37,6 @@ from flows.cli.command_parts import (
     with_json,
 )
 from flows.monitoring.log import FORMATS
-from flows.monitoring.runbook import row_of
 
 INTERRUPTED = 130
 SEARCH_EVERY = 20_000
@@ -251,11 +250,12 @@ def main() -> None:
     # Python searches all there is for garbage twice before it ends: half a second after a release.
     atexit.register(gc.freeze)
     context: dict[str, object] = {}
+    row: str | None = None
     try:
         cli.main(prog_name="dp-release", standalone_mode=False, obj=context)
         code, message = 0, ""
     except ReleaseError as error:
-        code, message = error.exit_code, error.message
+        code, message, row = error.exit_code, error.message, error.row
     except click.exceptions.Exit as error:
         code, message = error.exit_code, ""
     except click.exceptions.NoArgsIsHelpError as error:
@@ -264,7 +264,7 @@ def main() -> None:
     except click.ClickException as error:
         code, message = 2, _usage(error)
     except (KeyboardInterrupt, click.Abort) as error:
-        code = INTERRUPTED
+        code, row = INTERRUPTED, "interrupted"
         # click makes its own of Ctrl-C; what a command said about it is the cause.
         message = getattr(error.__cause__, "message", "") or (
             "Interrupted. Nothing is lost: `dp-release status` shows where it stopped,"
@@ -275,7 +275,6 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code, message = 0, ""
     if message:
-        row = row_of(message)
         if "--json" in sys.argv[1:]:
             named = {"runbook": row} if row else {}
             answer = {"error": message, "exit_code": code, **named}

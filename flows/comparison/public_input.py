@@ -41,7 +41,8 @@ def require_unknown(source: Source) -> None:
         raise StageFailed(
             "The inputs in this ledger were sealed with another key than this home's, so data it"
             " has seen would not be recognised; set DP_RELEASE_HOME to the home that made the"
-            " ledger, or copy that home's input.key to this one."
+            " ledger, or copy that home's input.key to this one.",
+            row="input-key-other",
         )
     known = {entry.about: entry.receipt for entry in sealed}
     for part in _parts(source):

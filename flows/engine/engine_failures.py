@@ -31,18 +31,21 @@ def stopped_outside(release: str, error: Exception) -> StageFailed:
     if _is_full():
         return StageFailed(
             f"The disk is full: {home()} has no room left ({type(error).__name__}). Free space"
-            f" there; nothing is lost: {next_step}"
+            f" there; nothing is lost: {next_step}",
+            row="disk-full",
         )
     file = RunFolder(home(), release).keep_detail(text)
     if isinstance(error, ServerSlow) or _SERVER_SLOW in str(error):
         return StageFailed(
             "Prefect's own server did not start in time; this machine may be very busy. Wait, or"
             f" set {PATIENCE} to more seconds; the detail {where_kept(file)}."
-            f" Nothing is lost: {next_step}"
+            f" Nothing is lost: {next_step}",
+            row="server-slow",
         )
     return StageFailed(
         f"The release stopped outside its stages ({type(error).__name__}); the detail"
-        f" {where_kept(file)}. Nothing is lost: {next_step}"
+        f" {where_kept(file)}. Nothing is lost: {next_step}",
+        row="outside-stages",
     )
 
 
@@ -79,7 +82,7 @@ def without_data(release: str, work: Callable[[], object]) -> ReleaseError | Non
     except ReleaseError as error:
         if error.internal:
             RunFolder(home(), release).keep_detail(error.internal)
-        return type(error)(error.message)
+        return error.without_detail()
     except Exception as error:
         return stopped_outside(release, error)
     return None

@@ -94,5 +94,6 @@ def require_room(home: Path) -> None:
     if free < ROOM:
         raise StageFailed(
             f"The disk is full: {folder} has {free // 2**20} MB left, and Prefect's own server"
-            f" needs {ROOM // 2**20} MB there. Free some space, then {next_step}"
+            f" needs {ROOM // 2**20} MB there. Free some space, then {next_step}",
+            row="disk-full",
         )

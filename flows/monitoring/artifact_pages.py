@@ -10,7 +10,6 @@ from typing import Any
 from dp_core.spec.plan import Plan
 from dp_core.wall.accounting.composition import Amount
 from flows.monitoring.outcome import Outcome
-from flows.monitoring.runbook import row_of
 from tasks.ledger.accounts import Account
 
 _PAID_IN = {"total": "basics", "one_way": "basics", "checks": "check"}
@@ -151,10 +150,9 @@ def accuracy_rows(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def outcome_page(outcome: Outcome, *, release: str | None, out: Path | None) -> str:
     """Return how a run ended, what it says, and what comes next."""
-    row = row_of(outcome.sentence)
     lines = [f"**{_STATES[outcome.name]}**", "", outcome.sentence]
-    if row is not None:
-        lines += ["", f"What to do: docs/runbook.md, row `{row}`."]
+    if outcome.row is not None:
+        lines += ["", f"What to do: docs/runbook.md, row `{outcome.row}`."]
     if outcome.name == "published" and out is not None:
         lines += ["", f"Bundle: `{out}`", "", f"Check it: `dp-release verify {out}`"]
     elif outcome.name == "failed" and release is not None:

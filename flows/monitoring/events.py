@@ -15,8 +15,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from flows.monitoring.runbook import row_of
-
 PATIENCE_S = 5.0
 """How long a command waits for a server that does not answer."""
 
@@ -25,7 +23,13 @@ BUNDLES = "dp-release.bundles"
 
 
 def tell_release(
-    what: str, release: str, account: str | None, *, sentence: str = "", code: int = 0
+    what: str,
+    release: str,
+    account: str | None,
+    *,
+    sentence: str = "",
+    code: int = 0,
+    row: str | None = None,
 ) -> None:
     """Tell what happened to a release.
 
@@ -35,6 +39,7 @@ def tell_release(
         account: That pays for it, None where it is not known.
         sentence: What people are told: what happened, and what to do.
         code: Exit code of the command that ran it.
+        row: Heading of the runbook that says what to do; None for none.
     """
     payload: dict[str, object] = {
         "release": release,
@@ -42,7 +47,7 @@ def tell_release(
         "outcome": what,
         "sentence": sentence,
         "exit_code": code,
-        "runbook": row_of(sentence),
+        "runbook": row,
     }
     _tell(
         f"{LEDGER.partition('.')[0]}.release.{what}",
@@ -52,29 +57,31 @@ def tell_release(
     )
 
 
-def tell_ledger(what: str, sentence: str) -> None:
+def tell_ledger(what: str, sentence: str, *, row: str | None = None) -> None:
     """Tell what a check of the ledger found.
 
     Args:
         what: `verified` or `verification-failed`.
         sentence: What people are told.
+        row: Heading of the runbook that says what to do; None for none.
     """
-    _tell_of(LEDGER, what, sentence)
+    _tell_of(LEDGER, what, sentence, row)
 
 
-def tell_bundles(what: str, sentence: str) -> None:
+def tell_bundles(what: str, sentence: str, *, row: str | None = None) -> None:
     """Tell what a check of all published bundles found.
 
     Args:
         what: `verification-failed`.
         sentence: What people are told.
+        row: Heading of the runbook that says what to do; None for none.
     """
-    _tell_of(BUNDLES, what, sentence)
+    _tell_of(BUNDLES, what, sentence, row)
 
 
-def _tell_of(whole: str, what: str, sentence: str) -> None:
+def _tell_of(whole: str, what: str, sentence: str, row: str | None) -> None:
     resource = {"prefect.resource.id": whole, "prefect.resource.name": whole.rpartition(".")[2]}
-    payload: dict[str, object] = {"sentence": sentence, "runbook": row_of(sentence)}
+    payload: dict[str, object] = {"sentence": sentence, "runbook": row}
     _tell(f"{whole}.{what}", resource, None, payload)
 
 

@@ -78,7 +78,8 @@ def check() -> None:
         except OSError as error:
             raise BadInput(
                 f"The log file {path} cannot be written ({error.strerror}); name another in {FILE}"
-                " or --log-file."
+                " or --log-file.",
+                row="log-not-written",
             ) from None
 
 

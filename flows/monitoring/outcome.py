@@ -41,6 +41,7 @@ class Outcome:
         name: One word.
         sentence: What is told to people: what happened, and what to do.
         exit_code: Of the command that ran it.
+        row: Heading of the runbook that says what to do; None for none.
         waits: What a command ends with where nothing failed and nothing is published; None else.
     """
 
@@ -48,6 +49,7 @@ class Outcome:
     sentence: str
     exit_code: int
     waits: ReleaseError | None = None
+    row: str | None = None
 
     @property
     def is_failure(self) -> bool:
@@ -82,4 +84,4 @@ def outcome_of(release: str, failure: ReleaseError | None) -> Outcome:
         case _:
             name = "failed"
     waits = failure if name in TITLES else None
-    return Outcome(name, failure.message, failure.exit_code, waits)
+    return Outcome(name, failure.message, failure.exit_code, waits, failure.row)

@@ -47,4 +47,11 @@ def announce(outcome: Outcome, *, release: str, account: str | None) -> None:
         account: That pays for it; None where the spec cannot be read.
     """
     log.ended(outcome, release=release, account=account)
-    tell_release(outcome.name, release, account, sentence=outcome.sentence, code=outcome.exit_code)
+    tell_release(
+        outcome.name,
+        release,
+        account,
+        sentence=outcome.sentence,
+        code=outcome.exit_code,
+        row=outcome.row,
+    )

@@ -1,1 +1,1 @@
-"""What the flows share: whether a release may begin, how runs are remembered, specs from templates."""
+"""What the flows share: may a release begin, which runs there were, and specs from templates."""

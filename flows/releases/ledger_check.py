@@ -110,7 +110,7 @@ def advised(advice: str) -> Iterator[None]:
     except LedgerCorrupt as error:
         if type(error) is not LedgerCorrupt:
             raise
-        raise LedgerCorrupt(f"{error.message} {advice}") from None
+        raise LedgerCorrupt(f"{error.message} {advice}", row="ledger-changed") from None
 
 
 @contextlib.contextmanager
@@ -119,7 +119,7 @@ def _told() -> Iterator[None]:
     try:
         yield
     except LedgerCorrupt as error:
-        tell_ledger("verification-failed", error.message)
+        tell_ledger("verification-failed", error.message, row=error.row)
         raise
     tell_ledger("verified", "The ledger verifies.")
 

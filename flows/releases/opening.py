@@ -48,7 +48,8 @@ def check_opening(spec: Path, out: Path, *, release: str | None = None) -> Plan:
     if folder.done("publish") is not None and folder.done("tidy") is not None:
         raise BadInput(
             f"Release {name!r} is finished; its bundle is in {folder.remembered()[1]}."
-            " A release is made once: choose a new name under `release` for another."
+            " A release is made once: choose a new name under `release` for another.",
+            row="finished-already",
         )
     return plan
 
@@ -68,7 +69,8 @@ def plan_of_release(spec: Path, release: str | None) -> Plan:
     if release is not None and name != release:
         raise BadInput(
             f"The spec {spec} is that of release {name!r} now, not of {release!r}; put the name"
-            f" back to go on, or make the other with `dp-release run {spec} --out DIR`."
+            f" back to go on, or make the other with `dp-release run {spec} --out DIR`.",
+            row="spec-of-another-release",
         )
     return plan
 
@@ -88,7 +90,8 @@ def _refuse_waiting(ledger: Ledger, held: Reservation, plan: Plan) -> None:
         raise BadInput(
             f"Release {held.release!r} is held for a person, and spec or schema changed since: it"
             " is published as it is or withdrawn, and never made again with another plan, seed or"
-            " method. Undo the change, or choose a new name under `release`."
+            " method. Undo the change, or choose a new name under `release`.",
+            row="held-changed",
         ) from error
 
 
@@ -103,7 +106,8 @@ def require_known_results(at: Path, ledger: Ledger, held: Reservation) -> None:
     if forgotten:
         raise LedgerCorrupt(
             f"Release {held.release!r} has a noisy result ({min(forgotten)}) that the ledger has no"
-            " charge for: the ledger is older than the run's folder. Restore its newest copy."
+            " charge for: the ledger is older than the run's folder. Restore its newest copy.",
+            row="result-without-charge",
         )
 
 

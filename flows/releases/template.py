@@ -132,7 +132,8 @@ def write_spec(template: Template, moment: datetime, *, keep: bool) -> Path:
         if _MARK not in before:
             raise BadInput(
                 f"{path} is in the way: the spec of this date is written there, and that file was"
-                " not written from a template. Move it, or change the name in the template."
+                " not written from a template. Move it, or change the name in the template.",
+                row="spec-in-the-way",
             )
     text = template.spec(moment)
     if before != text and not (keep and before is not None):
@@ -164,7 +165,8 @@ def _write(path: Path, text: str) -> None:
     except OSError as error:
         raise BadInput(
             f"{path} could not be written ({os.strerror(error.errno or 0)}); let the user that runs"
-            " releases write there: each date's spec is written beside its template."
+            " releases write there: each date's spec is written beside its template.",
+            row="spec-not-written",
         ) from None
 
 

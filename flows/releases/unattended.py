@@ -42,12 +42,13 @@ def unattended(flow: str, work: Work) -> State[Any] | None:
         with Attempts(home()).going_on(run, flow) as begun:
             return work(begun)
     except ReleaseError as error:
-        failure = type(error)(error.message)
+        failure = error.without_detail()
     except Exception as error:
         kept = Attempts(home()).keep_detail(run, traceback.format_exc())
         failure = StageFailed(
             f"The run of {flow} stopped ({type(error).__name__}); the detail {where_kept(kept)}."
-            " Nothing is lost: run it again when the cause is mended."
+            " Nothing is lost: run it again when the cause is mended.",
+            row="run-stopped",
         )
     # privacy: raised where nothing is being handled; Prefect keeps what leaves a flow, with causes.
     raise failure
@@ -86,6 +87,7 @@ def require_quiet(home: Path) -> None:
             value = {**QUIET, **DEFAULTS}[name]
             raise BadInput(
                 f"Prefect is set to {what} ({name}); set it to {value} for the worker and its runs,"
-                " then run this again."
+                " then run this again.",
+                row="results-stored",
             )
     prepare(home)

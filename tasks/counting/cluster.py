@@ -86,6 +86,7 @@ def compute(
             "Every Dask worker that was given a part of a count died, perhaps for want of memory"
             f" or of dp-release; mend the workers or leave out `--dask`. {ONCE}",
             internal=str(error),
+            row="dask-workers-died",
         ) from None
     except CancelledError as error:  # what Dask makes of every future when it loses the scheduler
         raise scheduler_lost(error) from None
@@ -128,7 +129,8 @@ def _wait(
         if time.monotonic() - alone_since >= PATIENCE:
             raise StageFailed(
                 f"The Dask cluster has had no worker for {PATIENCE:.0f} seconds, in the middle of a"
-                f" count; start workers or leave out `--dask`. {ONCE}"
+                f" count; start workers or leave out `--dask`. {ONCE}",
+                row="dask-no-worker",
             )
 
 
@@ -158,6 +160,7 @@ def scheduler_lost(error: Exception) -> StageFailed:
         "The Dask scheduler was lost in the middle of a count; start it again or leave out"
         f" `--dask`. {ONCE}",
         internal=str(error),
+        row="dask-lost",
     )
 
 
@@ -173,7 +176,8 @@ def check_address(address: str | None) -> None:
     if url.scheme != "tls" and url.hostname not in LOOPBACK:
         raise BadInput(
             f"The Dask scheduler {address!r} would be sent exact counts in clear;"
-            " give a tls:// address."
+            " give a tls:// address.",
+            row="dask-in-clear",
         )
 
 
@@ -201,6 +205,7 @@ def dask_client(address: str | None) -> Iterator[Client | None]:
         raise StageFailed(
             f"The Dask scheduler {address!r} does not answer; start it, or leave out `--dask`.",
             internal=str(error),
+            row="dask-unreachable",
         ) from None
     try:
         yield client

@@ -302,7 +302,7 @@ def _sheltered(work: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return work(*arguments)
     except ReleaseError as error:
-        failure = type(error)(error.message)
+        failure = error.without_detail()
     except Exception:
         return Failure(traceback.format_exc())
     # Here nothing is being handled that would be pickled along.

@@ -101,6 +101,7 @@ def _require_met(answered: object, store: CodeStore, worker: str) -> None:
         raise StageFailed(
             f"The Dask worker {worker} cannot import this program; {REMEDY}",
             internal=repr(answered),
+            row="dask-worker-differs",
         )
     sources, sees = answered
     require_same(dict(program()), {**dict(program()), SOURCES: sources}, worker)
@@ -160,14 +161,16 @@ def require_same(ours: Mapping[str, str], theirs: Mapping[str, str], worker: str
     name = differing[0]
     if theirs.get(name, NONE) == NONE:
         raise StageFailed(
-            f"The Dask worker {worker} has no {name}, and this process has {ours[name]}; {REMEDY}"
+            f"The Dask worker {worker} has no {name}, and this process has {ours[name]}; {REMEDY}",
+            row="dask-worker-differs",
         )
     if name == SOURCES:
         told = (f"source files of dp-release with the digest {theirs[name]}", ours[name])
     else:
         told = (f"{name} {theirs[name]}", ours[name])
     raise StageFailed(
-        f"The Dask worker {worker} has {told[0]}, and this process has {told[1]}; {REMEDY}"
+        f"The Dask worker {worker} has {told[0]}, and this process has {told[1]}; {REMEDY}",
+        row="dask-worker-differs",
     )
 
 
@@ -175,7 +178,8 @@ def does_not_see(store: CodeStore, worker: str) -> StageFailed:
     """Return the refusal of a worker that does not see a store."""
     return StageFailed(
         f"The Dask worker {worker} does not see {store.folder}, where the codes are; let every"
-        f" worker see the home at the same path, as the same user, or leave out `--dask`. {ONCE}"
+        f" worker see the home at the same path, as the same user, or leave out `--dask`. {ONCE}",
+        row="dask-worker-sees-nothing",
     )
 
 

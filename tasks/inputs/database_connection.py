@@ -85,7 +85,8 @@ def _engine(variable: str) -> sa.Engine:
     if not text.strip():
         raise BadInput(
             f"The environment variable {variable} is not set; set it to the URL of the database,"
-            " such as postgresql://reader@host/database, where the release runs."
+            " such as postgresql://reader@host/database, where the release runs.",
+            row="database-variable",
         )
     try:
         url = sa.make_url(text.strip())
@@ -107,7 +108,8 @@ def _engine(variable: str) -> sa.Engine:
         raise BadInput(
             f"The environment variable {variable} does not hold the URL of a database; write one"
             " such as postgresql://reader@host/database or sqlite:////folder/file.db, with signs"
-            " like @ and / in a password written as %40 and %2F."
+            " like @ and / in a password written as %40 and %2F.",
+            row="database-variable",
         ) from None
 
 
@@ -155,7 +157,8 @@ def _unreachable(variable: str, error: Exception) -> BadInput:
     why = next((told for said, told in _WHY if said in text), "does not answer")
     return BadInput(
         f"The database that {variable} names {why}; check the URL in it, the database and the"
-        " network. Nothing was read or spent."
+        " network. Nothing was read or spent.",
+        row="database-silent",
     )
 
 
@@ -168,7 +171,8 @@ def _stopped(place: DatabaseTable, error: sa.exc.SQLAlchemyError) -> ReleaseErro
         return BadInput(
             f"The database role of {place.variable} may not read table {place.written!r}; let its"
             " owner grant SELECT on the table (or on the columns of the schema), and USAGE on its"
-            " schema."
+            " schema.",
+            row="database-right",
         )
     if "file is not a database" in text:
         return _unreachable(place.variable, error)
@@ -178,7 +182,8 @@ def _stopped(place: DatabaseTable, error: sa.exc.SQLAlchemyError) -> ReleaseErro
     return StageFailed(
         f"The database that {place.variable} names failed or went away while table"
         f" {place.written!r} was read ({type(error).__name__}{', ' + state if state else ''});"
-        " nothing was kept of it. When the database is well, go on with `dp-release resume`."
+        " nothing was kept of it. When the database is well, go on with `dp-release resume`.",
+        row="database-lost",
     )
 
 
@@ -188,4 +193,5 @@ def _unreadable(place: DatabaseTable, error: BaseException) -> BadInput:
         " 1 or after 9999, or text that is not in the database's encoding; correct it, or let a"
         " view leave it out.",
         internal=str(error),
+        row="database-values",
     )

@@ -118,7 +118,9 @@ def _take(
             snapshot.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
         snapshot.finish()
         if not snapshot.rows:
-            raise BadInput(f"Table {place.written!r} has columns but not one row.")
+            raise BadInput(
+                f"Table {place.written!r} has columns but not one row.", row="data-empty"
+            )
 
 
 def _array(
@@ -132,6 +134,7 @@ def _array(
         f"Column {name!r} of table {place.written!r} holds a value that is not of its declared"
         f" type, {declared}; correct it, or let a view cast it.",
         internal=detail,
+        row="database-values",
     )
 
 
@@ -156,7 +159,8 @@ def _kinds(connection: sa.Connection, place: DatabaseTable) -> dict[str, tuple[S
         hint = f" Did you mean {known[close[0]]!r}?" if close else ""
         raise BadInput(
             f"The database that {place.variable} names has no table or view {place.written!r};"
-            f" write it as it is there, capital letters too, with its schema.{hint}"
+            f" write it as it is there, capital letters too, with its schema.{hint}",
+            row="table-not-found",
         )
     return {
         str(column["name"]): (

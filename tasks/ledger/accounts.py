@@ -99,7 +99,7 @@ def read_account(rows: Rows, name: str) -> Account:
     """
     accounts = lineage(rows, name)
     if not accounts:
-        raise BadInput(no_account(account_names(rows), name))
+        raise BadInput(no_account(account_names(rows), name), row="no-account")
     charter, today = accounts[0], rows.today()
     left = room_on(rows, charter, today)
     others = [Above(above.name, above.terms, room_on(rows, above, today)) for above in accounts[1:]]

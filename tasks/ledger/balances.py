@@ -31,7 +31,7 @@ def read_standings(
     """
     accounts = lineage(rows, name)
     if not accounts:
-        raise BadInput(no_account(account_names(rows), name))
+        raise BadInput(no_account(account_names(rows), name), row="no-account")
     today = rows.today()
     return tuple(
         standing(rows, charter, today)

@@ -63,13 +63,15 @@ def check_head(at: Path, ledger: Ledger, url: str) -> None:
             raise LedgerCorrupt(
                 f"The ledger is older than what {at / HEAD} noted, or was changed: what it lacks"
                 " would be a fresh budget. Restore its newest copy; only if there is none, and the"
-                f" privacy officer agrees, delete {HEAD}."
+                f" privacy officer agrees, delete {HEAD}.",
+                row="ledger-older",
             )
     elif any(note["place"] == _place(url) for note in notes.values()):
         raise LedgerCorrupt(
             f"Another ledger is where {at / HEAD} noted one: a new one would give everybody a fresh"
             " budget. Restore the ledger that was there; only if it is given up for good, and the"
-            f" privacy officer agrees, delete {HEAD}."
+            f" privacy officer agrees, delete {HEAD}.",
+            row="ledger-replaced",
         )
 
 
@@ -84,7 +86,8 @@ def _notes(at: Path) -> dict[str, dict[str, Any]]:
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise LedgerCorrupt(
-            f"The note {at / HEAD} is damaged: restore it, or delete it if the ledger is current."
+            f"The note {at / HEAD} is damaged: restore it, or delete it if the ledger is current.",
+            row="head-damaged",
         ) from None
     return notes
 

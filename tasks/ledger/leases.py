@@ -90,7 +90,7 @@ def acquire(rows: Rows, release: str, holder: Holder) -> Lease:
     if found is not None and found.expires > _clock(rows):
         other = _holder(release, found.holder)
         if not is_gone(other):
-            raise StageFailed(_busy(release, other, found.expires - _clock(rows)))
+            raise StageFailed(_busy(release, other, found.expires - _clock(rows)), row="at-work")
     fence = found.fence + 1 if found is not None else 1
     values = {"fence": fence, "holder": _text(holder), "expires": _clock(rows) + LIFETIME_MS}
     if found is None:
@@ -106,7 +106,8 @@ def require(rows: Rows, lease: Lease) -> None:
     if not _is_held(rows, lease):
         raise StageFailed(
             f"Another process took over release {lease.release!r} while this one did not answer;"
-            f" nothing more is done here. `dp-release status {lease.release}` shows where it is."
+            f" nothing more is done here. `dp-release status {lease.release}` shows where it is.",
+            row="taken-over",
         )
 
 
@@ -230,7 +231,9 @@ def _holder(release: str, text: str) -> Holder:
     try:
         return Holder(**json.loads(text))
     except (ValueError, TypeError):
-        raise LedgerCorrupt(f"The lease of release {release!r} was changed.") from None
+        raise LedgerCorrupt(
+            f"The lease of release {release!r} was changed.", row="ledger-changed"
+        ) from None
 
 
 def _text(holder: Holder) -> str:

@@ -63,7 +63,7 @@ class Ledger(Decisions):
         with self._database.reading() as rows:
             found = lineage(rows, name)
             if not found:
-                raise BadInput(no_account(account_names(rows), name))
+                raise BadInput(no_account(account_names(rows), name), row="no-account")
             return tuple(read_account(rows, charter.name) for charter in found)
 
     def covered(self, name: str) -> tuple[str, ...]:

@@ -88,7 +88,8 @@ class LedgerSession:
             raise LedgerCorrupt(
                 f"The noisy result {path.name!r} of release {self.reservation.release!r} is there,"
                 " but the ledger has no charge for it: the ledger is older than the run's folder."
-                " Restore the newest copy of the ledger; the result is never drawn again."
+                " Restore the newest copy of the ledger; the result is never drawn again.",
+                row="result-without-charge",
             )
         charges = self.hold.charge(self.reservation, batch, steps)
         grants = tuple(
@@ -111,7 +112,8 @@ class LedgerSession:
                 raise StageFailed(
                     f"The noisy result {path.name!r} of release {self.reservation.release!r} is"
                     " damaged or another's, and may have been read: it is never drawn again."
-                    " Restore it from a backup and resume, or abandon the release."
+                    " Restore it from a backup and resume, or abandon the release.",
+                    row="result-damaged",
                 )
             # privacy: no result under its name means its noise was never read by anyone; what an
             # interrupted write may have left is erased before anything is drawn again.
@@ -125,7 +127,8 @@ class LedgerSession:
             raise StageFailed(
                 f"The noisy result {path.name!r} of release {self.reservation.release!r} was not"
                 " what was stored; see whether another program writes to the run's folder, then"
-                " resume."
+                " resume.",
+                row="result-not-as-stored",
             )
         self.hold.commit(self.reservation, batch, _fingerprint(grants, values))
         self.committed(charges)
@@ -150,7 +153,8 @@ class LedgerSession:
             raise StageFailed(
                 f"The committed noisy result {path.name!r} of release"
                 f" {self.reservation.release!r} is missing or was changed. It is never drawn again:"
-                " restore it from a backup and resume, or abandon the release."
+                " restore it from a backup and resume, or abandon the release.",
+                row="committed-result-gone",
             )
         # What an earlier holder that was killed late left: a second draw, which nobody reads.
         _erase_temporaries(path)

@@ -34,7 +34,7 @@ def check_reservation(rows: Rows, plan: Plan) -> None:
     """
     accounts = lineage(rows, plan.spec.account)
     if not accounts:
-        raise BadInput(no_account(account_names(rows), plan.spec.account))
+        raise BadInput(no_account(account_names(rows), plan.spec.account), row="no-account")
     _check_revised(rows, plan)
     for charter in accounts:
         check_terms(charter, plan)
@@ -43,7 +43,8 @@ def check_reservation(rows: Rows, plan: Plan) -> None:
             raise AwaitsApproval(
                 f"Account {charter.name!r} runs approved plans only: plan {plan.hash} of release"
                 f" {plan.spec.release!r} waits for {charter.owner}; once it is read, `dp-release"
-                f" ledger approve {plan.hash} --by NAME --reason TEXT`."
+                f" ledger approve {plan.hash} --by NAME --reason TEXT`.",
+                row="waits-for-approval",
             )
     for charter in accounts:
         _check_room(rows, charter, plan, accounts)
@@ -95,17 +96,20 @@ def check_terms(charter: Charter, plan: Plan) -> None:
     """Raise BudgetRefused where an account takes no such release, however small it is."""
     if charter.closed:
         raise BudgetRefused(
-            f"Account {charter.name!r} is closed: no more releases can be made from it."
+            f"Account {charter.name!r} is closed: no more releases can be made from it.",
+            row="account-closed",
         )
     if plan.spec.privacy.neighbours != charter.neighbours:
         raise BudgetRefused(
             f"Account {charter.name!r} protects under {charter.neighbours}, but the spec asks for"
-            f" {plan.spec.privacy.neighbours}; set privacy.neighbours to {charter.neighbours}."
+            f" {plan.spec.privacy.neighbours}; set privacy.neighbours to {charter.neighbours}.",
+            row="other-relation",
         )
     if plan.spec.privacy.unit != charter.unit:
         raise BudgetRefused(
             f"Account {charter.name!r} protects one {charter.unit}, but the schema's unit is one"
-            f" {plan.spec.privacy.unit}; {_OTHER_UNIT[charter.unit]}"
+            f" {plan.spec.privacy.unit}; {_OTHER_UNIT[charter.unit]}",
+            row="other-relation",
         )
 
 
@@ -136,7 +140,8 @@ def _check_room(rows: Rows, charter: Charter, plan: Plan, accounts: Sequence[Cha
         raised = f"{charter.owner} answers for it."
     raise BudgetRefused(
         f"Release {plan.spec.release!r} asks for {word} {wants}, but {where} has {has} left{of}."
-        f" {_users(rows, charter)} {raised}{_advice(rows, accounts, plan)}"
+        f" {_users(rows, charter)} {raised}{_advice(rows, accounts, plan)}",
+        row="budget-used-up",
     )
 
 

@@ -107,7 +107,8 @@ class Hold:
                 raise StageFailed(
                     "The inputs in this ledger were sealed with another key than this home's, so"
                     " data it has seen would not be recognised; set DP_RELEASE_HOME to the home"
-                    " that made the ledger, or copy that home's input.key to this one."
+                    " that made the ledger, or copy that home's input.key to this one.",
+                    row="input-key-other",
                 )
             if mine is not None:
                 self._require_same(mine, input_hash)
@@ -118,7 +119,8 @@ class Hold:
                 raise BadInput(
                     f"This data file belongs to account {earlier.receipt.account!r} (release"
                     f" {earlier.receipt.release!r}); name that account in the spec: another"
-                    " account would give the same people a fresh budget."
+                    " account would give the same people a fresh budget.",
+                    row="data-of-another-account",
                 )
             promised = (reservation.position, reservation.release, reservation.account)
             body = {
@@ -131,7 +133,8 @@ class Hold:
         if not hmac.compare_digest(str(mine.about), input_hash):
             raise BadInput(
                 f"The data of release {self.release!r} changed since it began;"
-                " put the original file back and resume, or abandon the release."
+                " put the original file back and resume, or abandon the release.",
+                row="data-changed",
             )
         self._require_home(mine)
 
@@ -141,7 +144,8 @@ class Hold:
             # draw.
             raise StageFailed(
                 f"Release {self.release!r} was begun in another home, where its results are. Resume"
-                " it there: they are never drawn again."
+                " it there: they are never drawn again.",
+                row="other-home",
             )
 
     def charge(
@@ -170,7 +174,8 @@ class Hold:
                 if [identity_of(charge) for charge in old] != [planned(step) for step in steps]:
                     raise StageFailed(
                         f"{batch!r} of release {self.release!r} was charged for other measurements"
-                        " than are asked for now; abandon the release."
+                        " than are asked for now; abandon the release.",
+                        row="charged-otherwise",
                     )
                 return old
             check_stages(rows, reservation, steps)
@@ -216,7 +221,8 @@ class Hold:
                 raise StageFailed(
                     f"{batch!r} of release {self.release!r} was drawn again and again without its"
                     " result reaching the disk; find the cause, then abandon the release: it is"
-                    " not drawn again without a person."
+                    " not drawn again without a person.",
+                    row="drawn-too-often",
                 )
             add(
                 rows,
@@ -325,7 +331,8 @@ class Hold:
             if gate_of(rows, reservation.position).held is None:
                 raise BadInput(
                     f"Release {self.release!r} is not held, so there is nothing to decide about it;"
-                    f" `dp-release status {self.release}` shows where it stands."
+                    f" `dp-release status {self.release}` shows where it stands.",
+                    row="not-held",
                 )
             body = {"decision": decision, "by": by, "reason": reason}
             add(rows, reservation, "decide", body=body)

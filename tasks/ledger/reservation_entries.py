@@ -60,7 +60,8 @@ def require_open(rows: Rows, reservation: Reservation) -> None:
     if now is None or now.position != reservation.position or now.outcome is not None:
         raise StageFailed(
             f"Release {reservation.release!r} no longer holds its reservation;"
-            f" `dp-release status {reservation.release}` shows what became of it."
+            f" `dp-release status {reservation.release}` shows what became of it.",
+            row="reservation-gone",
         )
 
 

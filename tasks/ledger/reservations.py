@@ -72,7 +72,8 @@ def continued(rows: Rows, plan: Plan) -> Reservation | None:
     if held.outcome is not None:
         raise BadInput(
             f"The name {name!r} is used: that release is {held.outcome}. A release is made once;"
-            " choose a new name under `release`."
+            " choose a new name under `release`.",
+            row="name-used",
         )
     if held.plan == plan.hash:
         return held
@@ -83,7 +84,8 @@ def continued(rows: Rows, plan: Plan) -> Reservation | None:
         f"Release {name!r} is under way with another plan: spec or schema changed since,"
         " or the program, whose versions may resolve a spec differently. Undo the"
         f" change and `dp-release resume {name}`, or `dp-release abandon {name}` and choose a new"
-        " name."
+        " name.",
+        row="plan-changed",
     )
 
 

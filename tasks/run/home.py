@@ -68,7 +68,8 @@ def assert_not_lost(at: Path | None = None) -> None:
     if not ledger_exists(at) and ((at / KEY).exists() or (at / "runs").exists()):
         raise LedgerCorrupt(
             f"The home {at} has releases but no ledger any more; restore {_ledger_file(at)} from a"
-            " backup. To begin anew with other data, set DP_RELEASE_HOME to another folder."
+            " backup. To begin anew with other data, set DP_RELEASE_HOME to another folder.",
+            row="ledger-lost",
         )
 
 
@@ -99,7 +100,8 @@ def home_key(home: Path, ledger: Ledger) -> bytes:
     if not path.exists() and ledger.knows_inputs():
         raise LedgerCorrupt(
             f"The key {path} is gone, and without it the ledger cannot recognise data it has seen;"
-            " restore it from a backup."
+            " restore it from a backup.",
+            row="input-key-gone",
         )
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     _write_once(path, os.urandom(32))
@@ -107,7 +109,8 @@ def home_key(home: Path, ledger: Ledger) -> bytes:
     if len(key) != 32:
         raise LedgerCorrupt(
             f"The key {path} is damaged (it should hold 32 bytes), and without it the ledger cannot"
-            " recognise data it has seen; restore it from a backup."
+            " recognise data it has seen; restore it from a backup.",
+            row="input-key-gone",
         )
     return key
 

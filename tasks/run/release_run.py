@@ -193,6 +193,7 @@ class Run:
         if left is None or name not in left:
             raise StageFailed(
                 f"Stage {stage!r} of release {self.spec.release!r} has not left its result;"
-                f" `dp-release resume {self.spec.release}` does it again."
+                f" `dp-release resume {self.spec.release}` does it again.",
+                row="result-of-stage-gone",
             )
         return left[name]

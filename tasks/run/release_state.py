@@ -21,7 +21,7 @@ def refuse_held(ledger: Ledger, held: Reservation) -> None:
     """Raise Held if a release waits for a person."""
     gate = ledger.gate(held)
     if held.outcome is None and gate.held is not None:
-        raise Held(held_sentence(held.release, gate))
+        raise Held(held_sentence(held.release, gate), row="held")
 
 
 def held_sentence(release: str, gate: Gate) -> str:
@@ -49,7 +49,7 @@ def refuse_failed(home: Path, held: Reservation, plan: Plan) -> None:
     checks = (RunFolder(home, held.release, held.link).done("check") or {}).get("checks")
     if isinstance(checks, dict):
         said, _ = judged(plan.spec.thresholds, checks)
-        raise Unpublished(failed_sentence(held.release, said))
+        raise Unpublished(failed_sentence(held.release, said), row="ended-by-thresholds")
 
 
 def failed_sentence(release: str, said: Sequence[Mapping[str, object]]) -> str:

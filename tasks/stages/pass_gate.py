@@ -26,7 +26,7 @@ def pass_gate(run: Run) -> None:
     if verdict == "fail":
         run.hold.settle(run.reservation, "failed-thresholds")
         remove_unpublished(run.folder, keep_confidential=run.keep_confidential)
-        raise Unpublished(failed_sentence(run.spec.release, said))
+        raise Unpublished(failed_sentence(run.spec.release, said), row="ended-by-thresholds")
     cause: Cause = "after-approval"
     if run.spec.publish != "after-approval":
         if verdict == "publish":
@@ -34,7 +34,7 @@ def pass_gate(run: Run) -> None:
         cause = "thresholds"
     gate = run.hold.hold_back(run.reservation, cause, _sets(run))
     mark_held(run.folder, keep_confidential=run.keep_confidential)
-    raise Held(held_sentence(run.spec.release, gate))
+    raise Held(held_sentence(run.spec.release, gate), row="held")
 
 
 def require_as_held(run: Run) -> None:
@@ -54,7 +54,8 @@ def require_as_held(run: Run) -> None:
         raise StageFailed(
             f"What was held of release {name!r} is missing or was changed in {run.folder.path}, and"
             " it is never made again: restore the folder from a backup, or `dp-release withdraw"
-            f" {name}`."
+            f" {name}`.",
+            row="held-changed",
         )
 
 

@@ -122,5 +122,6 @@ def _must_verify(bundle: Path) -> None:
     if failed:
         raise StageFailed(
             f"The bundle does not verify ({failed[0].name}: {failed[0].sentence}); it was not"
-            " handed over."
+            " handed over.",
+            row="bundle-not-handed-over",
         )

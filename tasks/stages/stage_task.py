@@ -64,13 +64,15 @@ def _attempt(name: str, work: Work, run: Run) -> ReleaseError | None:
             run.folder.finish(name, work(run))
     except ReleaseError as error:
         _keep_detail(name, run, error.internal or "")
-        return type(error)(error.message)
+        return error.without_detail()
     except Exception as error:
         kept = _keep_detail(name, run, traceback.format_exc())
         return StageFailed(
             f"Stage {name!r} of release {run.spec.release!r} failed ({type(error).__name__});"
             f" the detail, which may be confidential, {where_kept(kept)}."
-            f" When the cause is mended, `dp-release resume {run.spec.release}` goes on from there."
+            f" When the cause is mended, `dp-release resume {run.spec.release}` goes on from"
+            " there.",
+            row="stage-failed",
         )
     return None
 

@@ -1,1 +1,1 @@
-"""What the other rooms of `tasks` stand on: a run's folder, processors, and lazy package loading."""
+"""What the other rooms of `tasks` stand on: a run's folder, processors, lazy package loading."""

@@ -81,7 +81,8 @@ class RunFolder:
             raise LedgerCorrupt(
                 f"The run folder {self.path} holds noisy results that this ledger has no charge"
                 " for: it is older than the folder, or another ledger. Restore the newest copy of"
-                " the ledger that paid, or choose a new name under `release`."
+                " the ledger that paid, or choose a new name under `release`.",
+                row="result-without-charge",
             )
 
     def _others(self) -> list[RunFolder]:
@@ -109,7 +110,9 @@ class RunFolder:
             return Path(values["spec"]), Path(values["out"])
         except (OSError, ValueError, KeyError, TypeError):
             raise BadInput(
-                f"There is no run of release {self.release!r} here; `dp-release status` lists them."
+                f"There is no run of release {self.release!r} here;"
+                " `dp-release status` lists them.",
+                row="no-such-release",
             ) from None
 
     def done(self, stage: str) -> Mapping[str, Any] | None:
@@ -241,7 +244,8 @@ def _link(path: Path, target: str) -> None:
     if path.exists() and not path.is_symlink():
         raise StageFailed(
             f"{path} is no link any more: the home was copied without its links. Restore it with"
-            " them (`cp -a`, `rsync -a`), or go on in the home that it was copied from."
+            " them (`cp -a`, `rsync -a`), or go on in the home that it was copied from.",
+            row="links-gone",
         )
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     temporary.unlink(missing_ok=True)
@@ -272,12 +276,14 @@ def disk_errors(what: str) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise StageFailed(
-                f"The disk is full: {what} could not be written. Free some space, then resume."
+                f"The disk is full: {what} could not be written. Free some space, then resume.",
+                row="disk-full",
             ) from None
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO, errno.ENOTDIR):
             raise StageFailed(
                 # privacy: the system's own words; a library may put anything into its error's.
                 f"{what} could not be written ({os.strerror(error.errno)});"
-                " check the folder, then resume."
+                " check the folder, then resume.",
+                row="not-written",
             ) from None
         raise

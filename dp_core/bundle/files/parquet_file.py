@@ -95,18 +95,21 @@ def writing(path: Path, partial: Path) -> Iterator[None]:
         yield
     except OSError as error:
         partial.unlink(missing_ok=True)
-        raise StageFailed(write_failure(path, error)) from None
+        raise write_failure(path, error) from None
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
 
 
-def write_failure(path: Path, error: OSError) -> str:
-    """Return the sentence for a file that could not be written."""
+def write_failure(path: Path, error: OSError) -> StageFailed:
+    """Return the error for a file that could not be written."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"The disk is full: {path} could not be written. Free some space and resume."
+        return StageFailed(
+            f"The disk is full: {path} could not be written. Free some space and resume.",
+            row="disk-full",
+        )
     reason = error.strerror or "the system refused"
-    return f"{path} could not be written ({reason}). Mend that and resume."
+    return StageFailed(f"{path} could not be written ({reason}). Mend that and resume.")
 
 
 def settle(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""From noisy tables to a model from which records are drawn. One method, one file, found by its name.
+"""From noisy tables to a model that draws records. One method, one file.
 
 Read `base` first.
 """

@@ -63,7 +63,8 @@ def nothing_left(tables: Sequence[SparseTable]) -> StageFailed:
     least = min(table.threshold for table in tables)
     return StageFailed(
         "The threshold removed everything: no combination of codes that the rules allow has a noisy"
-        f" count of {least} or more. {_WHAT_TO_DO}"
+        f" count of {least} or more. {_WHAT_TO_DO}",
+        row="nothing-kept",
     )
 
 
@@ -71,5 +72,6 @@ def no_start() -> StageFailed:
     """Return the refusal of a Gibbs sampler that has nowhere to begin."""
     return StageFailed(
         "No start state: the threshold removed everything that the tables could agree on."
-        f" {_WHAT_TO_DO}"
+        f" {_WHAT_TO_DO}",
+        row="nothing-kept",
     )

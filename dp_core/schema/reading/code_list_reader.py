@@ -265,7 +265,9 @@ def _decoded(raw: bytes, name: str) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise BadInput(f"{name}, line {line}: is not UTF-8 text; save it as UTF-8.") from None
+        raise BadInput(
+            f"{name}, line {line}: is not UTF-8 text; save it as UTF-8.", row="data-damaged"
+        ) from None
 
 
 def _at(name: str, line: int, message: str) -> BadInput:

@@ -133,7 +133,7 @@ class _State:
             # What a newer program wrote would look like damage from here on.
             unknown = not_known(version_of(receipt))
             if unknown is not None:
-                raise BadInput(f"The ledger {unknown}.")
+                raise BadInput(f"The ledger {unknown}.", row="newer-ledger")
         number, previous = self._expected(entry)
         if (receipt.number, receipt.previous) != (number, previous):
             return "does not follow the receipt before it"

@@ -113,7 +113,7 @@ def _header(path: Path, line: bytes) -> dict[str, Any]:
         ) from None
     unknown = not_known(version)
     if unknown is not None:
-        raise BadInput(f"The export {path} {unknown}.")
+        raise BadInput(f"The export {path} {unknown}.", row="newer-ledger")
     whole = {"format": str, "version": int, "entries": int, "head": str}
     if {name: type(value) for name, value in header.items()} != whole or (
         canonical_json(header) + b"\n" != line

@@ -91,7 +91,9 @@ def read_key(path: Path) -> Signer:
     try:
         private = serialization.load_pem_private_key(path.read_bytes(), password=None)
     except OSError as error:
-        raise BadInput(f"The signing key {path} cannot be read ({error.strerror}).") from None
+        raise BadInput(
+            f"The signing key {path} cannot be read ({error.strerror}).", row="key-of-the-ledger"
+        ) from None
     except (ValueError, TypeError, UnsupportedAlgorithm):
         private = None
     if not isinstance(private, Ed25519PrivateKey):
@@ -110,10 +112,13 @@ def read_public(path: Path) -> str:
     try:
         text = path.read_text(errors="replace").strip().lower()
     except OSError as error:
-        raise BadInput(f"The public key {path} cannot be read ({error.strerror}).") from None
+        raise BadInput(
+            f"The public key {path} cannot be read ({error.strerror}).", row="public-key"
+        ) from None
     if not _is_public(text):
         raise BadInput(
-            f"{path} holds no public key of a ledger; it is the .pub file beside the private key."
+            f"{path} holds no public key of a ledger; it is the .pub file beside the private key.",
+            row="public-key",
         )
     return text
 

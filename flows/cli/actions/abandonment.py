@@ -44,7 +44,8 @@ def abandon(home: Path, ledger: Ledger, name: str) -> Abandoned:
     held = ledger.reservation(name)
     if held is None:
         raise BadInput(
-            f"There is no release {name!r} in this ledger; `dp-release status` lists them."
+            f"There is no release {name!r} in this ledger; `dp-release status` lists them.",
+            row="no-such-release",
         )
     if held.outcome is not None:
         clear_leftovers(home, ledger, name)

@@ -49,7 +49,8 @@ def look(home: Path, ledger: Ledger, name: str, *, by: str, reason: str) -> Look
     if not folder.internal.is_dir():
         raise BadInput(
             f"The internal files of release {name!r} are not in this home, so nothing was recorded;"
-            " look in the home that made it."
+            " look in the home that made it.",
+            row="held-elsewhere",
         )
     with ledger.hold(name, home_id(home)) as hold:
         gate = hold.look(by=by, reason=reason)
@@ -87,7 +88,8 @@ def publish(
         raise BadInput(
             f"The spec {spec} or its schema changed since release {name!r} was held, or the"
             " program, whose versions may resolve a spec differently. Undo the change, then publish"
-            " it; it is not made again by another spec."
+            " it; it is not made again by another spec.",
+            row="held-changed",
         )
     if not decided:
         check_destination(out)
@@ -139,7 +141,8 @@ def _known(ledger: Ledger, name: str) -> Reservation:
     held = ledger.reservation(name)
     if held is None:
         raise BadInput(
-            f"There is no release {name!r} in this ledger; `dp-release status` lists them."
+            f"There is no release {name!r} in this ledger; `dp-release status` lists them.",
+            row="no-such-release",
         )
     return held
 
@@ -149,10 +152,12 @@ def _require_held(ledger: Ledger, held: Reservation) -> None:
     if held.outcome is not None:
         raise BadInput(
             f"Release {held.release!r} is over ({held.outcome}); it is decided about once, and its"
-            " name stays used."
+            " name stays used.",
+            row="not-held",
         )
     if ledger.gate(held).held is None:
         raise BadInput(
             f"Release {held.release!r} is not held, so there is nothing to decide about it;"
-            f" `dp-release status {held.release}` shows where it stands."
+            f" `dp-release status {held.release}` shows where it stands.",
+            row="not-held",
         )

@@ -63,9 +63,13 @@ _DAMAGE = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 class Damaged(LedgerCorrupt):
     """The database cannot read what it once wrote."""
 
+    row = "ledger-damaged"
+
 
 class Denied(BadInput):
     """The role under which the database is opened lacks a right."""
+
+    row = "right-missing"
 
 
 class _Undone(Exception):
@@ -101,7 +105,7 @@ class Database:
                 ) from None
             if _is_denied(error):
                 raise Denied(_denied(url)) from None
-            raise StageFailed(_unopened(url, error)) from None
+            raise _unopened(url, error) from None
 
     @property
     def dialect(self) -> str:
@@ -145,7 +149,8 @@ class Database:
             yield
         except sa.exc.IntegrityError:
             raise StageFailed(
-                "The ledger already holds this entry: another process works on the same release."
+                "The ledger already holds this entry: another process works on the same release.",
+                row="taken-over",
             ) from None
         except UnicodeEncodeError:
             raise BadInput(
@@ -160,11 +165,13 @@ class Database:
             if _is_full(error):
                 raise StageFailed(
                     f"The disk is full: the ledger at {_shown(self.url)} did not take the entry."
-                    " Free some space, then resume."
+                    " Free some space, then resume.",
+                    row="disk-full",
                 ) from None
             raise StageFailed(
                 f"The ledger at {_shown(self.url)} did not answer ({type(error).__name__}); check"
-                " the database and its disk, then resume."
+                " the database and its disk, then resume.",
+                row="ledger-silent",
             ) from None
 
     def _prepare(self) -> None:
@@ -186,7 +193,8 @@ class Database:
             state = "The tables are of an earlier version" if old else "There are no tables yet"
             raise Denied(
                 f"{state} in the ledger at {_shown(self.url)}, and this role may not make them: let"
-                " the database's owner open the ledger once, with this version of dp-release."
+                " the database's owner open the ledger once, with this version of dp-release.",
+                row="tables-to-be-made",
             ) from None
 
 
@@ -211,7 +219,8 @@ def _is_current(connection: sa.Connection, url: str) -> bool:
     if isinstance(version, str) and version.isdecimal() and version > SCHEMA_VERSION:
         raise BadInput(
             f"The ledger at {_shown(url)} was made by a newer version of dp-release; update this"
-            " one."
+            " one.",
+            row="newer-ledger",
         )
     if known >= _FIRST_TABLES and version in _earlier_versions():
         _refuse_unknown(connection, url)
@@ -225,7 +234,8 @@ def _is_current(connection: sa.Connection, url: str) -> bool:
         )
     if version is not None:
         raise BadInput(
-            f"The database at {_shown(url)} is another program's; give the ledger one of its own."
+            f"The database at {_shown(url)} is another program's; give the ledger one of its own.",
+            row="ledger-url",
         )
     return False
 
@@ -245,7 +255,7 @@ def _refuse_unknown(connection: sa.Connection, url: str) -> None:
         return  # the check of the whole ledger says what is wrong with it
     unknown = not_known(version) if type(version) is int else None
     if unknown is not None:
-        raise BadInput(f"The ledger at {_shown(url)} {unknown}.")
+        raise BadInput(f"The ledger at {_shown(url)} {unknown}.", row="newer-ledger")
 
 
 def _engine(url: str) -> sa.Engine:
@@ -263,7 +273,8 @@ def _engine(url: str) -> sa.Engine:
         # The URL itself is not shown: it may hold a password where nobody looks for one.
         raise BadInput(
             "DP_RELEASE_LEDGER is not the URL of a ledger that this version can open; write one"
-            " such as sqlite:////folder/ledger.db or postgresql://user@host/database, or unset it."
+            " such as sqlite:////folder/ledger.db or postgresql://user@host/database, or unset it.",
+            row="ledger-url",
         ) from None
     if engine.dialect.name == "sqlite":
         _prepare_sqlite(engine)
@@ -305,7 +316,8 @@ def _check_clock(connection: sa.Connection) -> None:
     if abs(time.time() - float(theirs or 0)) > _DAY_S:
         raise StageFailed(
             "The clock of this machine and that of the ledger's database differ by more than a day,"
-            " and entries are dated by it; set it right, then resume."
+            " and entries are dated by it; set it right, then resume.",
+            row="clock-off",
         )
 
 
@@ -318,7 +330,8 @@ def _prepare_sqlite(engine: sa.Engine) -> None:
         except OSError as error:
             raise BadInput(
                 f"There can be no ledger in {folder} ({error.strerror}); set DP_RELEASE_HOME to a"
-                " folder in which you may write."
+                " folder in which you may write.",
+                row="no-ledger",
             ) from None
         # privacy: it holds the keyed hashes of inputs, wherever DP_RELEASE_LEDGER puts the file.
         with contextlib.suppress(OSError):
@@ -340,12 +353,16 @@ def _prepare_sqlite(engine: sa.Engine) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-def _unopened(url: str, error: Exception) -> str:
+def _unopened(url: str, error: Exception) -> StageFailed:
     if _is_full(error):
-        return f"The disk is full: the ledger at {_shown(url)} cannot be opened. Free some space."
-    return (
+        return StageFailed(
+            f"The disk is full: the ledger at {_shown(url)} cannot be opened. Free some space.",
+            row="disk-full",
+        )
+    return StageFailed(
         f"The ledger at {_shown(url)} cannot be opened or is not a ledger; check DP_RELEASE_HOME"
-        " and DP_RELEASE_LEDGER, and that the disk is writable or the database server runs."
+        " and DP_RELEASE_LEDGER, and that the disk is writable or the database server runs.",
+        row="ledger-not-opened",
     )
 
 

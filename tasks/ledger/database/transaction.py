@@ -168,7 +168,8 @@ class Rows:
             if answer != "ok":
                 raise LedgerCorrupt(
                     "Every entry of the ledger is in order, but its file is damaged beside them"
-                    f" ({str(answer).splitlines()[-1]:.80}); restore a copy of the file."
+                    f" ({str(answer).splitlines()[-1]:.80}); restore a copy of the file.",
+                    row="ledger-damaged",
                 )
 
     # -- the book that the rules are asked about
@@ -199,7 +200,9 @@ class Rows:
         try:
             return charter_of([entry.receipt for entry in found])
         except (KeyError, TypeError, ValueError):
-            raise LedgerCorrupt(f"The entries of account {account!r} were changed.") from None
+            raise LedgerCorrupt(
+                f"The entries of account {account!r} were changed.", row="ledger-changed"
+            ) from None
 
     def promise(self, reservation: int) -> Promise | None:
         """Return a reservation by its position, None if there is none."""
@@ -315,7 +318,8 @@ class Rows:
             # Whoever asked should have been refused with a better sentence long before.
             raise LedgerCorrupt(
                 f"An entry ({kind}) that {broken} was not added to the ledger;"
-                " `dp-release ledger verify` checks what is there."
+                " `dp-release ledger verify` checks what is there.",
+                row="entry-refused",
             )
         after = changes(entry, self)
         self.connection.execute(_ADD, _columns(entry))
@@ -396,7 +400,8 @@ def known_signer(signer: Signer | None, standing: Collection[str]) -> Signer:
     if signer is None or signer.fingerprint not in standing:
         raise BadInput(
             "This ledger takes signed entries only: set DP_RELEASE_SIGNING_KEY to the file of"
-            f" its key ({', '.join(sorted(standing))})."
+            f" its key ({', '.join(sorted(standing))}).",
+            row="key-of-the-ledger",
         )
     return signer
 

@@ -4,7 +4,6 @@ import pytest
 
 from dp_core.errors import BadInput, StageFailed
 from flows.engine.engine_failures import without_data
-from flows.monitoring.runbook import row_of
 from tasks.run.home import open_ledger
 from tests.ledgers import open_town
 
@@ -50,7 +49,7 @@ def test_a_detail_that_cannot_be_kept_is_not_named(home, monkeypatch):
 
     monkeypatch.setattr("tasks.support.run_folder.os.fsync", full)
     failure = without_data("town", broken)
-    assert row_of(failure.message) == "outside-stages"
+    assert failure.row == "outside-stages"
     assert "the detail could not be kept" in failure.message
     assert str(home) not in failure.message
 
@@ -72,7 +71,7 @@ def test_a_full_home_is_named_as_such(monkeypatch):
         raise RuntimeError("the server did not start")
 
     failure = without_data("town", broken)
-    assert row_of(failure.message) == "disk-full"
+    assert failure.row == "disk-full"
 
 
 def test_only_what_was_reserved_is_to_be_resumed(home):

@@ -114,7 +114,7 @@ def test_a_date_makes_its_release_once(schedule, told, says):
     found = r"1 of 1 bundles do not verify: town-2026-11 in .*out"
     with pytest.raises(ReleaseError, match=found) as wrong:
         nightly.verify_ledger.fn()
-    says(wrong.value.message)
+    says(wrong.value)
     alert = ("dp-release.bundles.verification-failed", "bundles", wrong.value.message)
     assert told[-1] == alert
     out.rename(out.with_name("elsewhere"))
@@ -164,7 +164,7 @@ def test_the_time_zone_is_the_deployments(monkeypatch, says):
     assert deployed() == deployed(None) == ZoneInfo("UTC")
     with pytest.raises(BadInput, match=r"several time zones \(Asia/Tokyo, UTC\)") as error:
         deployed("Asia/Tokyo", "UTC")
-    says(error.value.message)
+    says(error.value)
 
 
 @row("template-renamed")
@@ -175,7 +175,7 @@ def test_a_run_that_began_another_release_does_not_go_on(schedule, says):
     schedule.template.write_text(schedule.template.read_text().replace("town-{", "city-{"))
     with pytest.raises(BadInput, match="began release 'town-2026-11'") as error:
         schedule.fire()
-    says(error.value.message)
+    says(error.value)
     assert schedule.attempt.ended == BadInput.exit_code
 
 
@@ -225,10 +225,10 @@ def test_counts_are_not_sent_in_clear(schedule):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        pytest.param("PREFECT_RESULTS_PERSIST_BY_DEFAULT", True, marks=row("results-stored", 0)),
-        pytest.param("PREFECT_TASKS_DEFAULT_PERSIST_RESULT", True, marks=row("results-stored", 0)),
-        pytest.param("PREFECT_LOGGING_TO_API_ENABLED", True, marks=row("results-stored", 1)),
-        pytest.param("DO_NOT_TRACK", "", marks=row("results-stored", 2)),
+        pytest.param("PREFECT_RESULTS_PERSIST_BY_DEFAULT", True, marks=row("results-stored")),
+        pytest.param("PREFECT_TASKS_DEFAULT_PERSIST_RESULT", True, marks=row("results-stored")),
+        pytest.param("PREFECT_LOGGING_TO_API_ENABLED", True, marks=row("results-stored")),
+        pytest.param("DO_NOT_TRACK", "", marks=row("results-stored")),
     ],
 )
 def test_a_worker_that_would_tell_of_a_run_is_refused(schedule, monkeypatch, says, name, value):
@@ -241,7 +241,7 @@ def test_a_worker_that_would_tell_of_a_run_is_refused(schedule, monkeypatch, say
         pytest.raises(BadInput, match=name) as error,
     ):
         schedule.fire()
-    says(error.value.message)
+    says(error.value)
     assert schedule.attempt is None
     assert schedule.project.untouched()
 
@@ -254,7 +254,7 @@ def test_what_goes_wrong_outside_leaves_one_sentence_and_no_cause(schedule, monk
     monkeypatch.setattr(scheduled, "read_template", broken)
     with pytest.raises(StageFailed) as error:
         schedule.fire()
-    says(error.value.message)
+    says(error.value)
     assert error.value.__cause__ is error.value.__context__ is None
     assert "a value" not in str(error.value)
     detail = schedule.project.home / "scheduled" / f"{schedule.run.id}.txt"
@@ -265,7 +265,7 @@ def test_what_goes_wrong_outside_leaves_one_sentence_and_no_cause(schedule, monk
     monkeypatch.setattr("flows.releases.attempts.keep_text", lambda _path, _text: False)
     with pytest.raises(StageFailed) as error:
         schedule.fire()
-    says(error.value.message)
+    says(error.value)
     assert "the detail could not be kept" in error.value.message
     assert str(detail) not in error.value.message
 

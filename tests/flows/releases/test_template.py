@@ -119,7 +119,7 @@ def test_a_folder_that_cannot_be_written_is_named(path, says):
     spec = write_spec(read_template(path), NOVEMBER, keep=False)
     with pytest.raises(BadInput) as error:
         keep_copy(spec, path / "bundles")
-    says(error.value.message)
+    says(error.value)
 
 
 @pytest.mark.runbook("spec-in-the-way")
@@ -128,5 +128,5 @@ def test_a_file_of_somebody_is_not_overwritten(path, says):
     theirs.write_text("mine")
     with pytest.raises(BadInput) as error:
         write_spec(read_template(path), NOVEMBER, keep=False)
-    says(error.value.message)
+    says(error.value)
     assert theirs.read_text() == "mine"

@@ -173,12 +173,12 @@ def test_a_worker_of_another_version_is_refused_before_it_counts(
     workers_come(client, 3)
     with pytest.raises(StageFailed) as refused:
         counted(store, client)
-    says(refused.value.message)
+    says(refused.value)
     assert f"The Dask worker tls://{cluster.hosts.address(3)}:" in refused.value.message
     assert said in refused.value.message
 
 
-@pytest.mark.runbook("dask-worker-differs", 1)
+@pytest.mark.runbook("dask-worker-differs")
 @pytest.mark.usefixtures("nothing_is_counted")
 def test_a_worker_without_dp_release_is_refused_before_it_counts(
     store, running, other, tmp_path, says
@@ -188,7 +188,7 @@ def test_a_worker_without_dp_release_is_refused_before_it_counts(
     workers_come(client, 3)
     with pytest.raises(StageFailed) as refused:
         counted(store, client)
-    says(refused.value.message)
+    says(refused.value)
 
 
 @pytest.mark.runbook("dask-worker-sees-nothing")
@@ -200,7 +200,7 @@ def test_a_worker_that_does_not_see_the_storage_is_refused(store, running, other
     workers_come(client, 3)
     with pytest.raises(StageFailed) as refused:
         counted(store, client)
-    says(refused.value.message)
+    says(refused.value)
     assert str(store.folder) in refused.value.message
 
 

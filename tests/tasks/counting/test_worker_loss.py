@@ -185,7 +185,7 @@ def test_a_part_that_kills_every_worker_ends_the_count_with_one_sentence(store, 
             pytest.raises(StageFailed, match=r"Every Dask worker .* died") as failed,
         ):
             DaskCounter(store, DOMAIN, killer.client).count(CLIQUES)
-    says(failed.value.message)
+    says(failed.value)
 
 
 @pytest.mark.runbook("dask-lost")
@@ -198,4 +198,4 @@ def test_a_lost_scheduler_ends_the_count_with_one_sentence(store, trapped, says)
 
         with meanwhile(end), pytest.raises(StageFailed, match="scheduler was lost") as failed:
             DaskCounter(store, DOMAIN, killer.client).count(CLIQUES)
-    says(failed.value.message)
+    says(failed.value)

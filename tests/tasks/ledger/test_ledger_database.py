@@ -348,7 +348,7 @@ def test_a_machine_whose_clock_is_days_off_writes_nothing(postgres_url, monkeypa
     monkeypatch.setattr(ledger_database.time, "time", lambda: time.time_ns() / 1e9 + 3 * 86_400)
     with pytest.raises(StageFailed, match="differ by more than a day") as failed:
         open_town(ledger)
-    says(failed.value.message)
+    says(failed.value)
     assert ledger.head().position == before
 
 

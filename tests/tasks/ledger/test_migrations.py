@@ -256,7 +256,7 @@ def test_a_job_does_not_migrate_and_says_who_does(postgres_url, job, tmp_path, m
 def test_a_job_makes_no_ledger_and_says_who_does(postgres_url, job, says):
     with pytest.raises(BadInput, match="There are no tables yet in ") as refused:
         Ledger(job)
-    says(refused.value.message)
+    says(refused.value)
     assert tables(postgres_url) == set()
 
 
@@ -278,7 +278,7 @@ def test_a_role_that_lacks_a_right_is_one_sentence(postgres_url, job, revoked, o
         Ledger(job)
     with pytest.raises(BadInput) as refused:
         open_town(Ledger(job))
-    says(refused.value.message)
+    says(refused.value)
 
 
 # -- the version of the entries, which is not that of the tables
