@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prefect import State, Task, flow
 from prefect.states import Completed
@@ -21,9 +21,9 @@ from flows.monitoring.outcome import outcome_of
 from flows.monitoring.outcomes import tell
 from flows.monitoring.prefect_artifacts import ReleaseArtifacts
 from flows.releases.opening import check_opening, is_publishing, require_known_results
-from tasks.counting.cluster import dask_client
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.release_holder import Hold
+from tasks.run.confidential_run import ConfidentialRun
 from tasks.run.home import home, home_id, open_ledger
 from tasks.run.release_run import Progress, Run, silent
 from tasks.stages.check_quality import check_quality
@@ -39,6 +39,7 @@ from tasks.stages.reconstruct import reconstruct
 from tasks.stages.select_marginals import select_marginals
 from tasks.stages.synthesize import synthesize
 from tasks.stages.validate_schema import validate_schema
+from tasks.support.dask_cluster import dask_client
 from tasks.support.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def release(
     return None
 
 
-Perform = Callable[[Task[[Run], None], Run], None]
+Perform = Callable[[Task[[Any], None], Any], None]
 """How a stage is done; the default is as a task of the flow it is called from."""
 
 
@@ -137,7 +138,7 @@ def carry_out(
     dask: str | None = None,
     keep_confidential: bool = False,
     perform: Perform = Task.__call__,
-) -> Run:
+) -> ConfidentialRun:
     """Open a run, hold it, and do what is not done; what stops before any charge costs nothing."""
     where = home()
     log.check()
@@ -167,7 +168,7 @@ def carry_out(
     return run
 
 
-def make_release(run: Run, perform: Perform = Task.__call__) -> None:
+def make_release(run: ConfidentialRun, perform: Perform = Task.__call__) -> None:
     """Do every stage that is not done yet."""
     if run.hold.gate(run.reservation).held is None:
         forget_lost(run)
@@ -194,7 +195,7 @@ def open_run(
     hold: Hold,
     *,
     keep_confidential: bool = False,
-) -> Run:
+) -> ConfidentialRun:
     """Return a run with its reservation; refused before anything is touched or written.
 
     Raises:
@@ -228,7 +229,7 @@ def open_run(
     if folder.exists():
         tell_release("resumed", held.release, held.account)
     folder.begin(spec=spec_path.absolute(), out=out.absolute())
-    return Run(
+    return ConfidentialRun(
         planned=plan,
         spec_path=spec_path.absolute(),
         out=out.absolute(),

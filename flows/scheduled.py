@@ -22,8 +22,8 @@ from flows.release import release as make_release
 from flows.releases.attempts import Begun
 from flows.releases.template import Template, keep_copy, read_template, write_spec
 from flows.releases.unattended import unattended
-from tasks.counting.cluster import check_address
 from tasks.run.home import home, open_ledger
+from tasks.support.dask_cluster import check_address
 from tasks.support.run_folder import RunFolder
 
 FLOW = "scheduled-release"

@@ -21,7 +21,7 @@ from typing import Any
 import dask
 from distributed import Client
 
-from tasks.counting.cluster import dask_client
+from tasks.support.dask_cluster import dask_client
 
 ROOT = Path(__file__).parents[1]
 SECONDS = 60

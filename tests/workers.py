@@ -21,7 +21,7 @@ import pytest
 from distributed import Client, LocalCluster, WorkerPlugin
 
 from tasks.counting import dask_counter
-from tasks.counting.cluster import dask_client
+from tasks.support.dask_cluster import dask_client
 
 SECONDS = 60
 

@@ -22,7 +22,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from dp_core.errors import BadInput
 
@@ -119,15 +119,15 @@ def committed(run: Run, charges: Sequence[Charge]) -> None:
 
 
 def watched(
-    perform: Callable[[Task[[Run], None], Run], None],
-) -> Callable[[Task[[Run], None], Run], None]:
+    perform: Callable[[Task[[Any], None], Any], None],
+) -> Callable[[Task[[Any], None], Any], None]:
     """Note the beginning and the end of every stage that is done; one that was done is not noted.
 
     Args:
         perform: Does a stage.
     """
 
-    def noted(task: Task[[Run], None], run: Run) -> None:
+    def noted(task: Task[[Any], None], run: Run) -> None:
         if run.folder.done(task.name) is not None:
             perform(task, run)
             return

@@ -34,7 +34,7 @@ from flows.monitoring.artifact_pages import account_page, accuracy_rows, outcome
 from flows.monitoring.outcome import Outcome
 from tasks.run.release_run import Run
 
-StageTask = Task[[Run], None]
+StageTask = Task[[Any], None]
 
 
 class ReleaseArtifacts:

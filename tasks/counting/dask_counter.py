@@ -20,8 +20,8 @@ from dp_core.tables.counting import MOST_CELLS, Axes, TablePlan, count_tables, p
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.marginal import Marginal
 from dp_core.tables.sparse_cells import count_keys, pack, unpack, words
-from tasks.counting.cluster import compute, workers, workers_of_a_process
 from tasks.counting.worker_check import Program, program, require_here, require_workers
+from tasks.support.dask_cluster import compute, workers, workers_of_a_process
 
 if TYPE_CHECKING:
     from distributed import Client

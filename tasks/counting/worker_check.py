@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import dp_core
 from dp_core.confidential.code_store import CodeStore
 from dp_core.errors import StageFailed
-from tasks.counting.cluster import ONCE, scheduler_lost
+from tasks.support.dask_cluster import ONCE, scheduler_lost
 
 if TYPE_CHECKING:
     from distributed import Client

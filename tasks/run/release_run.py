@@ -1,4 +1,8 @@
-"""One run of one release: its spec, its folder, its reservation, and what stages share."""
+"""One run of one release: its spec, its folder, its reservation, and what stages share.
+
+A `Run` has no handle to the confidential data. The stages that look at the data take a
+`ConfidentialRun` (`tasks.run.confidential_run`).
+"""
 
 from __future__ import annotations
 
@@ -13,20 +17,15 @@ from dp_core.spec.plan import Plan
 from dp_core.spec.release_spec import ReleaseSpec
 from tasks.ledger.head_notes import note_head
 from tasks.ledger.ledger import Ledger
-from tasks.ledger.ledger_session import LedgerSession
 from tasks.ledger.release_holder import Hold
 from tasks.ledger.reservations import Charge, Reservation
-from tasks.run.home import home_key, ledger_url
+from tasks.run.home import ledger_url
 from tasks.support.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from distributed import Client
 
-    from dp_core.confidential.code_store import CodeStore
-    from dp_core.confidential.source import Source
     from dp_core.schema.definition import Schema
-    from dp_core.wall.curator import Curator
-    from tasks.counting.dask_counter import DaskCounter
 
 Progress = Callable[[str, float], None]
 """Called with a stage's name and the part of it that is done, 0 to 1. Public values only."""
@@ -43,7 +42,7 @@ def silent(_stage: str, _done: float) -> None:
 
 @dataclass(eq=False, repr=False)
 class Run:
-    """What the stages of one release share within one process.
+    """What all stages of one release share within one process. Public values only.
 
     Attributes:
         planned: What is to be done and what it costs.
@@ -102,82 +101,9 @@ class Run:
         """Where the run keeps its files."""
         return RunFolder(self.home, self.planned.spec.release, self.reservation.link)
 
-    @cached_property
-    def key(self) -> bytes:
-        """The confidential key that identifies inputs."""
-        return home_key(self.home, self.ledger)
-
-    @cached_property
-    def source(self) -> Source:
-        """The confidential data, opened and checked: files, or the snapshot of a table."""
-        from tasks.inputs.opened_input import open_input
-
-        return open_input(self.spec, self.schema, self.folder.confidential, self.progress)
-
-    @property
-    def codes(self) -> Path:
-        """Where the confidential code store is."""
-        return self.folder.confidential / "codes"
-
-    @property
-    def stored(self) -> CodeStore:
-        """The confidential file as it is stored: before bins and levels are chosen privately."""
-        from dp_core.confidential.code_store import CodeStore
-
-        return CodeStore(self.codes, self.schema.stored.domain)
-
-    @cached_property
-    def store(self) -> CodeStore:
-        """The confidential file as codes of `schema`; not to be asked before the stage `domain`."""
-        if not self.schema.private:
-            return self.stored
-        from dp_core.confidential.code_store import RecodedStore
-        from dp_core.spec.chosen_domain import recoding
-
-        return RecodedStore(self.stored, recoding(self.schema))
-
-    @cached_property
-    def counter(self) -> DaskCounter:
-        """Exact counts of the confidential file; shared so that nothing is counted twice."""
-        from tasks.counting.dask_counter import DaskCounter
-
-        return DaskCounter(self.store, self.schema.domain, self.client)
-
-    @cached_property
-    def session(self) -> LedgerSession:
-        """What pays for everything that is asked of the data."""
-        return LedgerSession(
-            self.hold,
-            self.reservation,
-            self.spec.privacy.relation,
-            self.folder.noisy,
-            self.note_head,
-            self._tell_committed,
-        )
-
-    @cached_property
-    def curator(self) -> Curator:
-        """The wall."""
-        return self._curator(self.counter, self.schema)
-
-    def domain_curator(self) -> Curator:
-        """Return the wall for the stage `domain`, which asks about the file as it is stored."""
-        from tasks.counting.dask_counter import DaskCounter
-
-        stored = self.schema.stored
-        return self._curator(DaskCounter(self.stored, stored.domain, self.client), stored)
-
-    def _curator(self, counter: DaskCounter, schema: Schema) -> Curator:
-        from dp_core.wall.curator import Curator
-
-        return Curator(schema.domain, counter, self.session)
-
     def has(self, stage: str) -> bool:
         """Return whether the release has a stage of that name: `domain` is for private choices."""
         return stage != "domain" or bool(self.planned.spec.schema.private)
-
-    def _tell_committed(self, charges: Sequence[Charge]) -> None:
-        self.committed(charges)
 
     def note_head(self) -> None:
         """Note in the home how far the ledger went."""

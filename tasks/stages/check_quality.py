@@ -13,6 +13,7 @@ from dp_core.tables.marginal import Counter
 from dp_core.wall.coarse_counter import CoarseCounter
 from dp_core.wall.quality_figures import Charged
 from dp_core.wall.statistics import TableChecks
+from tasks.run.confidential_run import ConfidentialRun
 from tasks.run.release_run import Run
 from tasks.stages.compare_inference import compare_inference
 from tasks.stages.reconstruct import read_released
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @stage("check")
-def check_quality(run: Run) -> Mapping[str, object]:
+def check_quality(run: ConfidentialRun) -> Mapping[str, object]:
     """Compare the sets with what was measured, and with the data: charged, and for staff only."""
     from dp_core.bundle.files.fit import check_fit, fit_facts
     from dp_core.confidential.utility import utility, write_utility
@@ -113,7 +114,7 @@ def _mean(values: list[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def ask_checks(run: Run, tallies: Sequence[Tally], records: int) -> tuple[Charged, ...]:
+def ask_checks(run: ConfidentialRun, tallies: Sequence[Tally], records: int) -> tuple[Charged, ...]:
     """Return the charged figures of a release; none where its plan has none.
 
     Args:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from dp_core.spec import procedure
 from dp_core.wall.released import Totals
+from tasks.run.confidential_run import ConfidentialRun
 from tasks.run.release_run import Run
 from tasks.stages.stage_task import stage
 
@@ -13,7 +14,7 @@ DOMAIN = "domain.parquet"
 
 
 @stage("domain")
-def choose_domain(run: Run) -> Mapping[str, object]:
+def choose_domain(run: ConfidentialRun) -> Mapping[str, object]:
     """Measure what bins and levels are chosen by, and choose them.
 
     Committed results are read back; doing this again costs nothing and chooses the same.

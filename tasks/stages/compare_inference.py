@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TextIO
 import numpy as np
 from prefect.exceptions import ExternalSignal, PrefectSignal
 
-from tasks.run.release_run import Run
+from tasks.run.confidential_run import ConfidentialRun
 from tasks.stages.synthesize import synthetic_file
 from tasks.support.run_folder import INTERNAL_NOTICE, write_atomically
 
@@ -38,7 +38,7 @@ _FROM_OUTSIDE = (KeyboardInterrupt, asyncio.CancelledError, ExternalSignal, Pref
 _UNHEARD = threading.Lock()
 
 
-def compare_inference(run: Run) -> None:
+def compare_inference(run: ConfidentialRun) -> None:
     """Write how the spec's formulas come out on the sets and on the file, if it names any."""
     if not run.spec.formulas:
         return

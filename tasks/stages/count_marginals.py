@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from tasks.run.release_run import Run
+from tasks.run.confidential_run import ConfidentialRun
 from tasks.stages.measure_marginals import certain_cliques
 from tasks.stages.stage_task import stage
 
 
 @stage("count")
-def count_marginals(run: Run) -> None:
+def count_marginals(run: ConfidentialRun) -> None:
     """Count in one pass what will be asked for whatever the selection finds.
 
     After a crash it is counted again, which costs nothing.

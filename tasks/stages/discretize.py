@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from tasks.run.release_run import Run
+from tasks.run.confidential_run import ConfidentialRun
 from tasks.stages.stage_task import stage
 
 
 @stage("discretize")
-def discretize(run: Run) -> None:
+def discretize(run: ConfidentialRun) -> None:
     """Make sure that the codes are there: validation's, or written now."""
     from tasks.inputs.coding import left_by_validation, write_codes
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tasks.run.release_run import Run
+from tasks.run.confidential_run import ConfidentialRun
 from tasks.stages.stage_task import stage
 
 
 @stage("identify")
-def identify(run: Run) -> None:
+def identify(run: ConfidentialRun) -> None:
     """Bind the reservation to the keyed hash of the input, or refuse another input.
 
     Privacy:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tasks.run.release_run import CONFIDENTIAL_STAGES, Run
+from tasks.run.confidential_run import ConfidentialRun
+from tasks.run.release_run import CONFIDENTIAL_STAGES
 from tasks.stages.choose_domain import read_domain
 from tasks.stages.measure_marginals import read_selections
 from tasks.stages.reconstruct import read_released, restored_models
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
     from dp_core.confidential.code_store import CodeStore
 
 
-def forget_lost(run: Run) -> None:
+def forget_lost(run: ConfidentialRun) -> None:
     """Forget finished stages whose product is needed still and cannot be read."""
     if run.folder.done("publish") is not None:
         return
-    products: dict[str, Callable[[Run], object]] = {
+    products: dict[str, Callable[[ConfidentialRun], object]] = {
         "domain": read_domain,
         "select": read_selections,
         "measure": read_released,
@@ -36,13 +37,15 @@ def forget_lost(run: Run) -> None:
         _forget_unless(_open_codes, run, "discretize")
 
 
-def needs_data(run: Run) -> bool:
+def needs_data(run: ConfidentialRun) -> bool:
     """Return whether a stage that looks at the data is still to be done."""
     stages = [stage for stage in CONFIDENTIAL_STAGES if run.has(stage)]
     return any(run.folder.done(stage) is None for stage in stages)
 
 
-def _forget_unless(read: Callable[[Run], object], run: Run, stage: str) -> None:
+def _forget_unless(
+    read: Callable[[ConfidentialRun], object], run: ConfidentialRun, stage: str
+) -> None:
     if run.folder.done(stage) is None:
         return
     try:
@@ -51,11 +54,11 @@ def _forget_unless(read: Callable[[Run], object], run: Run, stage: str) -> None:
         run.folder.forget(stage)
 
 
-def _open_codes(run: Run) -> None:
+def _open_codes(run: ConfidentialRun) -> None:
     _open_chunks(run.stored)
 
 
-def _open_sets(run: Run) -> None:
+def _open_sets(run: ConfidentialRun) -> None:
     import pyarrow.parquet as pq
 
     for number in range(1, run.spec.sets + 1):

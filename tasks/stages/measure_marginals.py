@@ -17,6 +17,7 @@ from dp_core.spec.procedure import measure_selected, replicates
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique
 from dp_core.wall.released import Measurement, Released
+from tasks.run.confidential_run import ConfidentialRun
 from tasks.run.release_run import Run
 from tasks.stages.choose_domain import read_domain
 from tasks.stages.stage_task import stage
@@ -25,7 +26,7 @@ from tasks.support.run_folder import write_atomically
 SELECTION, ROUNDS, MARGINALS = "selection.json", "rounds.parquet", "marginals.parquet"
 
 
-def basics(run: Run) -> tuple[Measurement, ...]:
+def basics(run: ConfidentialRun) -> tuple[Measurement, ...]:
     """Return the number of rows and the one-way tables, where the plan pays for them.
 
     Committed results are read back; calling this again costs nothing.
@@ -38,14 +39,14 @@ def basics(run: Run) -> tuple[Measurement, ...]:
 
 
 @stage("basics")
-def measure_basics(run: Run) -> Mapping[str, object]:
+def measure_basics(run: ConfidentialRun) -> Mapping[str, object]:
     """Measure the number of rows and the one-way tables."""
     basics(run)
     return {"rows": run.curator.public_rows()}
 
 
 @stage("measure")
-def measure_marginals(run: Run) -> None:
+def measure_marginals(run: ConfidentialRun) -> None:
     """Measure the selected tables, and write all that is known where the public side reads it."""
     from dp_core.bundle.files.marginals_file import write_marginals
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from prefect import Task, task
 from prefect.cache_policies import NO_CACHE
@@ -13,10 +14,13 @@ from dp_core.errors import ReleaseError, StageFailed
 from tasks.run.release_run import Run
 from tasks.support.run_folder import disk_errors, where_kept
 
-Work = Callable[[Run], Mapping[str, object] | None]
+RunT = TypeVar("RunT", bound=Run)
+"""`Run`, or `ConfidentialRun` for a stage that looks at the data."""
 
 
-def stage(name: str) -> Callable[[Work], Task[[Run], None]]:
+def stage(
+    name: str,
+) -> Callable[[Callable[[RunT], Mapping[str, object] | None]], Task[[RunT], None]]:
     """Make a Prefect task of a stage.
 
     The task is skipped if its stage is finished. Its result is what it left in the run's folder;
@@ -32,8 +36,10 @@ def stage(name: str) -> Callable[[Work], Task[[Run], None]]:
         goes to the run's internal folder.
     """
 
-    def decorate(work: Work) -> Task[[Run], None]:
-        def perform(run: Run) -> None:
+    def decorate(
+        work: Callable[[RunT], Mapping[str, object] | None],
+    ) -> Task[[RunT], None]:
+        def perform(run: RunT) -> None:
             if run.folder.done(name) is not None:
                 return
             run.progress(name, 0.0)
@@ -55,7 +61,9 @@ def stage(name: str) -> Callable[[Work], Task[[Run], None]]:
     return decorate
 
 
-def _attempt(name: str, work: Work, run: Run) -> ReleaseError | None:
+def _attempt(
+    name: str, work: Callable[[RunT], Mapping[str, object] | None], run: RunT
+) -> ReleaseError | None:
     """Do the work; return what went wrong as a new error that holds no data."""
     try:
         # A holder that was taken over must not even look at the data again.

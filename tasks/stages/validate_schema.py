@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from tasks.run.release_run import Run
+from tasks.run.confidential_run import ConfidentialRun
 from tasks.stages.stage_task import stage
 
 
 @stage("validate")
-def validate_schema(run: Run) -> None:
+def validate_schema(run: ConfidentialRun) -> None:
     """Check every value of the file against the schema."""
     from tasks.validation.expectations import validate
 

@@ -155,7 +155,7 @@ shift
 """
 RELEASE = """\
 import sys
-from tasks.counting.cluster import dask_client
+from tasks.support.dask_cluster import dask_client
 where = sys.argv[sys.argv.index("--dask") + 1]
 with dask_client(where) as client:
     client.wait_for_workers(2, timeout=60)

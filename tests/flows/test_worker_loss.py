@@ -10,7 +10,7 @@ import pytest
 from dp_core.bundle.verification.verify import verify
 from dp_core.confidential.code_store import CodeStore, StoreWriter
 from dp_core.wall.noise import gaussian, laplace
-from tasks.counting import cluster as cluster_module
+from tasks.support import dask_cluster as cluster_module
 from tests.workers import a_task_for_each_chunk, can_draw, meanwhile, trapped_cluster
 
 pytestmark = [

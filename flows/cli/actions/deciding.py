@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from prefect import Task
 
@@ -132,7 +133,7 @@ def withdraw(home: Path, ledger: Ledger, name: str, *, by: str, reason: str) -> 
     return held
 
 
-def _plainly(stage: Task[[Run], None], run: Run) -> None:
+def _plainly(stage: Task[[Any], None], run: Run) -> None:
     """Do a stage without Prefect: nothing of it is long, and the decision is on record."""
     stage.fn(run)
 

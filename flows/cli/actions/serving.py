@@ -58,7 +58,7 @@ def served(template: Path, *, cron: str, zone: str, out_root: Path, dask: str | 
     from flows.releases.template import read_template
     from flows.scheduled import scheduled_release
     from flows.sweep import resume_unfinished
-    from tasks.counting.cluster import check_address
+    from tasks.support.dask_cluster import check_address
 
     check_address(dask)
     read = read_template(template)

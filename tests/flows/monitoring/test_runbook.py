@@ -271,7 +271,7 @@ def test_a_bundle_that_does_not_hold_what_it_says(project, command, monkeypatch,
 
 @row("dask-unreachable")
 def test_a_scheduler_that_is_not_there(project, command, says, monkeypatch):
-    monkeypatch.setattr("tasks.counting.cluster.ANSWER", 1.0)
+    monkeypatch.setattr("tasks.support.dask_cluster.ANSWER", 1.0)
     words = ("run", project.spec, "--out", project.out, "--dask", "tcp://127.0.0.1:9")
     says(refused(command, *words))
 

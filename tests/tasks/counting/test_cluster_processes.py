@@ -16,8 +16,8 @@ import dp_core
 from dp_core.confidential.code_store import CodeStore, StoreWriter
 from dp_core.errors import StageFailed
 from dp_core.tables.domain import Domain
-from tasks.counting import cluster as cluster_module
 from tasks.counting.dask_counter import DaskCounter
+from tasks.support import dask_cluster as cluster_module
 from tests.processes import processes
 from tests.workers import Trap, a_task_for_each_chunk, meanwhile
 

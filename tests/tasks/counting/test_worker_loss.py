@@ -18,9 +18,9 @@ from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.noise import gaussian, laplace
-from tasks.counting import cluster as cluster_module
-from tasks.counting.cluster import dask_client
 from tasks.counting.dask_counter import DaskCounter
+from tasks.support import dask_cluster as cluster_module
+from tasks.support.dask_cluster import dask_client
 from tests.workers import a_task_for_each_chunk, can_draw, local_cluster, meanwhile, trapped_cluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]

@@ -436,7 +436,6 @@ def test_a_lost_connection_can_be_resumed(
     interrupted_after(monkeypatch, 3, postgres_server.stop)
     error = refused(tmp_path / "run", ["a", "t"], kind=StageFailed)
     says(error)
-    sentence = error.message
     postgres_server.start()
     assert len(rows_of(read(tmp_path / "run", ["a", "t"]))) == 5000
 

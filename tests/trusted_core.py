@@ -1,0 +1,168 @@
+"""The files that must be read to trust the privacy of a release, computed from the imports.
+
+    python -m tests.trusted_core             prints them, with their lines
+    python -m tests.trusted_core --page      the same as docs/trusted-core.md
+    python -m tests.trusted_core --digest    one hash of all of them
+
+A file belongs to the trusted core if it
+
+- may hold rows or exact counts: it lies in a confidential room, or imports from one;
+- decides what a release costs: it lies in `dp_core/wall`, or is named in `DECIDES`;
+- records what a release cost: it lies in `tasks/ledger`;
+- or lies below the wall, and is imported by the wall, the confidential side, the ledger or the
+  counting.
+
+The rooms beyond the wall (`methods`, `spec`, `bundle`, `analysis`) may import neither the
+confidential side nor the noise: import contracts in `pyproject.toml` refuse it.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import sys
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "trusted-core.md"
+
+CONFIDENTIAL = ("dp_core.confidential", "tasks.inputs", "tasks.validation", "tasks.counting")
+"""Rooms that hold rows or exact counts."""
+HANDLES = ("dp_core.tables.marginal", "tasks.run.confidential_run")
+"""Modules whose objects reach rows or exact counts: a module that imports one may hold them."""
+BEYOND = ("dp_core.methods", "dp_core.spec", "dp_core.bundle", "dp_core.analysis")
+"""Rooms that the import contracts keep from the data."""
+DECIDES = ("dp_core.spec.plan.fixed_beforehand",)
+"""Modules beyond the wall that decide a cost all the same."""
+BELOW = ("dp_core.documents", "dp_core.tables", "dp_core.metrics", "dp_core.schema")
+"""Rooms below the wall."""
+CORE = ("dp_core.wall", "dp_core.confidential", "tasks.ledger", "tasks.counting")
+"""Rooms whose imports from the rooms below have to be right for the privacy to be right."""
+
+PARTS = {
+    "holds": "May hold rows or exact counts",
+    "decides": "Decides what a release costs, and draws the noise",
+    "records": "Records what a release cost",
+    "below": "Imported by these from the rooms below the wall",
+}
+
+
+def within(module: str, rooms: tuple[str, ...]) -> bool:
+    """Return whether a module is one of some rooms, or lies in one."""
+    return any(module == room or module.startswith(f"{room}.") for room in rooms)
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Return all modules of the program."""
+    found = {}
+    for package in ("dp_core", "tasks", "flows"):
+        for path in (ROOT / package).rglob("*.py"):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+@cache
+def imports(module: str) -> frozenset[str]:
+    """Return the modules that a module imports anywhere in it, also for types only."""
+    found = set()
+    for node in ast.walk(ast.parse(modules()[module].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {
+                name if (name := f"{node.module}.{alias.name}") in modules() else node.module
+                for alias in node.names
+            }
+    return frozenset(found & modules().keys())
+
+
+def is_confidential(module: str) -> bool:
+    """Return whether objects of a module hold rows or exact counts, or reach them."""
+    return within(module, CONFIDENTIAL) or module in HANDLES
+
+
+def trusted() -> dict[str, str]:
+    """Return the modules of the trusted core with the part of it that each belongs to."""
+    found: dict[str, str] = {}
+    for module in modules():
+        if within(module, ("dp_core.wall",)) or module in DECIDES:
+            found[module] = "decides"
+        elif within(module, ("tasks.ledger",)):
+            found[module] = "records"
+        elif is_confidential(module) or (
+            not within(module, BEYOND) and any(map(is_confidential, imports(module)))
+        ):
+            found[module] = "holds"
+    ahead = [module for module in found if within(module, CORE) or module in DECIDES]
+    while ahead:
+        for each in imports(ahead.pop()):
+            if each not in found and within(each, BELOW):
+                found[each] = "below"
+                ahead.append(each)
+    return found
+
+
+def lines(module: str) -> int:
+    """Return the number of lines of a module."""
+    return len(modules()[module].read_text(encoding="utf-8").splitlines())
+
+
+def digest() -> str:
+    """Return one hash of the names and contents of all files of the trusted core."""
+    whole = hashlib.sha256()
+    for module in sorted(trusted()):
+        whole.update(f"{module}\n".encode())
+        whole.update(modules()[module].read_bytes())
+    return whole.hexdigest()
+
+
+def page() -> str:
+    """Return docs/trusted-core.md."""
+    found = trusted()
+    all_lines = sum(map(lines, found))
+    text = [
+        "# The trusted core",
+        "",
+        "*For privacy officers and reviewers.*",
+        "",
+        "Whoever wants to trust the privacy of a release has to read these files, and no others:",
+        f"{len(found)} files with {all_lines:,} lines, comments and docstrings included. A mistake"
+        " anywhere else can spoil",
+        "the accuracy of a release, but not its privacy. The list is computed from the imports by",
+        "[tests/trusted_core.py](../tests/trusted_core.py), and a test compares it with this page;",
+        "`make trusted` prints it.",
+    ]
+    for part, title in PARTS.items():
+        own = sorted(module for module, kind in found.items() if kind == part)
+        text += ["", f"## {title}", "", f"{len(own)} files, {sum(map(lines, own)):,} lines.", ""]
+        text += ["| file | lines |", "|---|---|"]
+        for module in own:
+            file = modules()[module].relative_to(ROOT)
+            text.append(f"| [{file}](../{file}) | {lines(module)} |")
+    return "\n".join(text) + "\n"
+
+
+def main() -> None:
+    """Print what was asked for."""
+    words = sys.argv[1:]
+    if words == ["--digest"]:
+        answer = digest() + "\n"
+    elif words == ["--page"]:
+        answer = page()
+    else:
+        found = trusted()
+        answer = ""
+        for part, title in PARTS.items():
+            own = sorted(module for module, kind in found.items() if kind == part)
+            answer += f"{title}: {len(own)} files, {sum(map(lines, own)):,} lines\n"
+            for module in own:
+                answer += f"  {lines(module):>5}  {modules()[module].relative_to(ROOT)}\n"
+        answer += f"The trusted core: {len(found)} files, {sum(map(lines, found)):,} lines\n"
+    sys.stdout.write(answer)
+
+
+if __name__ == "__main__":
+    main()
