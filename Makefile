@@ -15,7 +15,7 @@ more && /^       / { sub(/^ */, "        "); print; next } \
 { more = 0 }
 endef
 
-.PHONY: demo test test-quick check lint types imports docs format bench clean help
+.PHONY: demo test test-quick check lint types imports trusted trusted-page docs format bench clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -50,6 +50,12 @@ types: $(READY)  ## types
 
 imports: $(READY)  ## which package may import which
 	$(BIN)/lint-imports
+
+trusted: $(READY)  ## list the files that the privacy of a release depends on
+	@$(BIN)/python -m tests.trusted_core
+
+trusted-page: $(READY)  ## rewrite docs/trusted-core.md
+	@$(BIN)/python -m tests.trusted_core --page > docs/trusted-core.md
 
 $(DOCS_READY): $(READY) docs/requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement docs/requirements.lock

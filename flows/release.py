@@ -20,6 +20,7 @@ from flows.monitoring.events import tell_release
 from flows.monitoring.outcome import outcome_of
 from flows.monitoring.outcomes import tell
 from flows.monitoring.prefect_artifacts import ReleaseArtifacts
+from flows.releases.lost_results import forget_lost, needs_data
 from flows.releases.opening import check_opening, is_publishing, require_known_results
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.release_holder import Hold
@@ -31,7 +32,6 @@ from tasks.stages.choose_domain import choose_domain
 from tasks.stages.count_marginals import count_marginals
 from tasks.stages.discretize import discretize
 from tasks.stages.identify import identify
-from tasks.stages.lost_results import forget_lost, needs_data
 from tasks.stages.measure_marginals import measure_basics, measure_marginals
 from tasks.stages.pass_gate import pass_gate, require_as_held
 from tasks.stages.publish import publish, tidy

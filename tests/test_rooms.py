@@ -1,0 +1,151 @@
+"""The rooms: which may import which, how many files they hold, and what the trusted core is."""
+
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from functools import cache
+
+import grimp
+import pytest
+from importlinter.configuration import configure
+from importlinter.contracts.forbidden import ForbiddenContract
+from importlinter.contracts.layers import LayersContract
+from importlinter.domain.contract import Contract
+
+from tests import trusted_core
+from tests.trusted_core import ROOT, imports, modules
+
+configure()
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+LINTER = SETTINGS["tool"]["importlinter"]
+KINDS: dict[str, type[Contract]] = {"layers": LayersContract, "forbidden": ForbiddenContract}
+FAMILIES = tuple(
+    f"dp_core.methods.{family}" for family in ("selection", "reconstruction", "parametric")
+)
+MOST_FILES = 14
+
+
+def order() -> list[list[str]]:
+    """Return the rooms of dp_core from the lowest up; rooms of one floor are side by side."""
+    (layers,) = (
+        contract["layers"]
+        for contract in LINTER["contracts"]
+        if contract.get("containers") == ["dp_core"]
+    )
+    return [[room.strip() for room in layer.split("|")] for layer in reversed(layers)]
+
+
+def forbidden_pairs() -> list[tuple[str, str]]:
+    """Return every pair of rooms of which the first may not import the second."""
+    floor = {room: number for number, layer in enumerate(order()) for room in layer}
+    pairs = [
+        (f"dp_core.{one}", f"dp_core.{other}")
+        for one in floor
+        for other in floor
+        if one != other and floor[one] <= floor[other]
+    ]
+    beyond = trusted_core.BEYOND
+    pairs += [
+        (one, other) for one in beyond for other in ("dp_core.confidential", "dp_core.wall.noise")
+    ]
+    pairs += [("dp_core", "tasks"), ("dp_core", "flows"), ("tasks", "flows")]
+    return pairs
+
+
+@cache
+def graph() -> grimp.ImportGraph:
+    return grimp.build_graph("flows", "tasks", "dp_core", include_external_packages=True)
+
+
+def kept(contract: dict[str, object], imports: grimp.ImportGraph) -> bool:
+    """Return whether a contract of pyproject.toml holds for a graph of imports."""
+    options = {key: value for key, value in contract.items() if key not in ("name", "type")}
+    made = KINDS[str(contract["type"])](
+        name=str(contract["name"]),
+        session_options={
+            "root_packages": LINTER["root_packages"],
+            "include_external_packages": "True",
+        },
+        contract_options={
+            key: str(value) if isinstance(value, bool) else value for key, value in options.items()
+        },
+    )
+    return bool(made.check(graph=imports, verbose=False).kept)
+
+
+def some_module(room: str) -> str:
+    """Return a module of a room that is not the room itself, where there is one."""
+    inside = sorted(name for name in modules() if name.startswith(f"{room}."))
+    return next((name for name in inside if modules()[name].name != "__init__.py"), room)
+
+
+@pytest.mark.parametrize(("one", "other"), forbidden_pairs())
+def test_an_import_between_forbidden_rooms_breaks_a_contract(one, other):
+    importer, imported = some_module(one), some_module(other)
+    graph().add_import(importer=importer, imported=imported, line_number=1, line_contents="")
+    try:
+        assert not all(kept(contract, graph()) for contract in LINTER["contracts"])
+    finally:
+        graph().remove_import(importer=importer, imported=imported)
+
+
+def test_the_contracts_hold_for_the_program_as_it_is():
+    assert [
+        contract["name"] for contract in LINTER["contracts"] if not kept(contract, graph())
+    ] == []
+
+
+def test_every_forbidden_pair_is_tried():
+    assert len(forbidden_pairs()) > 60
+
+
+def test_no_module_imports_itself_through_others():
+    """Tarjan's algorithm: every strongly connected part of the imports is one module."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    circles = []
+
+    def visit(module: str) -> None:
+        index[module] = low[module] = len(index)
+        stack.append(module)
+        for other in imports(module):
+            if other not in index:
+                visit(other)
+                low[module] = min(low[module], low[other])
+            elif other in stack:
+                low[module] = min(low[module], index[other])
+        if low[module] == index[module]:
+            part = [stack.pop()]
+            while part[-1] != module:
+                part.append(stack.pop())
+            if len(part) > 1:
+                circles.append(part)
+
+    for module in modules():
+        if module not in index:
+            visit(module)
+    assert circles == []
+
+
+def test_a_room_has_few_files_and_says_what_lives_there():
+    files = Counter(
+        name.rpartition(".")[0] for name, path in modules().items() if path.name != "__init__.py"
+    )
+    crowded = {
+        room: number
+        for room, number in files.items()
+        if number > MOST_FILES and room not in FAMILIES
+    }
+    assert crowded == {}
+    assert files["dp_core"] == 1
+    assert files["flows"] == 5
+    for name, path in modules().items():
+        if path.name == "__init__.py":
+            assert path.read_text(encoding="utf-8").startswith('"""'), f"{name} does not say."
+
+
+def test_the_page_of_the_trusted_core_is_what_the_imports_say():
+    made = trusted_core.page()
+    assert trusted_core.PAGE.read_text(encoding="utf-8") == made, "Run: make trusted-page"
