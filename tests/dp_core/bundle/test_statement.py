@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from dp_core.bundle.files.plain_values import exact
+from dp_core.bundle.statement import spent_budget
 from dp_core.bundle.statement.release_json import (
     NOT_COVERED,
     file_record,
     in_words,
     over_all,
     render,
-    spent_budget,
     statement,
 )
 from dp_core.documents.canonical import digest
