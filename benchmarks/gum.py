@@ -15,7 +15,7 @@ import time
 import numba
 import numpy as np
 
-from dp_core.methods.reconstruction.kernels.gum import Targets, start, update
+from dp_core.methods.reconstruction.kernels.record_moves import Targets, start, update
 from dp_core.tables.domain import Domain
 from dp_core.wall.released import Table
 

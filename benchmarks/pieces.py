@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from dp_core.methods.reconstruction.base import Model, in_series
 from dp_core.methods.reconstruction.gum import Gum
 from dp_core.methods.reconstruction.pgm import Pgm
+from dp_core.methods.reconstruction.reconstructor import Model, in_series
 from dp_core.metrics.marginal_error import Tally
 from dp_core.spec.procedure import LANES
 from dp_core.tables.dataset import Dataset

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.methods import registry
-from dp_core.methods.reconstruction.base import Model, Reconstructor
-from dp_core.methods.selection.base import Selector
+from dp_core.methods.reconstruction.reconstructor import Model, Reconstructor
+from dp_core.methods.selection.selector import Selector
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.schema.privacy import Neighbours, Noise, Privacy, Stage
 from dp_core.spec.plan import Plan, make_plan

@@ -44,11 +44,11 @@ from common import versions
 from numpy.typing import NDArray
 
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.methods.parametric.base import Synthesizer
 from dp_core.methods.parametric.modips import Modips
 from dp_core.methods.parametric.sequential_regression import SequentialRegression
 from dp_core.methods.parametric.slomag import Slomag
-from dp_core.methods.reconstruction.consistency import norm_sub
+from dp_core.methods.parametric.synthesizer import Synthesizer
+from dp_core.methods.reconstruction.estimates.consistency import norm_sub
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain

@@ -36,9 +36,9 @@ from comparative import score as score_of
 from numpy.typing import NDArray
 
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.methods.parametric.base import Synthesizer
 from dp_core.methods.parametric.modips import Modips
 from dp_core.methods.parametric.slomag import Slomag
+from dp_core.methods.parametric.synthesizer import Synthesizer
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import StructuralZeros

@@ -44,7 +44,9 @@ def find(family: Family, name: str) -> Any:
 @cache
 def _modules(family: Family) -> tuple[str, ...]:
     package = importlib.import_module(f"dp_core.methods.{family}")
-    return tuple(sorted(module.name for module in pkgutil.iter_modules(package.__path__)))
+    return tuple(
+        sorted(found.name for found in pkgutil.iter_modules(package.__path__) if not found.ispkg)
+    )
 
 
 def _method(family: Family, name: str) -> Any:

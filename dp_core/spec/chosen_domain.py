@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.methods.parametric.stages import Measuring, Modelling
+from dp_core.methods.parametric.adapters import Measuring, Modelling
 from dp_core.methods.private_domain.bin_weights import pieces_of
 from dp_core.methods.private_domain.quantile_tree import equal_cuts, estimate
 from dp_core.methods.private_domain.questions import questions

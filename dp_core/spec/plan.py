@@ -13,11 +13,16 @@ import numpy as np
 from dp_core.documents.canonical import digest
 from dp_core.errors import BadInput
 from dp_core.methods import registry
-from dp_core.methods.parametric.stages import Measuring
+from dp_core.methods.parametric.adapters import Measuring
 from dp_core.methods.private_domain.questions import PlannedChoice, planned_choices, questions
-from dp_core.methods.reconstruction.base import piece_rows
-from dp_core.methods.selection.allocation import shares as allocate
-from dp_core.methods.selection.base import AdaptiveSelector, Expected, PlannedSelector, Selection
+from dp_core.methods.reconstruction.reconstructor import piece_rows
+from dp_core.methods.selection.budget.allocation import shares as allocate
+from dp_core.methods.selection.selector import (
+    AdaptiveSelector,
+    Expected,
+    PlannedSelector,
+    Selection,
+)
 from dp_core.schema.privacy import PAYING_STAGES, TABLE_STAGES, Noise, Stage
 from dp_core.spec.release_spec import ReleaseSpec
 from dp_core.tables.domain import Clique

@@ -13,11 +13,11 @@ from fractions import Fraction
 import numpy as np
 
 from dp_core.methods.private_domain.questions import ask
-from dp_core.methods.reconstruction.base import Model, in_series, piece_rows
+from dp_core.methods.reconstruction.reconstructor import Model, in_series, piece_rows
 from dp_core.methods.replicates.kept_moments import has_numbers, keep_moments, points_of
 from dp_core.methods.replicates.noise_aware import redraw
 from dp_core.methods.replicates.record_moments import ModelWithMoments
-from dp_core.methods.selection.base import Selection
+from dp_core.methods.selection.selector import Selection
 from dp_core.schema.privacy import Stage
 from dp_core.spec.chosen_domain import choose, recoding, resolved_plan
 from dp_core.spec.plan import Plan

@@ -11,8 +11,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Literal, get_args
 
-from dp_core.methods.reconstruction.base import Reconstructor
-from dp_core.methods.selection.base import Selector
+from dp_core.methods.reconstruction.reconstructor import Reconstructor
+from dp_core.methods.selection.selector import Selector
 from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import Noise, Privacy, Stage
 from dp_core.spec.data_location import DataPlace

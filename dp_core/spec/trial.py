@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dp_core.methods import registry
-from dp_core.methods.parametric.stages import Modelling, measuring
-from dp_core.methods.reconstruction.base import Reconstructor
+from dp_core.methods.parametric.adapters import Modelling, measuring
+from dp_core.methods.reconstruction.reconstructor import Reconstructor
 from dp_core.methods.replicates.noise_aware import unshrunk
-from dp_core.methods.selection.base import Selector
+from dp_core.methods.selection.selector import Selector
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.schema.grid import POSITIONS
 from dp_core.schema.privacy import Neighbours, Noise, Privacy, Stage

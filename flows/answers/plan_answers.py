@@ -7,7 +7,7 @@ from typing import cast
 
 from dp_core.bundle.report.provenance import listed
 from dp_core.methods.private_domain.questions import PlannedChoice
-from dp_core.methods.selection.threshold_delta import Thresholding, planned_threshold
+from dp_core.methods.selection.budget.threshold_delta import Thresholding, planned_threshold
 from dp_core.schema.privacy import PAYING_STAGES
 from dp_core.spec.plan import Plan, PlannedTable, PlannedTotal, check_reach, expected_error
 from flows.answers.amounts import above_facts, amount, left_facts
@@ -206,8 +206,8 @@ def _total(total: PlannedTotal, rows: int | None) -> dict[str, object]:
 
 def _evenness(plan: Plan) -> float | None:
     """Return the part of drawn records that will tell nothing of the file, where records are."""
+    from dp_core.methods.parametric.adapters import Measuring
     from dp_core.methods.parametric.drawn_records import TableDraws
-    from dp_core.methods.parametric.stages import Measuring
 
     spec, rows = plan.spec, plan.spec.rows or plan.spec.schema.rows_about
     half = spec.selector
@@ -219,7 +219,7 @@ def _evenness(plan: Plan) -> float | None:
 
 def _bins_unused(plan: Plan) -> list[str]:
     """Return the columns whose bins are paid for, and by which the method does not draw."""
-    from dp_core.methods.parametric.stages import Measuring
+    from dp_core.methods.parametric.adapters import Measuring
 
     half = plan.spec.selector
     if not isinstance(half, Measuring) or half.method.by_bins:

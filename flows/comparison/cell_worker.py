@@ -34,8 +34,8 @@ from dp_core.analysis.comparison.variants import planned
 from dp_core.confidential.code_store import CodeStore
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import ReleaseError
-from dp_core.methods.parametric.stages import Modelling
-from dp_core.methods.reconstruction.base import Model
+from dp_core.methods.parametric.adapters import Modelling
+from dp_core.methods.reconstruction.reconstructor import Model
 from dp_core.metrics.relative_error import cost_normalised_error
 from dp_core.metrics.usage import Meter
 from dp_core.schema.grid import Coarsening

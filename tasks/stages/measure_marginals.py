@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from dp_core.documents.canonical import canonical_json
-from dp_core.methods.selection.base import Selection
+from dp_core.methods.selection.selector import Selection
 from dp_core.spec.procedure import measure_basics as measured_basics
 from dp_core.spec.procedure import measure_selected, replicates
 from dp_core.tables.dataset import Dataset

@@ -18,7 +18,7 @@ from tasks.stages.stage_task import stage
 from tasks.support.run_folder import write_atomically
 
 if TYPE_CHECKING:
-    from dp_core.methods.reconstruction.base import Model
+    from dp_core.methods.reconstruction.reconstructor import Model
 
 
 @stage("reconstruct")

@@ -10,8 +10,8 @@ from typing import Any, get_args
 import pytest
 
 from dp_core.methods import registry
-from dp_core.methods.reconstruction.base import Reconstructor
-from dp_core.methods.selection.base import Selector
+from dp_core.methods.reconstruction.reconstructor import Reconstructor
+from dp_core.methods.selection.selector import Selector
 from dp_core.wall.released import ReleasedKind
 
 PROTOCOLS: dict[registry.Family, Any] = {"selection": Selector, "reconstruction": Reconstructor}
@@ -20,8 +20,10 @@ MARKS = {"selection": {"select"}, "reconstruction": {"fit", "restore"}}
 MODULES = [
     (family, module.name)
     for family in PROTOCOLS
-    for module in pkgutil.iter_modules(importlib.import_module(f"dp_core.{family}").__path__)
-    if module.name != "base"  # the protocols, and what methods inherit
+    for module in pkgutil.iter_modules(
+        importlib.import_module(f"dp_core.methods.{family}").__path__
+    )
+    if module.name not in {"selector", "reconstructor"}  # what methods inherit
 ]
 METHODS = [(family, name) for family in PROTOCOLS for name in registry.available(family)]
 
@@ -36,7 +38,8 @@ def parameters(function) -> list[tuple[str, str, bool]]:
 
 @pytest.mark.parametrize(("family", "name"), MODULES)
 def test_a_module_with_a_method_says_which_class_it_is(family, name):
-    module = importlib.import_module(f"dp_core.{family}.{name}")
+    module = importlib.import_module(f"dp_core.methods.{family}.{name}")
+    file = f"dp_core/methods/{family}/{name}.py"
     classes = {
         each.__name__
         for each in vars(module).values()
@@ -47,20 +50,18 @@ def test_a_module_with_a_method_says_which_class_it_is(family, name):
     method = getattr(module, "METHOD", None)
     if classes:
         assert method is not None, (
-            f"dp_core/{family}/{name}.py: end it with `METHOD = ...`, one of {classes};"
+            f"{file}: end it with `METHOD = ...`, one of {classes};"
             " without it nobody finds the method, and no contract is checked"
         )
-        assert method.__name__ in classes, f"METHOD of dp_core/{family}/{name}.py: not of {classes}"
+        assert method.__name__ in classes, f"METHOD of {file}: not of {classes}"
     else:
-        assert method is None, (
-            f"dp_core/{family}/{name}.py: no class of it has {MARKS[family]}, but there is a METHOD"
-        )
+        assert method is None, f"{file}: no class of it has {MARKS[family]}, but there is a METHOD"
 
 
 @pytest.mark.parametrize(("family", "name"), METHODS)
 def test_a_method_is_called_as_the_protocol_says(family, name):
     method, protocol = registry.find(family, name), PROTOCOLS[family]
-    place = f"{method.__name__} of dp_core/{family}/{name}.py"
+    place = f"{method.__name__} of dp_core/methods/{family}/{name}.py"
     members = {member for member in vars(protocol) if not member.startswith("_")}
     missing = {
         member

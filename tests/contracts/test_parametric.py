@@ -13,8 +13,8 @@ import pytest
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods import registry
-from dp_core.methods.parametric.base import Ask, Synthesizer
-from dp_core.methods.parametric.stages import Modelling, measuring
+from dp_core.methods.parametric.adapters import Modelling, measuring
+from dp_core.methods.parametric.synthesizer import Ask, Synthesizer
 from dp_core.schema.variables import Variable, Variables
 from dp_core.spec.presets import PRESETS
 from dp_core.tables.dataset import Dataset

@@ -12,8 +12,8 @@ import pytest
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods import registry
-from dp_core.methods.selection.base import Selection
 from dp_core.methods.selection.one_way import OneWay
+from dp_core.methods.selection.selector import Selection
 from dp_core.spec.presets import PRESETS
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain

@@ -180,12 +180,12 @@ def test_equal_seed_and_noise_give_equal_sets_and_another_seed_gives_others(proj
 def test_sets_drawn_in_pieces_do_not_depend_on_how_many_are_drawn_at_a_time(
     project, monkeypatch, method
 ):
-    from dp_core.methods.reconstruction import base
+    from dp_core.methods.reconstruction import reconstructor
     from dp_core.wall import curator
     from tasks.stages import synthesize
 
     monkeypatch.setattr(curator, "_add_noise", lambda exact, _grant: exact + 3)
-    monkeypatch.setattr(base, "_PIECE_VALUES", 5 * 70)
+    monkeypatch.setattr(reconstructor, "_PIECE_VALUES", 5 * 70)
     for name, threads in (("one", 1), ("four", 4)):
         monkeypatch.setattr(synthesize, "threads", lambda threads=threads: threads)
         project.write_spec(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dp_core.methods.reconstruction.consistency import estimates
+from dp_core.methods.reconstruction.estimates.consistency import estimates
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Released, tables_of

@@ -14,7 +14,7 @@ import numpy as np
 
 from dp_core.bundle.files.near_zero import STANDARD_ERRORS, Faint, faint
 from dp_core.inference.measured_relations import not_carried
-from dp_core.methods.reconstruction.pooled_parts import Pooled, pool_interactions
+from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool_interactions
 from dp_core.methods.replicates.kept_moments import has_few_cells
 from dp_core.schema.definition import Schema
 from dp_core.spec.release_spec import Mode

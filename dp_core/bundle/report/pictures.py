@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.methods.reconstruction.pooled_parts import Pooled
+from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.metrics.marginal_error import Tally
 from dp_core.metrics.noise_size import half_width, standard_deviation
 from dp_core.schema.definition import Column

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from dp_core.bundle.files.fit import TableFit
 from dp_core.bundle.files.published import Published
-from dp_core.methods.reconstruction.pooled_parts import Pooled, pool_interactions
+from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool_interactions
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
 """Methods that release statistics or records instead of tables. One method, one file.
 
-Read `base` first, then `stages`, which puts them in the places of a selection and a reconstruction.
+Read `synthesizer` first (the base classes), then `adapters`, which lets the pipeline run a
+parametric method as a selection and a reconstruction. `regressions` serves two methods.
 """

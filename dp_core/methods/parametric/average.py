@@ -13,7 +13,7 @@ import numpy as np
 from dp_core.errors import BadInput
 from dp_core.methods import averaging, registry
 from dp_core.methods.averaging import By, check_weights
-from dp_core.methods.parametric.base import Ask, ParametricModel, Synthesizer
+from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer
 from dp_core.schema.privacy import Neighbours, Relation, Stage
 from dp_core.schema.variables import Variables
 from dp_core.tables.dataset import Dataset

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dp_core.errors import BadInput
-from dp_core.methods.parametric.base import Ask, Synthesizer
 from dp_core.methods.parametric.drawn_records import DrawnRecords, fitted, number_of_records
+from dp_core.methods.parametric.synthesizer import Ask, Synthesizer
 from dp_core.schema.privacy import Neighbours
 from dp_core.schema.variables import Variables
 from dp_core.tables.dataset import Dataset

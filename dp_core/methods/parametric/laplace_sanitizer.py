@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
-from dp_core.methods.parametric.base import Ask, ParametricModel, Synthesizer
 from dp_core.methods.parametric.bought_edges import buy_edges, number_bought
 from dp_core.methods.parametric.drawn_records import edges_of
-from dp_core.methods.reconstruction.consistency import norm_sub, overlapping, reconcile
-from dp_core.methods.reconstruction.drawing import records
-from dp_core.methods.reconstruction.raking import margin, others
+from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer
+from dp_core.methods.reconstruction.estimates.consistency import norm_sub, overlapping, reconcile
+from dp_core.methods.reconstruction.estimates.raking import margin, others
+from dp_core.methods.reconstruction.sampling.drawing import records
 from dp_core.schema.privacy import Neighbours
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
-from dp_core.methods.parametric.base import Ask, Synthesizer
 from dp_core.methods.parametric.general_location import (
     EMPTY,
     GeneralLocation,
@@ -19,7 +18,8 @@ from dp_core.methods.parametric.general_location import (
     covariance_of,
     freedom_of,
 )
-from dp_core.methods.reconstruction.consistency import norm_sub
+from dp_core.methods.parametric.synthesizer import Ask, Synthesizer
+from dp_core.methods.reconstruction.estimates.consistency import norm_sub
 from dp_core.schema.privacy import Neighbours
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.structural_zeros import StructuralZeros

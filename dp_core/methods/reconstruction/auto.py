@@ -15,13 +15,13 @@ import numpy as np
 
 from dp_core.methods import registry
 from dp_core.methods.option_ranges import check_ranges
-from dp_core.methods.reconstruction.base import (
+from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree
+from dp_core.methods.reconstruction.reconstructor import (
     TABLES_AND_INTERACTIONS,
     Model,
     Reconstructor,
     piece_rows,
 )
-from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Released, ReleasedKind, Table, interactions_of, tables_of

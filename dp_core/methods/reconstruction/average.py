@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dp_core.errors import BadInput
 from dp_core.methods import averaging, registry
 from dp_core.methods.averaging import By, check_weights
-from dp_core.methods.reconstruction.base import (
+from dp_core.methods.reconstruction.reconstructor import (
     TABLES,
     Model,
     Reconstructor,

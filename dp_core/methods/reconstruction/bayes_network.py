@@ -14,17 +14,17 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.methods.reconstruction.base import TABLES, FittedTables
-from dp_core.methods.reconstruction.consistency import (
+from dp_core.methods.reconstruction.estimates.consistency import (
     column_tables,
     consistent,
     estimates,
     norm_sub,
     whole_rows,
 )
-from dp_core.methods.reconstruction.drawing import records
-from dp_core.methods.reconstruction.raking import MOST_CELLS, margin
-from dp_core.methods.reconstruction.shrinkage import shrunk
+from dp_core.methods.reconstruction.estimates.raking import MOST_CELLS, margin
+from dp_core.methods.reconstruction.estimates.shrinkage import shrunk
+from dp_core.methods.reconstruction.reconstructor import TABLES, FittedTables
+from dp_core.methods.reconstruction.sampling.drawing import records
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros

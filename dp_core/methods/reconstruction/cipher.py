@@ -16,9 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
-from dp_core.methods.reconstruction.base import TABLES
-from dp_core.methods.reconstruction.cipher_equations import Equations, Form, Level, Weight, unknowns
-from dp_core.methods.reconstruction.consistency import (
+from dp_core.methods.reconstruction.estimates.consistency import (
     consistent,
     estimates,
     norm_sub,
@@ -26,7 +24,15 @@ from dp_core.methods.reconstruction.consistency import (
     reconcile,
     whole_rows,
 )
-from dp_core.methods.reconstruction.joint_model import DenseModel, JointTable
+from dp_core.methods.reconstruction.joint.cipher_equations import (
+    Equations,
+    Form,
+    Level,
+    Weight,
+    unknowns,
+)
+from dp_core.methods.reconstruction.joint.joint_model import DenseModel, JointTable
+from dp_core.methods.reconstruction.reconstructor import TABLES
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement, Released, ReleasedKind, Table, tables_of

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
-from dp_core.methods.reconstruction.base import TABLES
-from dp_core.methods.reconstruction.consistency import consistent
-from dp_core.methods.reconstruction.joint_model import DenseModel, JointTable
-from dp_core.methods.reconstruction.raking import Margin, rake_among_zeros
+from dp_core.methods.reconstruction.estimates.consistency import consistent
+from dp_core.methods.reconstruction.estimates.raking import Margin, rake_among_zeros
+from dp_core.methods.reconstruction.joint.joint_model import DenseModel, JointTable
+from dp_core.methods.reconstruction.reconstructor import TABLES
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Released, ReleasedKind, Table, tables_of

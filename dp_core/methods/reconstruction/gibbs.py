@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
-from dp_core.methods.reconstruction.base import FittedTables, MadeAnew
-from dp_core.methods.reconstruction.kept_cells import (
+from dp_core.methods.reconstruction.kernels.kept_conditional import KeptConditional
+from dp_core.methods.reconstruction.reconstructor import FittedTables, MadeAnew
+from dp_core.methods.reconstruction.sampling.kept_cells import (
     kept_rows,
     no_start,
     nothing_left,
@@ -25,8 +26,7 @@ from dp_core.methods.reconstruction.kept_cells import (
     sparse_tables,
     sums,
 )
-from dp_core.methods.reconstruction.kernels.kept_conditional import KeptConditional
-from dp_core.methods.reconstruction.start_states import Cells, start_states
+from dp_core.methods.reconstruction.sampling.start_states import Cells, start_states
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros

@@ -18,12 +18,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.methods.option_ranges import check_ranges
-from dp_core.methods.reconstruction.base import TABLES_AND_INTERACTIONS, FittedTables, piece_rows
-from dp_core.methods.reconstruction.consistency import column_tables, consistent
-from dp_core.methods.reconstruction.implied import counted, implied_tables, unmeasured
-from dp_core.methods.reconstruction.raking import MOST_CELLS, margin, possible_joint
-from dp_core.methods.reconstruction.series import Owed
-from dp_core.methods.reconstruction.shrinkage import shrunk
+from dp_core.methods.reconstruction.estimates.consistency import column_tables, consistent
+from dp_core.methods.reconstruction.estimates.implied_pairs import (
+    counted,
+    implied_tables,
+    unmeasured,
+)
+from dp_core.methods.reconstruction.estimates.raking import MOST_CELLS, margin, possible_joint
+from dp_core.methods.reconstruction.estimates.shrinkage import shrunk
+from dp_core.methods.reconstruction.reconstructor import (
+    TABLES_AND_INTERACTIONS,
+    FittedTables,
+    piece_rows,
+)
+from dp_core.methods.reconstruction.sampling.series import Owed
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
@@ -66,7 +74,7 @@ class GumModel(FittedTables):
         return [GumSeries(self) for _ in range(number)]
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        from dp_core.methods.reconstruction.kernels.gum import start
+        from dp_core.methods.reconstruction.kernels.record_moves import start
 
         data = Dataset(self.domain, start(self.tables[: len(self.domain)], rows, rng=rng))
         larger = self.tables[len(self.domain) :]
@@ -106,7 +114,7 @@ class GumModel(FittedTables):
         self, data: Dataset, tables: Sequence[Table], rounds: int, *, rng: np.random.Generator
     ) -> None:
         """Move records towards tables, in place."""
-        from dp_core.methods.reconstruction.kernels.gum import Targets, update
+        from dp_core.methods.reconstruction.kernels.record_moves import Targets, update
 
         if tables and data.rows:
             update(

@@ -10,10 +10,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.methods.reconstruction.base import TABLES, FittedTables
-from dp_core.methods.reconstruction.consistency import column_tables
-from dp_core.methods.reconstruction.drawing import records
-from dp_core.methods.reconstruction.raking import MOST_CELLS, margin, possible_joint
+from dp_core.methods.reconstruction.estimates.consistency import column_tables
+from dp_core.methods.reconstruction.estimates.raking import MOST_CELLS, margin, possible_joint
+from dp_core.methods.reconstruction.reconstructor import TABLES, FittedTables
+from dp_core.methods.reconstruction.sampling.drawing import records
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros

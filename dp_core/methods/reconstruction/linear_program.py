@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput, StageFailed
-from dp_core.methods.reconstruction.dense_answers import (
+from dp_core.methods.reconstruction.joint.dense_answers import (
     Evidence,
     gather,
     number_of_records,
     possible_cells,
 )
-from dp_core.methods.reconstruction.joint_model import DenseModel, JointTable
+from dp_core.methods.reconstruction.joint.joint_model import DenseModel, JointTable
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Released, ReleasedKind, Table

@@ -12,14 +12,14 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from dp_core.methods.reconstruction.dense_answers import (
+from dp_core.methods.reconstruction.joint.dense_answers import (
     MOST_CELLS,
     check_size,
     number_of_records,
     possible_cells,
 )
-from dp_core.methods.reconstruction.joint_model import DenseModel, JointTable
-from dp_core.methods.reconstruction.weighting import Follower, Weighting
+from dp_core.methods.reconstruction.joint.joint_model import DenseModel, JointTable
+from dp_core.methods.reconstruction.joint.weighting import Follower, Weighting
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Answers, Measurement, Released, ReleasedKind, Table

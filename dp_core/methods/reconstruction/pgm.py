@@ -18,15 +18,19 @@ from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
 from dp_core.methods.option_ranges import check_ranges
-from dp_core.methods.reconstruction.base import TABLES_AND_INTERACTIONS, FittedTables, piece_rows
-from dp_core.methods.reconstruction.drawing import records
+from dp_core.methods.reconstruction.estimates.implied_pairs import unmeasured
+from dp_core.methods.reconstruction.estimates.raking import MOST_CELLS
 from dp_core.methods.reconstruction.graphical.answers import Answers
-from dp_core.methods.reconstruction.graphical.fitting import Target, fit_tree
+from dp_core.methods.reconstruction.graphical.junction_fit import Target, fit_tree
 from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree, within
 from dp_core.methods.reconstruction.graphical.targets import targets
-from dp_core.methods.reconstruction.implied import unmeasured
-from dp_core.methods.reconstruction.raking import MOST_CELLS
-from dp_core.methods.reconstruction.series import Owed
+from dp_core.methods.reconstruction.reconstructor import (
+    TABLES_AND_INTERACTIONS,
+    FittedTables,
+    piece_rows,
+)
+from dp_core.methods.reconstruction.sampling.drawing import records
+from dp_core.methods.reconstruction.sampling.series import Owed
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros

@@ -26,7 +26,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.methods.reconstruction.consistency import (
+from dp_core.methods.reconstruction.estimates.consistency import (
     Estimate,
     estimate_total,
     estimates,

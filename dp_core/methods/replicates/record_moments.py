@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from dp_core.methods.reconstruction.base import DrawnInSeries, Model
+from dp_core.methods.reconstruction.reconstructor import DrawnInSeries, Model
 from dp_core.methods.replicates.dual_newton import Floats, with_sums
 from dp_core.methods.replicates.kept_moments import (
     Points,

@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
 from dp_core.methods.option_ranges import check_ranges
-from dp_core.methods.selection.allocation import normalise
-from dp_core.methods.selection.allocation import shares as allocate
-from dp_core.methods.selection.base import AdaptiveSelector, Expected, Selection
-from dp_core.methods.selection.chance import Chance
-from dp_core.methods.selection.dependence import expected_dependence, usual
-from dp_core.methods.selection.pairs import dependences, one_way_tables, pairs_up_to
-from dp_core.methods.selection.residual_balance import Parts, balance, expected
+from dp_core.methods.selection.budget.allocation import normalise
+from dp_core.methods.selection.budget.allocation import shares as allocate
+from dp_core.methods.selection.budget.chance import Chance
+from dp_core.methods.selection.budget.dependence import expected_dependence, usual
+from dp_core.methods.selection.budget.residual_balance import Parts, balance, expected
+from dp_core.methods.selection.candidates.pairs import dependences, one_way_tables, pairs_up_to
+from dp_core.methods.selection.selector import AdaptiveSelector, Expected, Selection
 from dp_core.schema.privacy import Neighbours, Relation, Stage
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros

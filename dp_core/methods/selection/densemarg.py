@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.methods.selection.allocation import Allocation, normalise, weight
-from dp_core.methods.selection.balance import Problem, balance, posterior_mean
-from dp_core.methods.selection.base import AdaptiveSelector, Selection
-from dp_core.methods.selection.pairs import dependences, one_way_tables, pairs_up_to
+from dp_core.methods.selection.budget.allocation import Allocation, normalise, weight
+from dp_core.methods.selection.budget.balance import Problem, balance, posterior_mean
+from dp_core.methods.selection.candidates.pairs import dependences, one_way_tables, pairs_up_to
+from dp_core.methods.selection.selector import AdaptiveSelector, Selection
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement, Released, tables_of

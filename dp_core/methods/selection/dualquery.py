@@ -18,9 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
-from dp_core.methods.selection.base import AdaptiveSelector, Selection
-from dp_core.methods.selection.best_record import Solver, Wish, best_record
-from dp_core.methods.selection.known_rows import column_weights, number_of_rows, require_rows
+from dp_core.methods.selection.candidates.best_record import Solver, Wish, best_record
+from dp_core.methods.selection.candidates.known_rows import (
+    column_weights,
+    number_of_rows,
+    require_rows,
+)
+from dp_core.methods.selection.selector import AdaptiveSelector, Selection
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros

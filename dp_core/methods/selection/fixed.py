@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dp_core.errors import BadInput, nearest
-from dp_core.methods.selection.allocation import Allocation, shares
-from dp_core.methods.selection.base import PlannedSelector, Selection
+from dp_core.methods.selection.budget.allocation import Allocation, shares
+from dp_core.methods.selection.selector import PlannedSelector, Selection
 from dp_core.tables.domain import Clique, Domain
 
 

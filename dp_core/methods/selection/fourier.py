@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from dp_core.methods.selection.base import AdaptiveSelector, Asked, Selection
-from dp_core.methods.selection.query_sets import check_binary, check_number, parities
+from dp_core.methods.selection.candidates.query_sets import check_binary, check_number, parities
+from dp_core.methods.selection.selector import AdaptiveSelector, Asked, Selection
 from dp_core.schema.privacy import Neighbours, Relation
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros

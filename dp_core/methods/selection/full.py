@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dp_core.errors import BadInput
-from dp_core.methods.selection.base import PlannedSelector, Selection
+from dp_core.methods.selection.selector import PlannedSelector, Selection
 from dp_core.tables.domain import Domain
 
 

@@ -15,9 +15,14 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from dp_core.errors import BadInput
-from dp_core.methods.selection.allocation import Allocation, shares
-from dp_core.methods.selection.base import AdaptiveSelector, Selection
-from dp_core.methods.selection.model_errors import RoundModel, among, announced, distances
+from dp_core.methods.selection.budget.allocation import Allocation, shares
+from dp_core.methods.selection.candidates.model_errors import (
+    RoundModel,
+    among,
+    announced,
+    distances,
+)
+from dp_core.methods.selection.selector import AdaptiveSelector, Selection
 from dp_core.schema.privacy import Neighbours, Stage
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros

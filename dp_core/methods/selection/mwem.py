@@ -17,22 +17,22 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from dp_core.methods.reconstruction.dense_answers import (
+from dp_core.methods.reconstruction.joint.dense_answers import (
     MOST_CELLS,
     check_size,
     possible_cells,
     questions,
 )
-from dp_core.methods.reconstruction.weighting import Follower, Weighting
-from dp_core.methods.selection.base import AdaptiveSelector, Selection
-from dp_core.methods.selection.known_rows import number_of_rows, require_rows
-from dp_core.methods.selection.query_sets import (
+from dp_core.methods.reconstruction.joint.weighting import Follower, Weighting
+from dp_core.methods.selection.candidates.known_rows import number_of_rows, require_rows
+from dp_core.methods.selection.candidates.query_sets import (
     cells,
     check_binary,
     check_number,
     is_binary,
     parities,
 )
+from dp_core.methods.selection.selector import AdaptiveSelector, Selection
 from dp_core.schema.privacy import Neighbours, Stage
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros

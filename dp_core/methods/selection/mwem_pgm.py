@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dp_core.errors import BadInput
-from dp_core.methods.selection.base import AdaptiveSelector, Selection
-from dp_core.methods.selection.model_errors import (
+from dp_core.methods.selection.candidates.model_errors import (
     RoundModel,
     announced,
     distances,
     first_round,
     tables_up_to,
 )
+from dp_core.methods.selection.selector import AdaptiveSelector, Selection
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Released, tables_of

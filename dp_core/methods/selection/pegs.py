@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dp_core.errors import BadInput
-from dp_core.methods.selection.base import AdaptiveSelector, Selection
-from dp_core.methods.selection.feature_choice import FeatureChoice
+from dp_core.methods.selection.candidates.feature_choice import FeatureChoice
+from dp_core.methods.selection.selector import AdaptiveSelector, Selection
 from dp_core.schema.privacy import Relation
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from dp_core.errors import BadInput
-from dp_core.methods.selection.allocation import Allocation, shares
-from dp_core.methods.selection.base import AdaptiveSelector, Selection
-from dp_core.methods.selection.known_rows import (
+from dp_core.methods.selection.budget.allocation import Allocation, shares
+from dp_core.methods.selection.candidates.known_rows import (
     number_of_rows,
     require_public_rows,
     require_rows,
 )
-from dp_core.methods.selection.parent_sets import candidates
+from dp_core.methods.selection.candidates.parent_sets import candidates
+from dp_core.methods.selection.selector import AdaptiveSelector, Selection
 from dp_core.schema.privacy import Neighbours, Stage
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from dp_core.methods.selection.base import AdaptiveSelector, Selection
-from dp_core.methods.selection.known_rows import number_of_rows, require_rows
-from dp_core.methods.selection.threshold_delta import Threshold, delta_of, threshold_table
+from dp_core.methods.selection.budget.threshold_delta import Threshold, delta_of, threshold_table
+from dp_core.methods.selection.candidates.known_rows import number_of_rows, require_rows
+from dp_core.methods.selection.selector import AdaptiveSelector, Selection
 from dp_core.schema.privacy import Neighbours, Stage
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros

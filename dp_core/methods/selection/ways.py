@@ -7,8 +7,8 @@ import math
 from dataclasses import dataclass
 
 from dp_core.errors import BadInput
-from dp_core.methods.selection.allocation import Allocation, shares
-from dp_core.methods.selection.base import PlannedSelector, Selection
+from dp_core.methods.selection.budget.allocation import Allocation, shares
+from dp_core.methods.selection.selector import PlannedSelector, Selection
 from dp_core.tables.domain import Clique, Domain
 
 

@@ -9,10 +9,10 @@ from typing import Any, Literal, TypeVar
 from dp_core.documents.node import Node
 from dp_core.errors import BadInput
 from dp_core.methods import registry
-from dp_core.methods.parametric.stages import Modelling, measuring
-from dp_core.methods.reconstruction.base import Reconstructor
+from dp_core.methods.parametric.adapters import Modelling, measuring
+from dp_core.methods.reconstruction.reconstructor import Reconstructor
 from dp_core.methods.replicates.noise_aware import unshrunk
-from dp_core.methods.selection.base import Selector
+from dp_core.methods.selection.selector import Selector
 from dp_core.schema.definition import Schema
 from dp_core.schema.dependencies import origin
 from dp_core.schema.grid import POSITIONS, on_grid, variables

@@ -5,7 +5,7 @@ The plan's hash is of it, and it stands in the bundle.
 
 from __future__ import annotations
 
-from dp_core.methods.parametric.stages import Modelling
+from dp_core.methods.parametric.adapters import Modelling
 from dp_core.schema.privacy import Stage
 from dp_core.schema.reading.schema_document import schema_hash
 from dp_core.spec.data_location import DatabaseTable

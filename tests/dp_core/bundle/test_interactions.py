@@ -20,7 +20,7 @@ from dp_core.bundle.report.table_lines import beyond_lines, table_lines
 from dp_core.bundle.report.table_precision import within
 from dp_core.bundle.verification.recount import tallies_of_files
 from dp_core.bundle.verification.verify import verify
-from dp_core.methods.reconstruction.pooled_parts import pool
+from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.spec.quality_checks import public_figures
 from dp_core.wall.released import Totals, interactions_of, tables_of
 from dp_core.wall.statistics.sums.interactions import Interaction

@@ -17,7 +17,7 @@ from dp_core.documents.canonical import digest
 from dp_core.errors import BadInput
 from dp_core.inference.rules import inference_statement
 from dp_core.methods import registry
-from dp_core.methods.selection.base import PlannedSelector
+from dp_core.methods.selection.selector import PlannedSelector
 from dp_core.wall.accounting.guarantee import tightest
 from tests.dp_core.bundle.conftest import make_published, write
 from tests.dp_core.bundle.forgery import relink, reseal, statement_of

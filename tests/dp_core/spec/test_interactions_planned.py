@@ -13,8 +13,8 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods.reconstruction.independent import Independent
 from dp_core.methods.replicates.noise_aware import redraw
-from dp_core.methods.selection.base import Selection
 from dp_core.methods.selection.fixed import Fixed
+from dp_core.methods.selection.selector import Selection
 from dp_core.spec.plan import PlannedTable, _check_rows, make_plan
 from dp_core.spec.procedure import carry_out
 from dp_core.spec.reading.method_reader import check_mode, check_pair

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.methods.selection.threshold_delta import planned_threshold
+from dp_core.methods.selection.budget.threshold_delta import planned_threshold
 from dp_core.schema.privacy import Relation
 from dp_core.spec.plan import expected_error, make_plan
 from dp_core.spec.procedure import carry_out

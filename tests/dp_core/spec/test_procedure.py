@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.methods.reconstruction import base
-from dp_core.methods.reconstruction.implied import counted
+from dp_core.methods.reconstruction import reconstructor
+from dp_core.methods.reconstruction.estimates.implied_pairs import counted
 from dp_core.spec.procedure import LANES, SetDrawing, carry_out, generator, piece_sizes, sample
 from dp_core.spec.trial import trial_plan
 from dp_core.tables.dataset import Dataset
@@ -33,7 +33,7 @@ def test_a_set_that_fits_is_drawn_at_once(made):
 
 def test_pieces_are_the_same_in_whichever_order_lanes_are_drawn(made, monkeypatch):
     plan, models = made
-    monkeypatch.setattr(base, "_PIECE_VALUES", 3 * 150)
+    monkeypatch.setattr(reconstructor, "_PIECE_VALUES", 3 * 150)
     expected = sample(plan, models, 1)
     assert expected.rows == 1000
     drawing = SetDrawing(plan, models, 1)
@@ -50,7 +50,7 @@ def test_each_piece_has_a_generator_of_its_own(monkeypatch):
     codes = np.random.default_rng(0).integers(0, 2, (3, 900)).astype(np.uint16)
     plan = trial_plan(DOMAIN, "independent", Fraction(5), sets=1, rows=1000)
     models = carry_out(plan, MemoryCounter(Dataset(DOMAIN, codes))).models
-    monkeypatch.setattr(base, "_PIECE_VALUES", 3 * 150)
+    monkeypatch.setattr(reconstructor, "_PIECE_VALUES", 3 * 150)
     drawing = SetDrawing(plan, models, 1)
     for position, size in enumerate(drawing.sizes):
         alone = models[0].sample(size, rng=generator(plan.spec.seed, f"sample {position}", 1))
@@ -64,7 +64,7 @@ def test_chains_of_a_set_remember_what_they_drew(monkeypatch):
     plan = trial_plan(DOMAIN, "privsyn", Fraction(5), Fraction(1, 10**6), sets=1, rows=4000)
     models = carry_out(plan, MemoryCounter(Dataset(DOMAIN, codes))).models
     once = sample(plan, models, 1)
-    monkeypatch.setattr(base, "_PIECE_VALUES", 3 * 40)
+    monkeypatch.setattr(reconstructor, "_PIECE_VALUES", 3 * 40)
     drawn = sample(plan, models, 1)
     for table in models[0].tables:
         wanted = table.values * (4000 / table.values.sum())
@@ -84,5 +84,5 @@ def test_a_model_that_does_not_stream_is_drawn_at_once(monkeypatch):
         rows=1000,
     )
     models = carry_out(plan, MemoryCounter(Dataset(DOMAIN, codes))).models
-    monkeypatch.setattr(base, "_PIECE_VALUES", 3 * 150)
+    monkeypatch.setattr(reconstructor, "_PIECE_VALUES", 3 * 150)
     assert piece_sizes(plan, models, 1) == (1000,)

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.methods.reconstruction.estimates.raking import margin
 from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree
-from dp_core.methods.reconstruction.raking import margin
 from dp_core.tables.domain import Clique
 from dp_core.wall.released import Table
 

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dp_core.methods.reconstruction.consistency import (
+from dp_core.methods.reconstruction.estimates.consistency import (
     column_tables,
     estimates,
     overlapping,
     reconcile,
 )
-from dp_core.methods.reconstruction.graphical.fitting import Target
-from dp_core.methods.reconstruction.shrinkage import shrunk
+from dp_core.methods.reconstruction.estimates.shrinkage import shrunk
+from dp_core.methods.reconstruction.graphical.junction_fit import Target
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement, Table, Totals

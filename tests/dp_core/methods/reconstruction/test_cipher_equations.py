@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dp_core.methods.reconstruction.cipher_equations import Equations, unknowns
+from dp_core.methods.reconstruction.joint.cipher_equations import Equations, unknowns
 
 C = np.array([10, 20, 30, 5, 8, 12, 6, 9]).reshape(2, 2, 2) / 100
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dp_core.methods import registry
-from dp_core.methods.reconstruction.drawing import records
+from dp_core.methods.reconstruction.sampling.drawing import records
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.released import Measurement, Table

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dp_core.errors import BadInput
+from dp_core.methods.reconstruction.estimates.raking import margin
 from dp_core.methods.reconstruction.graphical.answers import Answers
-from dp_core.methods.reconstruction.graphical.fitting import Target, fit_tree
+from dp_core.methods.reconstruction.graphical.junction_fit import Target, fit_tree
 from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree
-from dp_core.methods.reconstruction.kernels.belief import solve
+from dp_core.methods.reconstruction.kernels.junction_sweeps import solve
 from dp_core.methods.reconstruction.pgm import within_rules
-from dp_core.methods.reconstruction.raking import margin
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 

@@ -10,7 +10,7 @@ import pytest
 from dp_core.errors import BadInput, StageFailed
 from dp_core.methods.reconstruction.gibbs import Gibbs
 from dp_core.methods.reconstruction.kernels.kept_conditional import DENSE_KEYS, KeptConditional
-from dp_core.methods.reconstruction.start_states import Cells, start_states
+from dp_core.methods.reconstruction.sampling.start_states import Cells, start_states
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from tests.dp_core.methods.reconstruction.thresholded import (
@@ -140,7 +140,7 @@ def test_start_states_are_the_join_of_all_tables():
 
 def test_the_join_ends_whatever_the_tables_hold(monkeypatch):
     """Sixteen columns that nothing ties together have 3^16 records; few are looked at."""
-    from dp_core.methods.reconstruction import start_states as module
+    from dp_core.methods.reconstruction.sampling import start_states as module
 
     monkeypatch.setattr(module, "MOST_STATES", 50)
     tables = [

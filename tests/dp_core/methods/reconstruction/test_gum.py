@@ -7,7 +7,7 @@ import pytest
 
 from dp_core.methods.reconstruction import gum
 from dp_core.methods.reconstruction.gum import Gum, rule_cliques, rule_tables
-from dp_core.methods.reconstruction.kernels.gum import Targets, start, update, whole
+from dp_core.methods.reconstruction.kernels.record_moves import Targets, start, update, whole
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dp_core.errors import BadInput
 from dp_core.methods.reconstruction.graphical.answers import Answers
-from dp_core.methods.reconstruction.graphical.fitting import fit_tree
+from dp_core.methods.reconstruction.graphical.junction_fit import fit_tree
 from dp_core.methods.reconstruction.graphical.junction_tree import (
     JunctionTree,
     adjacency,

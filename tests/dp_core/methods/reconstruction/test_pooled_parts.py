@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from dp_core.methods.reconstruction.pooled_parts import pool
-from dp_core.methods.reconstruction.table_parts import beyond
+from dp_core.methods.reconstruction.estimates.pooled_parts import pool
+from dp_core.methods.reconstruction.estimates.table_parts import beyond
 from dp_core.tables.domain import Domain
 from dp_core.wall.released import Measurement, Totals
 from dp_core.wall.statistics.sums.interactions import Interaction

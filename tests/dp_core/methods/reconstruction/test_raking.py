@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_core.methods.reconstruction.raking import (
+from dp_core.methods.reconstruction.estimates.raking import (
     gap,
     margin,
     possible_joint,

@@ -7,12 +7,12 @@ import pytest
 
 from dp_core.methods.reconstruction import gum
 from dp_core.methods.reconstruction.average import Average
-from dp_core.methods.reconstruction.base import in_series, piece_rows
+from dp_core.methods.reconstruction.estimates.implied_pairs import counted
 from dp_core.methods.reconstruction.gum import Gum
-from dp_core.methods.reconstruction.implied import counted
 from dp_core.methods.reconstruction.independent import Independent
 from dp_core.methods.reconstruction.pgm import Pgm
-from dp_core.methods.reconstruction.series import Owed
+from dp_core.methods.reconstruction.reconstructor import in_series, piece_rows
+from dp_core.methods.reconstruction.sampling.series import Owed
 from dp_core.methods.replicates.record_moments import ModelWithMoments
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
@@ -152,7 +152,7 @@ class Spied:
 
     def __init__(self, monkeypatch):
         from dp_core.methods.reconstruction.kernels import descent
-        from dp_core.methods.reconstruction.kernels import gum as moves
+        from dp_core.methods.reconstruction.kernels import record_moves as moves
 
         self.rounds, self.descents = [], []
         update, descend = moves.update, descent.descend

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dp_core.methods.reconstruction.shared_factors import Deviation, common_part, enough
+from dp_core.methods.reconstruction.estimates.shared_factors import Deviation, common_part, enough
 from dp_core.tables.domain import Domain
 
 LEVELS = (2, 3, 4, 5, 6, 3, 2, 4)

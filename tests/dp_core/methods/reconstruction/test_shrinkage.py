@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from dp_core.methods.reconstruction import shrinkage
-from dp_core.methods.reconstruction.consistency import discrepancy
-from dp_core.methods.reconstruction.shrinkage import shrunk
+from dp_core.methods.reconstruction.estimates import shrinkage
+from dp_core.methods.reconstruction.estimates.consistency import discrepancy
+from dp_core.methods.reconstruction.estimates.shrinkage import shrunk
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.released import Measurement, Totals

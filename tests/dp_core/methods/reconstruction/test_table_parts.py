@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dp_core.methods.reconstruction.table_parts import (
+from dp_core.methods.reconstruction.estimates.table_parts import (
     beyond,
     free_part,
     interaction_part,

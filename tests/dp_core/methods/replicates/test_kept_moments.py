@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dp_core.methods.reconstruction.consistency import norm_sub
+from dp_core.methods.reconstruction.estimates.consistency import norm_sub
 from dp_core.methods.replicates import record_moments
 from dp_core.methods.replicates.kept_moments import (
     Points,

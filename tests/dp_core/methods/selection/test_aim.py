@@ -10,7 +10,7 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree
 from dp_core.methods.reconstruction.pgm import Pgm
 from dp_core.methods.selection.aim import Aim
-from dp_core.methods.selection.model_errors import (
+from dp_core.methods.selection.candidates.model_errors import (
     GRID,
     RoundModel,
     among,

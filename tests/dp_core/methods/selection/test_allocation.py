@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_core.methods.selection.allocation import normalise, shares, weight
+from dp_core.methods.selection.budget.allocation import normalise, shares, weight
 
 CELLS = st.lists(st.integers(1, 10**9), min_size=1, max_size=30)
 

@@ -9,7 +9,7 @@ import pytest
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods.selection.auto import Auto, Costs, _alone, _steadied
-from dp_core.methods.selection.dependence import usual
+from dp_core.methods.selection.budget.dependence import usual
 from dp_core.methods.selection.one_way import OneWay
 from dp_core.schema.privacy import Relation
 from dp_core.tables.dataset import Dataset

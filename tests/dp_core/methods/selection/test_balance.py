@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dp_core.methods.selection.balance import Problem, balance, posterior_mean
+from dp_core.methods.selection.budget.balance import Problem, balance, posterior_mean
 
 
 def problem(dependence, *, whole=1e-3, exponent=1.0, levels=(20, 20, 20)):
@@ -52,7 +52,7 @@ def test_where_noise_is_larger_than_every_count_no_pair_is_measured(levels, expo
 
 
 def test_no_small_exchange_between_two_tables_lowers_the_expected_error():
-    from dp_core.methods.selection.balance import _Error
+    from dp_core.methods.selection.budget.balance import _Error
 
     given = problem([5000, 3000, 900], levels=(5, 40, 20))
     share = balance(given)
@@ -118,7 +118,7 @@ def test_without_noise_scores_are_what_they_are():
 
 def test_a_binary_pair_is_worth_measuring_at_four_times_the_noise_of_a_large_one():
     # Three quarters of its cells' noise is that of its columns' tables, which are known.
-    from dp_core.methods.selection.balance import _Error
+    from dp_core.methods.selection.budget.balance import _Error
 
     error = _Error(problem([3000.0], levels=(2, 2)))
     np.testing.assert_allclose(error.inner, 4.0)
@@ -127,7 +127,7 @@ def test_a_binary_pair_is_worth_measuring_at_four_times_the_noise_of_a_large_one
 
 @pytest.mark.parametrize("exponent", [1.0, 2.0])
 def test_the_gain_is_the_slope_of_the_error(exponent):
-    from dp_core.methods.selection.balance import _Error
+    from dp_core.methods.selection.budget.balance import _Error
 
     error = _Error(problem([5000, 3000, 900], levels=(2, 3, 20), exponent=exponent))
     share = np.array([0.3, 0.1, 0.2, 0.15, 0.15, 0.1])

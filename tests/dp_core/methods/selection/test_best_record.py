@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dp_core.methods.selection.best_record import Wish, best_record
+from dp_core.methods.selection.candidates.best_record import Wish, best_record
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dp_core.methods.selection.binning import BINS, binned
+from dp_core.methods.selection.budget.binning import BINS, binned
 
 TABLES = [np.array([700.0, 200.0, 100.0]), np.array([990.0, 10.0]), np.linspace(1, 49, 40)]
 

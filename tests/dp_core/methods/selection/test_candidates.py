@@ -9,7 +9,12 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.methods.selection.aim import Aim
-from dp_core.methods.selection.model_errors import GRID, RoundModel, distances, tables_up_to
+from dp_core.methods.selection.candidates.model_errors import (
+    GRID,
+    RoundModel,
+    distances,
+    tables_up_to,
+)
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros

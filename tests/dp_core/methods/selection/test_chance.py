@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from dp_core.methods.selection.chance import HALF_NORMAL, Chance, deviation
+from dp_core.methods.selection.budget.chance import HALF_NORMAL, Chance, deviation
 from dp_core.tables.domain import Domain
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from dp_core.methods.selection import dependence
-from dp_core.methods.selection.dependence import expected_dependence, usual
+from dp_core.methods.selection.budget import dependence
+from dp_core.methods.selection.budget.dependence import expected_dependence, usual
 
 ROWS = 10_000.0
 

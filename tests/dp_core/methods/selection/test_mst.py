@@ -10,7 +10,7 @@ import pytest
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods.reconstruction.gum import Gum
-from dp_core.methods.selection.allocation import shares
+from dp_core.methods.selection.budget.allocation import shares
 from dp_core.methods.selection.mst import Mst
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain

@@ -11,7 +11,7 @@ from dp_core.errors import BadInput
 from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree
 from dp_core.methods.reconstruction.pgm import Pgm
 from dp_core.methods.selection import mwem_pgm
-from dp_core.methods.selection.model_errors import distances
+from dp_core.methods.selection.candidates.model_errors import distances
 from dp_core.methods.selection.mwem_pgm import MwemPgm
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain

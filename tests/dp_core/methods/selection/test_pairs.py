@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_core.methods.selection.pairs import dependences, one_way_tables, pairs_up_to
+from dp_core.methods.selection.candidates.pairs import dependences, one_way_tables, pairs_up_to
 from dp_core.tables.domain import Domain
 from dp_core.wall.released import Measurement
 

@@ -6,7 +6,13 @@ import itertools
 import numpy as np
 import pytest
 
-from dp_core.methods.selection.residual_balance import _ADD_UP, Parts, _Error, balance, expected
+from dp_core.methods.selection.budget.residual_balance import (
+    _ADD_UP,
+    Parts,
+    _Error,
+    balance,
+    expected,
+)
 
 ROWS = 10_000.0
 

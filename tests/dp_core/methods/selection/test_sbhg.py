@@ -10,9 +10,9 @@ import pytest
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods.reconstruction.gibbs import Gibbs
+from dp_core.methods.selection.budget.threshold_delta import expected_cells
 from dp_core.methods.selection.sba import Sba
 from dp_core.methods.selection.sbhg import Sbhg
-from dp_core.methods.selection.threshold_delta import expected_cells
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros

@@ -9,8 +9,8 @@ from dp_core.documents.canonical import digest
 from dp_core.documents.strict_yaml import parse
 from dp_core.errors import BadInput
 from dp_core.methods import registry
-from dp_core.methods.reconstruction.base import TABLES
-from dp_core.methods.selection.base import AdaptiveSelector, PlannedSelector, Selection
+from dp_core.methods.reconstruction.reconstructor import TABLES
+from dp_core.methods.selection.selector import AdaptiveSelector, PlannedSelector, Selection
 from dp_core.schema.reading.schema_document import schema_hash
 from dp_core.schema.reading.schema_file import load_schema
 from dp_core.spec.method_options import convert

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
-from dp_core.methods.reconstruction.consistency import estimates, whole_rows
-from dp_core.methods.reconstruction.raking import others
-from dp_core.methods.reconstruction.walsh import parity_mask, walsh
+from dp_core.methods.reconstruction.estimates.consistency import estimates, whole_rows
+from dp_core.methods.reconstruction.estimates.raking import others
+from dp_core.methods.reconstruction.joint.walsh import parity_mask, walsh
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Answers, Measurement, Released

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dp_core.errors import BadInput
-from dp_core.methods.parametric.base import Ask, ParametricModel, Synthesizer
-from dp_core.methods.parametric.column_by_column import (
+from dp_core.methods.parametric.regressions.column_by_column import (
     fit_chain,
     measure_chain,
 )
-from dp_core.methods.parametric.regression_questions import (
+from dp_core.methods.parametric.regressions.regression_questions import (
     Minimiser,
     Options,
     asked_in_all,
     expected,
     number_of_features,
 )
+from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer
 from dp_core.schema.privacy import Neighbours
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.structural_zeros import StructuralZeros

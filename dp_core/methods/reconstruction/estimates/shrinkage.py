@@ -15,16 +15,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.methods.reconstruction.belief import believed, shrink_numbers, shrink_table
-from dp_core.methods.reconstruction.consistency import (
+from dp_core.methods.reconstruction.estimates.consistency import (
     Estimate,
     norm_sub,
     overlapping,
     reconcile,
 )
-from dp_core.methods.reconstruction.raking import others, rake
-from dp_core.methods.reconstruction.shared_factors import Deviation, common_part, enough
-from dp_core.methods.reconstruction.table_parts import (
+from dp_core.methods.reconstruction.estimates.raking import others, rake
+from dp_core.methods.reconstruction.estimates.residual_belief import (
+    believed,
+    shrink_numbers,
+    shrink_table,
+)
+from dp_core.methods.reconstruction.estimates.shared_factors import Deviation, common_part, enough
+from dp_core.methods.reconstruction.estimates.table_parts import (
     beyond,
     free_part,
     interaction_part,

@@ -15,10 +15,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.methods.reconstruction.belief import believed, shrink_residual
-from dp_core.methods.reconstruction.raking import rake
-from dp_core.methods.reconstruction.shared_factors import Deviation, common_part, enough
-from dp_core.methods.reconstruction.table_parts import beyond, interaction_part
+from dp_core.methods.reconstruction.estimates.raking import rake
+from dp_core.methods.reconstruction.estimates.residual_belief import believed, shrink_residual
+from dp_core.methods.reconstruction.estimates.shared_factors import Deviation, common_part, enough
+from dp_core.methods.reconstruction.estimates.table_parts import beyond, interaction_part
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.released import Table

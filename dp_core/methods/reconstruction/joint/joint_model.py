@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.methods.reconstruction.base import FittedTables
-from dp_core.methods.reconstruction.drawing import records
-from dp_core.methods.reconstruction.raking import margin
+from dp_core.methods.reconstruction.estimates.raking import margin
+from dp_core.methods.reconstruction.reconstructor import FittedTables
+from dp_core.methods.reconstruction.sampling.drawing import records
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros

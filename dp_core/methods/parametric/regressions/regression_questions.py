@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.methods.parametric.base import Ask
+from dp_core.methods.parametric.synthesizer import Ask
 from dp_core.schema.variables import Variable
 from dp_core.tables.domain import Clique
 from dp_core.wall.statistics.regressions.features import Features, Levels, Number

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, ClassVar, get_args
 import numpy as np
 
 from dp_core.errors import BadInput
-from dp_core.methods.parametric.base import ParametricModel, Synthesizer
-from dp_core.methods.selection.base import AdaptiveSelector, Asked, Selection
+from dp_core.methods.parametric.synthesizer import ParametricModel, Synthesizer
+from dp_core.methods.selection.selector import AdaptiveSelector, Asked, Selection
 from dp_core.schema.privacy import Neighbours, Relation, Stage
 from dp_core.schema.variables import Variables
 from dp_core.tables.dataset import Dataset

@@ -26,9 +26,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.methods.reconstruction.consistency import Estimate, estimates
-from dp_core.methods.reconstruction.raking import others
-from dp_core.methods.reconstruction.table_parts import beyond, interactions_by_clique
+from dp_core.methods.reconstruction.estimates.consistency import Estimate, estimates
+from dp_core.methods.reconstruction.estimates.raking import others
+from dp_core.methods.reconstruction.estimates.table_parts import beyond, interactions_by_clique
 from dp_core.schema.privacy import Noise
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.methods.selection.allocation import shares
+from dp_core.methods.selection.budget.allocation import shares
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement
@@ -108,7 +108,7 @@ class RoundModel:
     def refit(self, measurements: Sequence[Measurement]) -> None:
         """Fit the model to all tables, starting from the last fit."""
         from dp_core.methods.reconstruction.graphical.answers import Answers
-        from dp_core.methods.reconstruction.graphical.fitting import fit_tree
+        from dp_core.methods.reconstruction.graphical.junction_fit import fit_tree
         from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree, adjacency
         from dp_core.methods.reconstruction.graphical.targets import targets
 

@@ -90,7 +90,7 @@ def fit_tree(
     Raises:
         BadInput: if nothing is possible.
     """
-    from dp_core.methods.reconstruction.kernels import belief
+    from dp_core.methods.reconstruction.kernels import junction_sweeps
 
     domains = [tree.domain.project(clique) for clique in tree.cliques]
     placed: list[list[Target]] = [[] for _ in domains]
@@ -116,18 +116,18 @@ def fit_tree(
         for _ in group:
             log += potentials[at][maps[at]]
             at += 1
-        possible = np.maximum(np.exp(log - log.max()), belief.LEAST)
+        possible = np.maximum(np.exp(log - log.max()), junction_sweeps.LEAST)
         cells.append(np.where(zeros.mask(domain).ravel(), 0.0, possible))
     links = Links.of(tree)
     flat, potential = np.concatenate(cells), _joined(potentials)
     separators = np.ones(links.first_separator[-1])
     place = (flat, links.first, separators, *links.messages)
-    belief.collect(*place)
+    junction_sweeps.collect(*place)
     if not flat[: links.first[1]].any():
         raise BadInput(
             "The rules of `impossible` leave no combination possible; check them in the schema."
         )
-    done = belief.fit(
+    done = junction_sweeps.fit(
         *place,
         links.walk,
         _starts([len(group) for group in placed]),
@@ -142,7 +142,7 @@ def fit_tree(
         tolerance * total,
     )
     flat[: links.first[1]] *= total / flat[: links.first[1]].sum()
-    belief.distribute(*place)
+    junction_sweeps.distribute(*place)
     parts = np.split(flat, links.first[1:-1])
     ends = np.cumsum([target.values.size for target in ordered])
     found = np.split(potential, ends)[: len(ordered)]

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from dp_core.methods.parametric.base import ParametricModel
-from dp_core.methods.parametric.fitted_regressions import (
+from dp_core.methods.parametric.regressions.fitted_regressions import (
     ClassFit,
     NumberFit,
     chances,
@@ -26,7 +25,7 @@ from dp_core.methods.parametric.fitted_regressions import (
     fit_number,
     whole_coefficients,
 )
-from dp_core.methods.parametric.regression_questions import (
+from dp_core.methods.parametric.regressions.regression_questions import (
     Options,
     Part,
     Piece,
@@ -37,6 +36,7 @@ from dp_core.methods.parametric.regression_questions import (
     question,
     step_name,
 )
+from dp_core.methods.parametric.synthesizer import ParametricModel
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import StructuralZeros

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.methods.reconstruction.dense_answers import Evidence
+from dp_core.methods.reconstruction.joint.dense_answers import Evidence
 
 _ROUNDS = 300
 _STEEPEST = 1e3

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.methods.selection.binning import BINS, binned
-from dp_core.methods.selection.chance import HALF_NORMAL
-from dp_core.methods.selection.dependence import exponential_under_noise
+from dp_core.methods.selection.budget.binning import BINS, binned
+from dp_core.methods.selection.budget.chance import HALF_NORMAL
+from dp_core.methods.selection.budget.dependence import exponential_under_noise
 
 _POWER = 0.3  # a cell of expected count E is taken to differ from it in proportion to E ** _POWER
 _PAIRS_WEIGHT = 1.4  # a pair that is measured also tells about the pairs of its columns

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.methods.reconstruction.raking import margin
+from dp_core.methods.reconstruction.estimates.raking import margin
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.wall.released import Table
@@ -73,7 +73,7 @@ def _deal_column(
         rng: Its state decides where a value begins.
     """
     from dp_core.methods.reconstruction.kernels.dealing import deal
-    from dp_core.methods.reconstruction.kernels.gum import whole
+    from dp_core.methods.reconstruction.kernels.record_moves import whole
 
     group = np.zeros(order.size, dtype=np.int64)
     for column in given:

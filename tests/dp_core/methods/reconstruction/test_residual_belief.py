@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from dp_core.methods.reconstruction import belief
-from dp_core.methods.reconstruction.belief import (
+from dp_core.methods.reconstruction.estimates import residual_belief as belief
+from dp_core.methods.reconstruction.estimates.residual_belief import (
     low_rank,
     shrink_numbers,
     shrink_residual,

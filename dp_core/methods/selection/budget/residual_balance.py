@@ -23,9 +23,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.methods.selection.base import Expected
-from dp_core.methods.selection.binning import BINS, binned
-from dp_core.methods.selection.chance import HALF_NORMAL, deviation
+from dp_core.methods.selection.budget.binning import BINS, binned
+from dp_core.methods.selection.budget.chance import HALF_NORMAL, deviation
+from dp_core.methods.selection.selector import Expected
 
 _POWER = 0.3  # a cell of expected count E is taken to differ from it in proportion to E ** _POWER
 # Parts that meet in a table add up to more than independent noise does, which gives 2, and to less

@@ -190,7 +190,7 @@ class MadeAnew(ABC, Generic[AnyModel]):
         rng: np.random.Generator,  # noqa: ARG002
     ) -> AnyModel:
         """Return the model; see `Reconstructor`."""
-        from dp_core.methods.reconstruction.consistency import estimates, whole_rows
+        from dp_core.methods.reconstruction.estimates.consistency import estimates, whole_rows
 
         tables = tables_of(released)
         if rows is None and not tables:

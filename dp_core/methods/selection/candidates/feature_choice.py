@@ -13,7 +13,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from dp_core.methods.selection.known_rows import number_of_rows, require_public_rows, require_rows
+from dp_core.methods.selection.candidates.known_rows import (
+    number_of_rows,
+    require_public_rows,
+    require_rows,
+)
 from dp_core.schema.privacy import Neighbours, Stage
 from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.released import Released

@@ -30,7 +30,7 @@ def one_way_tables(
     domain: Domain, known: Sequence[Measurement]
 ) -> list[tuple[NDArray[np.float64], float]]:
     """Return each column's estimated table, nonnegative, and the precision of its cells."""
-    from dp_core.methods.reconstruction.consistency import column_tables
+    from dp_core.methods.reconstruction.estimates.consistency import column_tables
 
     tables, _ = column_tables(domain, known, rows=None, zeros=StructuralZeros())
     found = []

@@ -5,9 +5,13 @@ import itertools
 import numpy as np
 import pytest
 
-from dp_core.methods.reconstruction import implied
+from dp_core.methods.reconstruction.estimates import implied_pairs
+from dp_core.methods.reconstruction.estimates.implied_pairs import (
+    counted,
+    implied_tables,
+    unmeasured,
+)
 from dp_core.methods.reconstruction.gum import Gum, GumModel
-from dp_core.methods.reconstruction.implied import counted, implied_tables, unmeasured
 from dp_core.methods.reconstruction.pgm import GraphicalModel
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
@@ -46,7 +50,7 @@ def test_what_is_measured_or_too_large_is_left_out(monkeypatch):
     assert ("a", "c") not in pairs
     assert ("a", "f") not in pairs
     assert len(pairs) == 15 - 4
-    monkeypatch.setattr(implied, "MOST_CELLS", 12)
+    monkeypatch.setattr(implied_pairs, "MOST_CELLS", 12)
     assert unmeasured(DOMAIN, []) == (("d", "f"),)
 
 
@@ -73,7 +77,7 @@ def test_of_the_chance_in_a_count_only_what_its_columns_leave_free_is_taken_off(
         seen.append(variance / expected)
         return residual
 
-    monkeypatch.setattr(implied, "shrink_residual", kept)
+    monkeypatch.setattr(implied_pairs, "shrink_residual", kept)
     data = records()
     implied_tables(data, [("c", "d")], columns_of(data))
     np.testing.assert_allclose(seen[0], 3.0 * (5 / 6) * (3 / 4))  # columns of 6 and 4 codes
@@ -82,7 +86,7 @@ def test_of_the_chance_in_a_count_only_what_its_columns_leave_free_is_taken_off(
 def test_of_very_many_records_nothing_is_taken_off(monkeypatch):
     data = records()
     pairs = unmeasured(DOMAIN, [])
-    monkeypatch.setattr(implied, "_MOST_COUNTED", ROWS * len(pairs) - 1)
+    monkeypatch.setattr(implied_pairs, "_MOST_COUNTED", ROWS * len(pairs) - 1)
     assert implied_tables(data, pairs, columns_of(data)) == ()
 
 

@@ -49,7 +49,7 @@ def number_of_rows(curator: Curator, domain: Domain, known: Sequence[Released]) 
     Raises:
         BadInput: if nothing says it.
     """
-    from dp_core.methods.reconstruction.consistency import estimate_total, estimates
+    from dp_core.methods.reconstruction.estimates.consistency import estimate_total, estimates
 
     rows = curator.public_rows()
     if rows is not None:
@@ -64,7 +64,7 @@ def column_weights(
     domain: Domain, known: Sequence[Released], zeros: StructuralZeros
 ) -> Mapping[str, NDArray[np.float64]]:
     """Return each column's table as far as it was measured, summing to 1; otherwise an even one."""
-    from dp_core.methods.reconstruction.consistency import column_tables
+    from dp_core.methods.reconstruction.estimates.consistency import column_tables
 
     even = {
         name: np.full(size, 1 / size)

@@ -1,0 +1,4 @@
+"""Drawing records that match tables more closely than independent draws do.
+
+Read `drawing` first, then `series` (large sets). Imports `estimates` and `kernels`.
+"""

@@ -1,0 +1,5 @@
+"""What selections choose from, and how they score it.
+
+`pairs`, `parent_sets`, `query_sets` and `feature_choice` list candidates; `model_errors` and
+`best_record` score them; `known_rows` reads what is known before the choice. Imports `budget`.
+"""
