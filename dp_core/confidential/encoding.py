@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from dp_core.confidential.edge_search import EdgeGrid
 from dp_core.confidential.raw_values import INT64_MAX, INT64_MIN, Array, Reader, State, Values
-from dp_core.schema.decoding import largest_value
+from dp_core.schema.decoding import legal_range
 from dp_core.schema.definition import Column, Schema
 from dp_core.tables.structural_zeros import Rule
 
@@ -83,14 +83,13 @@ class Encoder:
         self.refused = refused(column)
         self.reader = Reader(column)
         if not column.levels:
-            low = column.edges[0] if column.minimum is None else column.minimum
-            high = largest_value(column) if column.maximum is None else column.maximum
+            low, high = legal_range(column)
             if column.kind == "number":
                 self.low: float = float(low)
                 self.high: float = float(high)
                 self._edges = np.array([float(edge) for edge in column.edges[1:-1]])
             else:
-                self.low, self.high = _fit(math.ceil(low)), _fit(math.floor(high))
+                self.low, self.high = _fit(int(low)), _fit(int(high))
                 whole = [_fit(math.ceil(edge)) for edge in column.edges[1:-1]]
                 self._edges = np.array(whole, dtype=np.int64)
         self._table: NDArray[np.uint16] | None = None

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dp_core.schema.bin_pieces import spread
 from dp_core.schema.definition import Choice, Column, Schema
-from dp_core.schema.dependencies import derive, followed_by_value
+from dp_core.schema.dependencies import derive, followed_by_value, parts
 from dp_core.tables.dataset import Dataset
 
 EPOCH = datetime.date(1970, 1, 1).toordinal()
@@ -63,8 +63,7 @@ def _values(array: pa.Array) -> NDArray[Any]:
 
 
 def _decoded(column: Column, codes: NDArray[np.uint16], rng: np.random.Generator) -> pa.Array:
-    if column.unknown:
-        raise ValueError(f"The bins or levels of {column.name!r} are not chosen yet.")
+    _check_chosen(column)
     missing = None if column.missing_code is None else codes == column.missing_code
     if column.levels:
         return labels(column, codes)
@@ -111,38 +110,33 @@ def codes_of(column: Column, values: pa.Array) -> NDArray[np.uint16]:
     """Return the codes of a column of a synthetic set; the inverse of `decode`.
 
     Args:
-        column: The schema's column, with its bins or levels chosen.
-        values: As `decode` writes them: a dictionary of labels (or plain labels), `int64`,
-            `float64` or `date32`; null where missing.
+        column: A column of the schema, with its bins or levels chosen.
+        values: The column as `decode` writes it: labels (text or a dictionary of texts), `int64`,
+            `float64` or `date32`, with null for missing.
 
     Returns:
         Codes, shape (rows,).
 
     Raises:
-        ValueError: if `decode` never writes such a value in this column.
+        ValueError: if `decode` never writes such a type or value in this column.
         KeyError: if a label is not one of the column's.
-        pa.ArrowException: if the values are of another type.
     """
+    _check_chosen(column)
     if values.null_count and column.missing_code is None:
-        raise ValueError("A synthetic set has a missing value where none is.")
+        raise ValueError(f"Column {column.name!r} of a synthetic set has missing values.")
     if column.levels:
         return _codes_of_labels(column, values)
-    least = column.edges[0] if column.minimum is None else column.minimum
-    most = largest_value(column) if column.maximum is None else column.maximum
-    if column.kind == "number":
-        low, high = float(least), float(most)
-        edges: NDArray[Any] = np.array([float(edge) for edge in column.edges[1:-1]])
-        found = _values(values.cast(pa.float64()))
-    else:
-        low, high = math.ceil(least), math.floor(most)
-        edges = np.array([math.ceil(edge) for edge in column.edges[1:-1]], dtype=np.int64)
-        found = _values(values.cast(pa.int64() if column.kind == "integer" else pa.date32()))
+    expected = {"integer": pa.int64(), "number": pa.float64(), "date": pa.date32()}[column.kind]
+    if values.type != expected:
+        raise ValueError(f"Column {column.name!r} of a synthetic set is not stored as {expected}.")
+    found = _values(values)
+    # A number is compared with its bounds as `decode` writes them, rounded to binary64.
+    low, high = map(float if column.kind == "number" else int, legal_range(column))
     missing = values.is_null().to_numpy(zero_copy_only=False)
     # Written so that a NaN is refused, too.
-    if not ((found >= low) & (found <= high) | missing).all():
-        raise ValueError("A synthetic set holds a value outside its column's range.")
-    # `right`: a value equal to an edge belongs to the bin above it.
-    codes = np.searchsorted(edges, found, side="right").astype(np.uint16)
+    if not (((found >= low) & (found <= high)) | missing).all():
+        raise ValueError(f"Column {column.name!r} of a synthetic set has a value out of range.")
+    codes = parts(column, column.edges[1:-1], found).astype(np.uint16)
     if column.missing_code is not None:
         codes[missing] = column.missing_code
     return codes
@@ -151,21 +145,36 @@ def codes_of(column: Column, values: pa.Array) -> NDArray[np.uint16]:
 def _codes_of_labels(column: Column, values: pa.Array) -> NDArray[np.uint16]:
     if not pa.types.is_dictionary(values.type):
         values = values.dictionary_encode()
+    # Should two levels share a label, the first one has it.
     code_of = {level.label: code for code, level in reversed([*enumerate(column.levels)])}
-    # One more than there are labels, for null.
     places = [code_of[label] for label in values.dictionary.to_pylist()]
+    # The last entry is for null.
     table = np.array([*places, column.missing_code or 0], dtype=np.uint16)
-    indices = values.indices.fill_null(len(places)).to_numpy(zero_copy_only=False)
-    found: NDArray[np.uint16] = table[indices.astype(np.int64)]
+    indices = values.indices.cast(pa.int64()).fill_null(len(places))
+    found: NDArray[np.uint16] = table[indices.to_numpy(zero_copy_only=False)]
     return found
 
 
+def _check_chosen(column: Column) -> None:
+    if column.unknown:
+        raise ValueError(f"The bins or levels of {column.name!r} are not chosen yet.")
+
+
+def legal_range(column: Column) -> tuple[Fraction, Fraction]:
+    """Return the smallest and the largest legal value of an integer, number or date column."""
+    low = column.edges[0] if column.minimum is None else column.minimum
+    if column.kind == "number":
+        return low, column.edges[-1] if column.maximum is None else column.maximum
+    # A bin ends before its upper edge.
+    high = math.ceil(column.edges[-1]) - 1 if column.maximum is None else column.maximum
+    return Fraction(math.ceil(low)), Fraction(math.floor(high))
+
+
 def _whole_bounds(column: Column) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the smallest and largest whole number of each bin."""
-    least = column.edges[0] if column.minimum is None else column.minimum
-    most = largest_value(column) if column.maximum is None else column.maximum
-    low = [max(math.ceil(edge), math.ceil(least)) for edge in column.edges[:-1]]
-    high = [min(math.ceil(edge) - 1, math.floor(most)) for edge in column.edges[1:]]
+    """Return the smallest and the largest whole number of each bin."""
+    least, most = legal_range(column)
+    low = [max(math.ceil(edge), int(least)) for edge in column.edges[:-1]]
+    high = [min(math.ceil(edge) - 1, int(most)) for edge in column.edges[1:]]
     return np.array(low, dtype=np.int64), np.array(high, dtype=np.int64)
 
 
@@ -191,9 +200,3 @@ def _uniform_numbers(
             values = np.where(holds, drawn / float(steps), values)
     inside: NDArray[np.float64] = np.clip(values, low[bins], last[bins])
     return inside
-
-
-def largest_value(column: Column) -> Fraction:
-    """Return the largest legal value by the edges: the last edge, or the whole number below it."""
-    last = column.edges[-1]
-    return last if column.kind == "number" else Fraction(math.ceil(last) - 1)
