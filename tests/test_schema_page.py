@@ -65,8 +65,8 @@ def test_the_groups_are_those_that_the_page_names(folder: Path) -> None:
     assert labels == ["Crops", "Animals", "Shops", "Books"]
 
 
-def test_followers_are_those_that_the_page_names(folder: Path) -> None:
+def test_dependent_columns_are_those_that_the_page_names(folder: Path) -> None:
     schema = read(folder, by_section()["Columns that follow from others"])
 
-    assert [one.column.name for one in schema.followers] == ["sector", "stage", "school"]
-    assert schema.followers[0].codes == (0, 0, 1)
+    assert [one.column.name for one in schema.dependents] == ["sector", "stage", "school"]
+    assert schema.dependents[0].codes == (0, 0, 1)

@@ -17,7 +17,7 @@ from dp_core.bundle.verification.folder_contents import as_published
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput
 from dp_core.inference.combine import Rule, known_rule
-from dp_core.inference.rules import Origin
+from dp_core.inference.combining_rules import Origin
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,7 +16,7 @@ from dp_core.confidential.encoding import Encoder, Problem, count_problems
 from dp_core.confidential.raw_values import State, Values
 from dp_core.schema.definition import Column
 
-STRANGERS = 20
+UNKNOWN_TEXTS = 20
 """How many texts that are not levels a profile keeps; it counts them all."""
 
 
@@ -29,7 +29,7 @@ class Profile:
         low, high: Smallest and largest value of an integer, number or date (day ordinal) column;
             None: there is no readable value.
         texts: Distinct texts of a category or ordinal: all its levels that occur, and at most
-            `STRANGERS` others. Missing values are not among them.
+            `UNKNOWN_TEXTS` others. Missing values are not among them.
         problems: Rows with each problem that occurs.
     """
 
@@ -78,7 +78,7 @@ class Profiler:
         levels = self.column.levels
         profile.texts.update(levels[code].text for code in np.unique(typed.data[:-1][known]))
         unknown = np.flatnonzero(occurs & (typed.state[:-1] == State.UNKNOWN))
-        room = STRANGERS - len(profile.texts - self._levels)
+        room = UNKNOWN_TEXTS - len(profile.texts - self._levels)
         profile.texts.update(typed.texts[int(place)].as_py() for place in unknown[:room])
 
     def _add_bounds(self, profile: Profile, typed: Values) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.raw_values import Array, Reader
 from dp_core.schema.definition import Schema
-from dp_core.schema.dependencies import derive, followed_by_value
+from dp_core.schema.dependencies import derive, value_sources
 
 
 class DependencyCheck:
@@ -18,11 +18,11 @@ class DependencyCheck:
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
-        self._readers = {name: Reader(schema.column(name)) for name in followed_by_value(schema)}
+        self._readers = {name: Reader(schema.column(name)) for name in value_sources(schema)}
         self._encoders = {
-            follower.column.name: Encoder(follower.column)
-            for follower in schema.followers
-            if follower.column.out_of_range == "reject"
+            dependent.column.name: Encoder(dependent.column)
+            for dependent in schema.dependents
+            if dependent.column.out_of_range == "reject"
         }
 
     def refused(self, records: pa.RecordBatch, codes: Sequence[Array]) -> Mapping[str, int]:

@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_core.confidential.edge_search import EdgeGrid
+from dp_core.confidential.edge_grid import EdgeGrid
 from dp_core.confidential.raw_values import INT64_MAX, INT64_MIN, Array, Reader, State, Values
 from dp_core.schema.decoding import legal_range
 from dp_core.schema.definition import Column, Schema

@@ -19,11 +19,11 @@ from dp_core.confidential.raw_values import Array, Values
 from dp_core.confidential.source import Source
 from dp_core.schema.decoding import EPOCH, decode, labels
 from dp_core.schema.definition import Schema
-from dp_core.schema.dependencies import derive, followed_by_value
+from dp_core.schema.dependencies import derive, value_sources
 from dp_core.tables.dataset import Dataset
 
 
-def own_values(source: Source, schema: Schema, columns: Sequence[str]) -> pa.Table:
+def original_values(source: Source, schema: Schema, columns: Sequence[str]) -> pa.Table:
     """Return columns of a validated file, with the types that `decode` gives. CONFIDENTIAL.
 
     Values out of range, missing values and impossible rows are settled as the schema says, what
@@ -61,7 +61,7 @@ def own_values(source: Source, schema: Schema, columns: Sequence[str]) -> pa.Tab
         codes = [np.array(found.codes) for found in encoded]
         settle_zeros(schema, codes)
         by_name = dict(zip(schema.domain.columns, codes, strict=True))
-        rows = {name: values[schema.domain.axes((name,))[0]] for name in followed_by_value(schema)}
+        rows = {name: values[schema.domain.axes((name,))[0]] for name in value_sources(schema)}
         derived = derive(schema, by_name, {name: _by_row(typed) for name, typed in rows.items()})
         arrays = []
         for name in columns:

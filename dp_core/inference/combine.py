@@ -1,7 +1,7 @@
 """Combining rules: from the m estimates and their variances to one estimate and its variance.
 
-Which rule holds follows from how the sets were made (`dp_core.inference.rules`). That of `split` is
-also equations 9 to 11 of Bowen and Liu (2020, Statist. Sci. 35).
+How the sets were made decides the rule (`dp_core.inference.combining_rules`). The rule of `split`
+is also in Bowen and Liu (2020, Statist. Sci. 35), equations 9 to 11.
 
 | rule                 | variance T      | of sets                                                |
 |----------------------|-----------------|--------------------------------------------------------|

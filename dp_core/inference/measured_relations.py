@@ -39,7 +39,7 @@ def needed_groups(
     return tuple(dict.fromkeys(groups))
 
 
-def not_carried(
+def unmeasured(
     groups: Sequence[tuple[str, ...]], cliques: Mapping[int, Sequence[Clique]]
 ) -> tuple[tuple[str, ...], ...]:
     """Return the groups that no measured table holds, in their order.
@@ -49,7 +49,7 @@ def not_carried(
         cliques: Columns of every measured table, by the set it was measured for; 0: for all. Where
             every set has its own tables, a group must be held for each of them.
 
-    >>> not_carried([("y", "a"), ("y", "b")], {0: [("a", "y", "c")]})
+    >>> unmeasured([("y", "a"), ("y", "b")], {0: [("a", "y", "c")]})
     (('y', 'b'),)
     """
     shared = [set(clique) for clique in cliques.get(0, ())]
@@ -64,10 +64,10 @@ def not_carried(
     return tuple(group for group in groups if not held(group))
 
 
-def carried_sentence(missing: Sequence[tuple[str, ...]], most: int = 6) -> str:
+def unmeasured_sentence(missing: Sequence[tuple[str, ...]], most: int = 6) -> str:
     """Return what the sets cannot carry, in one sentence; nothing where they carry all.
 
-    >>> carried_sentence([("income", "age"), ("income", "sex", "age")])[:64]
+    >>> unmeasured_sentence([("income", "age"), ("income", "sex", "age")])[:64]
     'No measured table holds income with age, or income, sex and age '
     """
     if not missing:

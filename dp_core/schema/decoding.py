@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dp_core.schema.bin_pieces import spread
 from dp_core.schema.definition import Choice, Column, Schema
-from dp_core.schema.dependencies import derive, followed_by_value, parts
+from dp_core.schema.dependencies import derive, parts, value_sources
 from dp_core.tables.dataset import Dataset
 
 EPOCH = datetime.date(1970, 1, 1).toordinal()
@@ -45,11 +45,11 @@ def decode(schema: Schema, data: Dataset, *, rng: np.random.Generator) -> pa.Tab
     """
     codes = {column.name: data.column(column.name) for column in schema.columns}
     arrays = {column.name: _decoded(column, codes[column.name], rng) for column in schema.columns}
-    if schema.followers:
-        values = {name: _values(arrays[name]) for name in followed_by_value(schema)}
+    if schema.dependents:
+        values = {name: _values(arrays[name]) for name in value_sources(schema)}
         derived = derive(schema, codes, values)
-        for follower in schema.followers:
-            column = follower.column
+        for dependent in schema.dependents:
+            column = dependent.column
             arrays[column.name] = labels(column, derived[column.name])
     return pa.table([arrays[name] for name in schema.names], names=list(schema.names))
 

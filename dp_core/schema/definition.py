@@ -216,13 +216,13 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Follower:
+class DependentColumn:
     """A column whose value follows from another's by public rule; nothing is measured for it.
 
     Attributes:
         column: A category or ordinal; never one of the domain. Whatever its `out_of_range` says
             but `reject` means that the value which follows replaces the file's.
-        source: Name of the column that it follows: one of the domain, or a follower itself.
+        source: Name of the column that it follows: one of the domain, or a dependent column itself.
         codes: Its code for each code of the source as the schema was written; where there are
             cuts, for each part between them, and last for missing.
         cuts: Of an integer, number or date: bin edges of the source where the next part begins
@@ -240,7 +240,7 @@ class Margin:
     """Public totals of the survey weights, by levels of some columns.
 
     Attributes:
-        columns: Categories and ordinals, followers among them; none: one total of all rows.
+        columns: Categories and ordinals, dependent columns among them; none: one total of all rows.
         totals: Codes of the columns, and the total of the weights of rows that have these. Rows
             that have others (missing where no total is stated for it) are not bound.
     """
@@ -265,7 +265,7 @@ class Schema:
         unit: Who is protected.
         publication: Who publishes the releases and under which terms.
         coarse: The schema as it was written, where `columns` and `zeros` have numbers on a grid.
-        followers: Columns that follow from others, each after what it follows.
+        dependent columns: Columns that follow from others, each after what it follows.
         calibration: Public totals to which the weights of every synthetic set are raked.
         order: Names of all released columns, in the schema's order; empty: those of `columns`.
     """
@@ -280,7 +280,7 @@ class Schema:
     unit: Unit = Unit()
     publication: Publication = UNSTATED
     coarse: Schema | None = None
-    followers: tuple[Follower, ...] = ()
+    dependents: tuple[DependentColumn, ...] = ()
     order: tuple[str, ...] = ()
     calibration: tuple[Margin, ...] = ()
 
@@ -292,7 +292,7 @@ class Schema:
     @property
     def released(self) -> tuple[Column, ...]:
         """Every column of the synthetic sets, in the schema's order."""
-        if not self.followers:
+        if not self.dependents:
             return self.columns
         named = {column.name: column for column in self._all()}
         return tuple(named[name] for name in self.order)
@@ -304,7 +304,7 @@ class Schema:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Names of the columns that are read: the domain's, the followers, and the unit's."""
+        """Names of the columns that are read: modelled, dependent, and the unit's identifier."""
         unit = () if self.unit.column is None else (self.unit.column,)
         return (*(column.name for column in self._all()), *unit)
 
@@ -312,7 +312,7 @@ class Schema:
     def checked(self) -> tuple[Column, ...]:
         """Columns whose own values can stop a release.
 
-        Not those followers whose values are replaced whatever they are.
+        Not those dependent columns whose values are replaced whatever they are.
         """
         return tuple(
             column
@@ -355,4 +355,4 @@ class Schema:
         raise KeyError(name)
 
     def _all(self) -> tuple[Column, ...]:
-        return (*self.columns, *(follower.column for follower in self.followers))
+        return (*self.columns, *(dependent.column for dependent in self.dependents))

@@ -1,7 +1,9 @@
-"""Functional dependencies: what a column is, by public rule, given another. Nothing is measured.
+"""Functional dependencies: columns that a public rule computes from another column.
 
-A follower is derived again in every synthetic row, and every row of the file has to obey or is made
-to (`Follower`).
+Nothing is measured for them.
+
+A dependent column is derived again in every synthetic row. A row of the file that disagrees is
+refused or corrected, as the column's `out_of_range` says (`DependentColumn`).
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.schema.bin_edges import Scale, value_text
-from dp_core.schema.definition import MISSING_LABEL, Column, Follower, Schema
+from dp_core.schema.definition import MISSING_LABEL, Column, DependentColumn, Schema
 
 Array: TypeAlias = NDArray[Any]
 
@@ -25,32 +27,34 @@ Array: TypeAlias = NDArray[Any]
 def derive(
     schema: Schema, codes: Mapping[str, Array], values: Mapping[str, Array]
 ) -> dict[str, NDArray[np.uint16]]:
-    """Return the codes of every follower.
+    """Return the codes of every dependent column.
 
     Args:
-        schema: With followers; its numbers may stand on a grid.
+        schema: With dependent columns; its numbers may stand on a grid.
         codes: Of every column of the domain, each of shape (rows,).
-        values: Of every integer, number or date that `followed_by_value` names: its values
+        values: Of every integer, number or date that `value_sources` names: its values
             (day ordinals), each of shape (rows,); whatever stands where they are missing.
     """
     found: dict[str, NDArray[np.uint16]] = {}
-    for follower in schema.followers:
+    for dependent in schema.dependents:
         place: Array
-        if follower.cuts:
-            source = schema.column(follower.source)
-            place = parts(source, follower.cuts, values[follower.source])
+        if dependent.cuts:
+            source = schema.column(dependent.source)
+            place = parts(source, dependent.cuts, values[dependent.source])
             if source.missing_code is not None:
-                missing = codes[follower.source] == source.missing_code
-                place = np.where(missing, len(follower.cuts) + 1, place)
+                missing = codes[dependent.source] == source.missing_code
+                place = np.where(missing, len(dependent.cuts) + 1, place)
         else:
-            place = found[follower.source] if follower.source in found else codes[follower.source]
-        found[follower.column.name] = np.array(follower.codes, dtype=np.uint16)[place]
+            place = (
+                found[dependent.source] if dependent.source in found else codes[dependent.source]
+            )
+        found[dependent.column.name] = np.array(dependent.codes, dtype=np.uint16)[place]
     return found
 
 
-def followed_by_value(schema: Schema) -> tuple[str, ...]:
-    """Return the columns whose values, and not only their codes, decide those of followers."""
-    return tuple(dict.fromkeys(one.source for one in schema.followers if one.cuts))
+def value_sources(schema: Schema) -> tuple[str, ...]:
+    """Return the sources whose values, not only their codes, decide a dependent column."""
+    return tuple(dict.fromkeys(one.source for one in schema.dependents if one.cuts))
 
 
 def parts(source: Column, cuts: Sequence[Fraction], values: Array) -> NDArray[np.intp]:
@@ -75,29 +79,29 @@ def origin(schema: Schema, name: str) -> tuple[str, NDArray[np.intp]]:
     Returns:
         The name, and for each of its codes that of the column, shape (codes,).
     """
-    followers = {follower.column.name: follower for follower in schema.followers}
-    chain: list[Follower] = []
-    while name in followers:
-        chain.append(followers[name])
+    dependents = {dependent.column.name: dependent for dependent in schema.dependents}
+    chain: list[DependentColumn] = []
+    while name in dependents:
+        chain.append(dependents[name])
         name = chain[-1].source
     column = schema.column(name)
     codes = np.arange(column.size)
-    for follower in reversed(chain):
-        if follower.cuts:
-            codes = np.array([bisect_right(follower.cuts, low) for low in column.edges[:-1]])
+    for dependent in reversed(chain):
+        if dependent.cuts:
+            codes = np.array([bisect_right(dependent.cuts, low) for low in column.edges[:-1]])
             if column.missing_code is not None:
-                codes = np.append(codes, len(follower.cuts) + 1)
-        codes = np.array(follower.codes, dtype=np.intp)[codes]
+                codes = np.append(codes, len(dependent.cuts) + 1)
+        codes = np.array(dependent.codes, dtype=np.intp)[codes]
     return name, codes
 
 
-def followed_in_words(follower: Follower, source: Column) -> list[dict[str, str]]:
+def dependency_in_words(dependent: DependentColumn, source: Column) -> list[dict[str, str]]:
     """Return which label follows from which label, or from which values, of the source."""
-    own = follower.column.code_labels()
-    if not follower.cuts:
+    own = dependent.column.code_labels()
+    if not dependent.cuts:
         labels: Sequence[str] = source.code_labels()
     else:
-        cuts = [value_text(cut, scale_of(source)) for cut in follower.cuts]
+        cuts = [value_text(cut, scale_of(source)) for cut in dependent.cuts]
         labels = [
             f"below {cuts[0]}",
             *(f"from {low}, below {high}" for low, high in pairwise(cuts)),
@@ -105,7 +109,7 @@ def followed_in_words(follower: Follower, source: Column) -> list[dict[str, str]
             MISSING_LABEL,
         ]
     return [
-        {"of": label, "is": own[code]} for label, code in zip(labels, follower.codes, strict=False)
+        {"of": label, "is": own[code]} for label, code in zip(labels, dependent.codes, strict=False)
     ]
 
 

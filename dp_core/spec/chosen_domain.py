@@ -18,7 +18,7 @@ from dp_core.schema.bin_edges import value_text
 from dp_core.schema.bin_pieces import Pieces
 from dp_core.schema.definition import Choice, Column, Schema
 from dp_core.schema.grid import Recoding, variables
-from dp_core.schema.reading.private_bins_reader import bins_of, levels_of
+from dp_core.schema.reading.private_domain_reader import bins_of, levels_of
 from dp_core.wall.released import Released, Totals
 
 if TYPE_CHECKING:

@@ -24,10 +24,10 @@ from dp_core.bundle.reading import Bundle, read_bundle
 from dp_core.bundle.report.example_code import SIZES_DIFFER
 from dp_core.errors import BadInput
 from dp_core.inference.combine import Combined
+from dp_core.inference.combining_rules import OFF, WORDING, covered
 from dp_core.inference.formulas.formula import Formula, read_formula
 from dp_core.inference.intervals import interval
-from dp_core.inference.measured_relations import carried_sentence, needed_groups, not_carried
-from dp_core.inference.rules import OFF, WORDING, covered
+from dp_core.inference.measured_relations import needed_groups, unmeasured, unmeasured_sentence
 from dp_core.metrics.noise_size import expected_tvd
 from dp_core.schema.definition import MISSING_LABEL
 from dp_core.schema.dependencies import origin
@@ -229,10 +229,10 @@ def warnings_of(bundle: Bundle, formula: Formula, combined: Combined | None) -> 
             " report says what the method models."
         )
         return found
-    missing = not_carried(groups, tables)
-    lost = [group for group in missing if group in not_carried(missing, sums)]
+    missing = unmeasured(groups, tables)
+    lost = [group for group in missing if group in unmeasured(missing, sums)]
     if lost:
-        found.append(carried_sentence(lost))
+        found.append(unmeasured_sentence(lost))
     if len(lost) < len(missing):
         found.append(
             "Some of these relations are in noisy sums, not in tables: the sets have them in the"

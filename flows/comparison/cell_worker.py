@@ -37,7 +37,7 @@ from dp_core.errors import ReleaseError
 from dp_core.methods.parametric.adapters import Modelling
 from dp_core.methods.reconstruction.reconstructor import Model
 from dp_core.metrics.relative_error import cost_normalised_error
-from dp_core.metrics.usage import Meter
+from dp_core.metrics.resource_usage import Meter
 from dp_core.schema.grid import Coarsening
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.spec.plan import Plan

@@ -261,8 +261,8 @@ def _write_values(of: Input, folder: Path, formulas: Sequence[str]) -> None:
     import pyarrow.parquet as pq
 
     from dp_core.analysis.comparison.regressions import VALUES
-    from dp_core.confidential.original_values import own_values
-    from dp_core.inference.formulas.shared_formulas import mentioned
+    from dp_core.confidential.original_values import original_values
+    from dp_core.inference.formulas.comparable_formula import mentioned
 
     names = mentioned(of.schema, formulas)
-    pq.write_table(own_values(of.source, of.schema, names), folder / VALUES)
+    pq.write_table(original_values(of.source, of.schema, names), folder / VALUES)

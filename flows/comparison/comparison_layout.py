@@ -24,7 +24,7 @@ from dp_core.analysis.comparison.cells import (
 from dp_core.analysis.comparison.variants import Given, Variant, read_given, reference, variants
 from dp_core.confidential.source import Source, keyed_digest, open_source
 from dp_core.errors import BadInput, nearest
-from dp_core.inference.formulas.shared_formulas import check_formula
+from dp_core.inference.formulas.comparable_formula import check_formula
 from dp_core.metrics.classification import MOST_CLASSES
 from dp_core.schema.definition import Schema
 from dp_core.schema.reading.schema_document import schema_hash

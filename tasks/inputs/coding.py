@@ -88,7 +88,7 @@ class Coding:
 
     def __init__(self, schema: Schema, folder: Path) -> None:
         self._schema, self._folder = schema, folder
-        self._followers = DependencyCheck(schema)
+        self._dependencies = DependencyCheck(schema)
         self._misfits: dict[str, int] = {}
         self._broken: dict[str, int] = {}
         self._disobeyed: dict[str, int] = {}
@@ -128,7 +128,7 @@ class Coding:
             if result.bad is not None:
                 _count(self._misfits, column.name, int(result.bad.sum()))
         if not self._misfits:
-            for name, rows in self._followers.refused(records, codes).items():
+            for name, rows in self._dependencies.refused(records, codes).items():
                 _count(self._disobeyed, name, rows)
             for rule in settle_zeros(self._schema, codes):
                 _count(self._broken, rule.rule.text, rule.refused)
@@ -191,7 +191,7 @@ def _violation(
         names = ", ".join(repr(name) for name in list(misfits)[:SHOWN_RULES])
         message = f"Values of {names} are not in the schema; validate the file against it."
     elif disobeyed:
-        sources = {one.column.name: one.source for one in schema.followers}
+        sources = {one.column.name: one.source for one in schema.dependents}
         said = "; ".join(
             f"column {name!r} does not follow from {sources[name]!r} in every row"
             for name in list(disobeyed)[:SHOWN_RULES]

@@ -42,7 +42,7 @@ def compare_inference(run: ConfidentialRun) -> None:
     """Write how the spec's formulas come out on the sets and on the file, if it names any."""
     if not run.spec.formulas:
         return
-    from dp_core.inference.rules import rule_of
+    from dp_core.inference.combining_rules import rule_of
 
     write_comparison(
         run.folder.internal,
@@ -82,8 +82,8 @@ def write_comparison(
         same files are written, nothing is said, and nothing is raised.
     """
     from dp_core.analysis.comparison.formulas import analyse, compare_formulas
-    from dp_core.confidential.original_values import own_values
-    from dp_core.inference.formulas.shared_formulas import mentioned
+    from dp_core.confidential.original_values import original_values
+    from dp_core.inference.formulas.comparable_formula import mentioned
     from dp_core.metrics.inference_agreement import Agreement
 
     columns = mentioned(schema, formulas)
@@ -98,7 +98,7 @@ def write_comparison(
     written = _texts(nothing, name) | _picture(nothing, name)
     with _unheard():
         try:
-            real = own_values(source, schema, columns)
+            real = original_values(source, schema, columns)
             agreements = compare_formulas(real, sets, formulas, schema, rule, analyse=analyse)
             found = _comparison(schema, rule, agreements)
             written = _texts(found, name) | _picture(found, name)
@@ -114,7 +114,7 @@ def write_comparison(
 
 def _comparison(schema: Schema, rule: Rule, agreements: Sequence[Agreement]) -> Comparison:
     from dp_core.analysis.comparison.inference_page import Comparison
-    from dp_core.inference.rules import WORDING
+    from dp_core.inference.combining_rules import WORDING
 
     words = f"by the rule {rule}, {WORDING[rule].variance} ({WORDING[rule].in_words})"
     if rule == "shared":

@@ -98,10 +98,10 @@ def stops(where, error):
 @pytest.mark.parametrize(
     ("where", "error"),
     [
-        ("dp_core.confidential.original_values.own_values", MemoryError()),
-        ("dp_core.confidential.original_values.own_values", SystemExit(7)),
+        ("dp_core.confidential.original_values.original_values", MemoryError()),
+        ("dp_core.confidential.original_values.original_values", SystemExit(7)),
         # What catches this catches the others.
-        ("dp_core.confidential.original_values.own_values", BaseException()),
+        ("dp_core.confidential.original_values.original_values", BaseException()),
         ("dp_core.analysis.comparison.formulas.compare_formulas", BaseException()),
         ("dp_core.metrics.significance.shares", BaseException()),
     ],
@@ -123,7 +123,7 @@ def test_nothing_that_the_data_can_raise_stops_a_release(project, monkeypatch, w
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("error", [KeyboardInterrupt, TerminationSignal(signal=15)])
 def test_a_person_and_the_engine_can_stop_it(project, monkeypatch, error):
-    monkeypatch.setattr(*stops("dp_core.confidential.original_values.own_values", error))
+    monkeypatch.setattr(*stops("dp_core.confidential.original_values.original_values", error))
     project.write_spec(FORMULAS, method="independent")
 
     with pytest.raises(error if isinstance(error, type) else type(error)):

@@ -16,8 +16,8 @@ from dp_core.analysis.regression.analysis import analyse as fit_and_combine
 from dp_core.analysis.regression.frames import Frame, frame_of, levels_of
 from dp_core.errors import BadInput, ReleaseError
 from dp_core.inference.combine import Rule
+from dp_core.inference.formulas.comparable_formula import check_formula
 from dp_core.inference.formulas.formula import Formula, read_formula
-from dp_core.inference.formulas.shared_formulas import check_formula
 from dp_core.inference.intervals import interval
 from dp_core.metrics.inference_agreement import Agreement, Coefficient, agree
 from dp_core.schema.definition import Schema

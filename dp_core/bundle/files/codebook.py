@@ -17,7 +17,7 @@ from dp_core.bundle.files.plain_values import timestamp
 from dp_core.bundle.files.published import Published
 from dp_core.methods.replicates.survey_weights import in_words
 from dp_core.schema.definition import Column, Schema
-from dp_core.schema.dependencies import followed_in_words
+from dp_core.schema.dependencies import dependency_in_words
 from dp_core.schema.publication import Publication
 
 CODEBOOK = "datapackage.json"
@@ -131,10 +131,10 @@ def _fields(schema: Schema) -> list[dict[str, Any]]:
     described = {column.name: field(column) for column in schema.released}
     if schema.weight is not None:
         described[schema.weight.name] |= _weight(schema.weight, schema)
-    for follower in schema.followers:
-        described[follower.column.name]["follows"] = {
-            "column": follower.source,
-            "rule": followed_in_words(follower, schema.column(follower.source)),
+    for dependent in schema.dependents:
+        described[dependent.column.name]["follows"] = {
+            "column": dependent.source,
+            "rule": dependency_in_words(dependent, schema.column(dependent.source)),
         }
     return list(described.values())
 

@@ -13,7 +13,7 @@ from itertools import combinations
 import numpy as np
 
 from dp_core.bundle.files.near_zero import STANDARD_ERRORS, Faint, faint
-from dp_core.inference.measured_relations import not_carried
+from dp_core.inference.measured_relations import unmeasured
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool_interactions
 from dp_core.methods.replicates.kept_moments import has_few_cells
 from dp_core.schema.definition import Schema
@@ -67,7 +67,7 @@ def relations(released: Sequence[Released], schema: Schema, *, mode: Mode = "sha
     """
     tables, _ = measured_cliques(released)
     groups = list(combinations(schema.domain.columns, 2))
-    missing = not_carried(groups, tables)
+    missing = unmeasured(groups, tables)
     weak = faint_levels(released, schema, schema.domain.columns)
     weakest = sorted(thin_groups(released, schema, groups, mode=mode), key=lambda pair: -pair[1])
     thin = tuple(f"{' × '.join(group)} ({share:.0%})" for group, share in weakest)

@@ -13,7 +13,7 @@ from dp_core.bundle.files.published import Published
 from dp_core.bundle.report.pictures import estimate_column
 from dp_core.bundle.report.table_precision import within
 from dp_core.inference.combine import Rule
-from dp_core.inference.rules import rule_of
+from dp_core.inference.combining_rules import rule_of
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.metrics.noise_size import half_width
 from dp_core.schema.definition import Column

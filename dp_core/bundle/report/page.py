@@ -39,7 +39,7 @@ from dp_core.bundle.statement.release_json import (
     statement,
 )
 from dp_core.documents.canonical import digest
-from dp_core.inference.rules import OFF, WORDING, rule_of
+from dp_core.inference.combining_rules import OFF, WORDING, rule_of
 from dp_core.metrics.marginal_error import Tally
 from dp_core.schema.dependencies import origin
 from dp_core.schema.privacy import unit_words

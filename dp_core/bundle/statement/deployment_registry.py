@@ -16,7 +16,7 @@ from typing import Any
 
 from dp_core.bundle.statement.citation import publication, suggested, yaml_text
 from dp_core.bundle.statement.release_json import origin_of
-from dp_core.inference.rules import Origin
+from dp_core.inference.combining_rules import Origin
 from dp_core.schema.privacy import unit_words
 
 REGISTRY = "registry.yaml"

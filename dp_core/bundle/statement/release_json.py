@@ -18,7 +18,7 @@ from dp_core.bundle.statement.decision import decision_statement
 from dp_core.bundle.statement.spent_budget import accounting_json
 from dp_core.documents.canonical import canonical_json, digest
 from dp_core.errors import BadInput
-from dp_core.inference.rules import Origin, inference_statement
+from dp_core.inference.combining_rules import Origin, inference_statement
 from dp_core.methods import registry
 from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import Relation, unit_words

@@ -15,7 +15,7 @@ from dp_core.bundle.statement.citation import CITATION, citation_text
 from dp_core.bundle.statement.deployment_registry import REGISTRY, registry_text
 from dp_core.bundle.statement.release_json import STATEMENT, file_record, origin_of
 from dp_core.bundle.verification.claims import GARBAGE, Claims
-from dp_core.inference.rules import ORIGINS
+from dp_core.inference.combining_rules import ORIGINS
 
 
 def files_in(folder: Path) -> set[str]:

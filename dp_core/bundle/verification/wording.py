@@ -25,7 +25,7 @@ from dp_core.bundle.statement.spent_budget import accounting_json
 from dp_core.bundle.verification.claims import Claims
 from dp_core.bundle.verification.undecided import Undecided, by_unknown_method, unknown_method
 from dp_core.documents.canonical import canonical_json
-from dp_core.inference.rules import ORIGINS, inference_statement
+from dp_core.inference.combining_rules import ORIGINS, inference_statement
 from dp_core.schema.privacy import unit_words
 from dp_core.spec.chosen_domain import statement as chosen
 from dp_core.wall.accounting.guarantee import Guarantee

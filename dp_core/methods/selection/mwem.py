@@ -23,7 +23,7 @@ from dp_core.methods.reconstruction.joint.dense_answers import (
     possible_cells,
     questions,
 )
-from dp_core.methods.reconstruction.joint.weighting import Follower, Weighting
+from dp_core.methods.reconstruction.joint.weighting import DependentColumn, Weighting
 from dp_core.methods.selection.candidates.known_rows import number_of_rows, require_rows
 from dp_core.methods.selection.candidates.query_sets import (
     cells,
@@ -120,21 +120,21 @@ class Mwem(Weighting, AdaptiveSelector):
         rows = number_of_rows(curator, domain, known)
         candidates = self._candidates(domain)
         asked = questions(domain, candidates)
-        follower = Follower(self, domain, possible_cells(domain, zeros), rows)
-        follower.add(known)
+        dependent = DependentColumn(self, domain, possible_cells(domain, zeros), rows)
+        dependent.add(known)
         measured: list[Released] = []
         if self.histogram:
             start = measure_cost * self.histogram
             measure_cost -= start
             measured += curator.measure("measure", [domain.columns], [start], replicate=replicate)
-            follower.add(measured)
+            dependent.add(measured)
         picked: list[int] = []
         part = self._first_part(candidates.length)
         # Twice the epsilon costs four times as much under zCDP.
         growth = 2 if curator.currency.kind == "pure" else 4
         schedule = _Schedule(part, growth if self.picks == "adaptive" else 1)
         for part in schedule:
-            expected = rows * asked.ask(follower.joint)
+            expected = rows * asked.ask(dependent.joint)
             answers = np.rint(np.clip(_GRID * expected, -_LARGEST, _LARGEST)).astype(np.int64)
             number = len(picked) + 1
             # privacy: the parts of all rounds sum to 1, whatever the answers were: the schedule
@@ -158,7 +158,7 @@ class Mwem(Weighting, AdaptiveSelector):
             measured.append(answer)
             signal = abs(float(answer.values[0]) - float(expected[index]))
             schedule.saw(signal, math.sqrt(answer.variance))
-            follower.add([answer])
+            dependent.add([answer])
         return Selection(measured=tuple(measured), note=_note(candidates, picked))
 
     def _first_part(self, candidates: int) -> Fraction:

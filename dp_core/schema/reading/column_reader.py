@@ -11,15 +11,15 @@ from dp_core.documents.node import Node, one_of
 from dp_core.documents.typed_text import shown
 from dp_core.schema.bin_edges import MAX_CODES, Scale, empty_bin, exact_text, read_bins
 from dp_core.schema.definition import MISSING_LABEL, Column, Kind, Level, Missing, OutOfRange
+from dp_core.schema.reading.calibration_reader import check_weight
 from dp_core.schema.reading.code_list_reader import levels_of_codes, read_code_list, read_grouping
-from dp_core.schema.reading.private_bins_reader import (
+from dp_core.schema.reading.private_domain_reader import (
     groups_of_codes,
     is_private,
     levels_by_group,
     with_private_bins,
     with_private_levels,
 )
-from dp_core.schema.reading.weight_reader import check_weight
 
 KINDS: tuple[Kind, ...] = ("category", "ordinal", "integer", "number", "date")
 _MISSING: tuple[Missing, ...] = ("reject", "level")

@@ -11,7 +11,7 @@ from dp_core.documents.node import Node
 from dp_core.documents.typed_text import shown
 from dp_core.errors import nearest
 from dp_core.schema.bin_edges import read_value, value_text
-from dp_core.schema.definition import MISSING_LABEL, Column, Follower
+from dp_core.schema.definition import MISSING_LABEL, Column, DependentColumn
 from dp_core.schema.dependencies import scale_of
 from dp_core.schema.reading.code_list_reader import read_pairs
 
@@ -24,7 +24,9 @@ def without_rule(node: Node) -> Node:
     """Return the definition of a following column without what says how it follows."""
     assert isinstance(node.content, Mapping)
     content = {key: place for key, place in node.content.items() if key not in KEYS}
-    content.pop("out_of_range", None)  # a follower has one of its own, see `Follower`
+    content.pop(
+        "out_of_range", None
+    )  # a dependent column has one of its own, see `DependentColumn`
     return Node(content, node.source, node.line, node.key)
 
 
@@ -33,28 +35,28 @@ def follows(node: Node) -> bool:
     return isinstance(node.content, Mapping) and "follows" in node.content
 
 
-def in_order(followers: Mapping[str, Node], known: Sequence[str]) -> tuple[str, ...]:
+def in_order(dependents: Mapping[str, Node], known: Sequence[str]) -> tuple[str, ...]:
     """Return the names of following columns, each after what it follows.
 
     Args:
-        followers: Definitions of those that follow, by name.
+        dependents: Definitions of the dependent columns, by name.
         known: Names of the others.
 
     Raises:
         BadInput: if what is followed does not exist, or a column follows itself by a detour.
     """
     sources: dict[str, str] = {}
-    for name, node in followers.items():
+    for name, node in dependents.items():
         place = node.entries()["follows"]
         source = place.text(example="industry")
-        if source not in followers and source not in known:
+        if source not in dependents and source not in known:
             raise place.error(
                 f"there is no column {shown(source)} to follow."
-                f"{nearest(source, [*known, *followers])}"
+                f"{nearest(source, [*known, *dependents])}"
             )
         sources[name] = source
     done: list[str] = []
-    for name, node in followers.items():
+    for name, node in dependents.items():
         line: list[str] = []
         while name in sources and name not in done:
             if name in line:
@@ -68,7 +70,9 @@ def in_order(followers: Mapping[str, Node], known: Sequence[str]) -> tuple[str, 
     return tuple(done)
 
 
-def read_follower(column: Column, node: Node, source: Column, folder: Path | None) -> Follower:
+def read_dependent(
+    column: Column, node: Node, source: Column, folder: Path | None
+) -> DependentColumn:
     """Return a following column.
 
     Args:
@@ -102,24 +106,24 @@ def read_follower(column: Column, node: Node, source: Column, folder: Path | Non
             )
         cuts = _cuts(node, keys, column, source)
         codes = (*range(len(cuts) + 1), *last)
-        return Follower(column=column, source=source.name, codes=codes, cuts=cuts)
+        return DependentColumn(column=column, source=source.name, codes=codes, cuts=cuts)
     if "edges" in keys:
         raise keys["edges"].error(f"{source.name!r} has levels; write a `map` of them.")
     codes = (*_mapped(node, keys, column, source, folder), *last)
-    return Follower(column=column, source=source.name, codes=codes)
+    return DependentColumn(column=column, source=source.name, codes=codes)
 
 
-def follower_document(follower: Follower, source: Column) -> dict[str, object]:
+def dependent_document(dependent: DependentColumn, source: Column) -> dict[str, object]:
     """Return how a column follows, as a schema would state it, by content."""
-    if follower.cuts:
-        edges = [value_text(cut, scale_of(source)) for cut in follower.cuts]
-        return {"follows": follower.source, "edges": edges}
-    texts = [level.text for level in follower.column.levels]
+    if dependent.cuts:
+        edges = [value_text(cut, scale_of(source)) for cut in dependent.cuts]
+        return {"follows": dependent.source, "edges": edges}
+    texts = [level.text for level in dependent.column.levels]
     return {
-        "follows": follower.source,
+        "follows": dependent.source,
         "map": [
             {level.text: texts[code] if code < len(texts) else MISSING_LABEL}
-            for level, code in zip(source.levels, follower.codes, strict=False)
+            for level, code in zip(source.levels, dependent.codes, strict=False)
         ],
     }
 

@@ -12,10 +12,10 @@ from dp_core.documents.canonical import digest
 from dp_core.documents.node import Node
 from dp_core.schema.bin_edges import Scale, value_text
 from dp_core.schema.definition import Column, OutOfRange, Schema
+from dp_core.schema.reading.calibration_reader import margins_document
 from dp_core.schema.reading.code_list_reader import code_list_document
-from dp_core.schema.reading.dependency_reader import follower_document
-from dp_core.schema.reading.private_bins_reader import document as private_document
-from dp_core.schema.reading.weight_reader import margins_document
+from dp_core.schema.reading.dependency_reader import dependent_document
+from dp_core.schema.reading.private_domain_reader import document as private_document
 
 VERSION = 1
 """Of the format of schema files."""
@@ -73,9 +73,9 @@ def schema_hash(schema: Schema) -> str:
 
 
 def _following(schema: Schema, name: str) -> dict[str, object]:
-    for follower in schema.followers:
-        if follower.column.name == name:
-            return follower_document(follower, schema.column(follower.source))
+    for dependent in schema.dependents:
+        if dependent.column.name == name:
+            return dependent_document(dependent, schema.column(dependent.source))
     return {}
 
 

@@ -17,9 +17,10 @@ from dp_core.documents.node import Node, from_plain, one_of
 from dp_core.documents.strict_yaml import Document, load
 from dp_core.documents.typed_text import shown
 from dp_core.errors import BadInput
-from dp_core.schema.definition import Column, Follower, OutOfRange, Schema, Unit
+from dp_core.schema.definition import Column, DependentColumn, OutOfRange, Schema, Unit
 from dp_core.schema.privacy import MOST_ROWS
 from dp_core.schema.publication import UNSTATED, read_publication
+from dp_core.schema.reading.calibration_reader import check_one_weight, read_margins
 from dp_core.schema.reading.column_reader import (
     COLUMN_EXAMPLE,
     KINDS,
@@ -27,10 +28,9 @@ from dp_core.schema.reading.column_reader import (
     ROLES,
     read_column,
 )
-from dp_core.schema.reading.dependency_reader import follows, in_order, read_follower, without_rule
+from dp_core.schema.reading.dependency_reader import follows, in_order, read_dependent, without_rule
 from dp_core.schema.reading.rule_reader import read_rules
 from dp_core.schema.reading.schema_document import VERSION, schema_document
-from dp_core.schema.reading.weight_reader import check_one_weight, read_margins
 from dp_core.tables.structural_zeros import StructuralZeros
 
 _KEYS = (
@@ -100,7 +100,7 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
         *(name for name in identifiers if name != unit.column),
     )
     check_one_weight(columns, definitions)
-    followers = _read_followers(following, columns, missing_values, out_of_range, folder)
+    dependents = _read_dependents(following, columns, missing_values, out_of_range, folder)
     rules = keys.get("impossible")
     published = read_publication(keys["publication"]) if "publication" in keys else UNSTATED
     schema = Schema(
@@ -113,7 +113,7 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
         zeros=StructuralZeros(),
         document={},
         unit=unit,
-        followers=followers,
+        dependents=dependents,
         order=tuple(name for name in definitions if name not in identifiers),
     )
     zeros = read_rules(rules, schema) if rules is not None else StructuralZeros()
@@ -186,13 +186,13 @@ def _is_identifier(node: Node) -> bool:
     return True
 
 
-def _read_followers(
+def _read_dependents(
     definitions: Mapping[str, Node],
     columns: Sequence[Column],
     missing_values: tuple[str, ...],
     out_of_range: OutOfRange,
     folder: Path | None,
-) -> tuple[Follower, ...]:
+) -> tuple[DependentColumn, ...]:
     read = {column.name: column for column in columns}
     found = []
     for name in in_order(definitions, tuple(read)):
@@ -204,7 +204,7 @@ def _read_followers(
         own = keys.get("out_of_range")
         policy = one_of(own, OUT_OF_RANGE) if own is not None else out_of_range
         source = read[keys["follows"].text()]
-        follower = read_follower(replace(column, out_of_range=policy), node, source, folder)
-        read[name] = follower.column
-        found.append(follower)
+        dependent = read_dependent(replace(column, out_of_range=policy), node, source, folder)
+        read[name] = dependent.column
+        found.append(dependent)
     return tuple(found)

@@ -118,7 +118,7 @@ def read_parametric(
 
 def _check_not_following(cliques: Node, schema: Schema) -> None:
     """Refuse a table of a column that follows another: it is measured with that one."""
-    sources = {follower.column.name: follower.source for follower in schema.followers}
+    sources = {dependent.column.name: dependent.source for dependent in schema.dependents}
     for clique in cliques.items():
         for item in clique.items() if isinstance(clique.content, tuple) else ():
             if item.content in sources:

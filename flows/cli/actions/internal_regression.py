@@ -58,7 +58,7 @@ def against_file(home: Path, bundle_folder: Path, formula: str) -> Written:
     """
     from dp_core.bundle.files.codebook import synthetic_path
     from dp_core.bundle.reading import read_bundle
-    from dp_core.inference.formulas.shared_formulas import check_formula
+    from dp_core.inference.formulas.comparable_formula import check_formula
 
     bundle = read_bundle(bundle_folder)
     claims = bundle.claims

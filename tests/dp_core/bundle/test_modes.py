@@ -17,7 +17,7 @@ from dp_core.bundle.verification.verify import verify
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.documents.canonical import digest
 from dp_core.documents.names import set_of, step_name, table_step
-from dp_core.inference.rules import OFF, inference_statement
+from dp_core.inference.combining_rules import OFF, inference_statement
 from dp_core.spec.presets import PRESETS
 from dp_core.spec.procedure import carry_out
 from dp_core.spec.trial import trial_plan

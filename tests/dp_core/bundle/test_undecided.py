@@ -15,7 +15,7 @@ from dp_core.bundle.verification.undecided import unknown_method
 from dp_core.bundle.verification.verify import verify
 from dp_core.documents.canonical import digest
 from dp_core.errors import BadInput
-from dp_core.inference.rules import inference_statement
+from dp_core.inference.combining_rules import inference_statement
 from dp_core.methods import registry
 from dp_core.methods.selection.selector import PlannedSelector
 from dp_core.wall.accounting.guarantee import tightest

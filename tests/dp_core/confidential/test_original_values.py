@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from dp_core.confidential.encoding import encode
-from dp_core.confidential.original_values import own_values
+from dp_core.confidential.original_values import original_values
 from dp_core.confidential.source import open_source
 from dp_core.schema.decoding import decode
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
@@ -46,7 +46,7 @@ def read(tmp_path):
 
 
 def test_values_are_the_files_own_in_the_words_of_a_release(read):
-    found = own_values(*read, ["sex", "health", "age", "income", "born", "married"])
+    found = original_values(*read, ["sex", "health", "age", "income", "born", "married"])
 
     assert found.to_pydict() == {
         "sex": ["male", "female", "female", "male"],
@@ -72,7 +72,7 @@ def test_types_are_those_of_a_synthetic_set_and_the_order_is_as_asked(read):
         rng=np.random.default_rng(1),
     )
 
-    found = own_values(source, schema, ["born", "health", "income"])
+    found = original_values(source, schema, ["born", "health", "income"])
 
     assert found.column_names == ["born", "health", "income"]
     for name in found.column_names:
@@ -85,12 +85,12 @@ def test_what_validation_refuses_is_refused(read, tmp_path):
     bad = open_source("bad.csv", tmp_path, schema.domain.columns, schema.ignore)
 
     with pytest.raises(ValueError, match="does not fit"):
-        own_values(bad, schema, ["sex"])
+        original_values(bad, schema, ["sex"])
 
 
 def test_own_values_encode_to_the_codes_of_the_release(read):
     source, schema = read
-    found = own_values(source, schema, ["age", "income", "born"])
+    found = original_values(source, schema, ["age", "income", "born"])
 
     for name in found.column_names:
         column = schema.column(name)
@@ -130,5 +130,5 @@ def test_a_persons_rows_are_those_that_a_release_uses_though_bins_were_chosen_la
     store = write_codes(source, schema.stored, tmp_path / "codes")
     used = np.concatenate([store.read(chunk)[0] for chunk in range(store.chunks)])
     choices = {"age": Chosen((50,), ((0, 1), (50, 1))), "job": Chosen((1,))}
-    found = own_values(source, resolved(schema, choices), ["age"])
+    found = original_values(source, resolved(schema, choices), ["age"])
     assert found.column("age").to_pylist() == used.tolist()

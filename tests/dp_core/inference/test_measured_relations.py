@@ -2,7 +2,7 @@
 
 import pytest
 
-from dp_core.inference.measured_relations import carried_sentence, needed_groups, not_carried
+from dp_core.inference.measured_relations import needed_groups, unmeasured, unmeasured_sentence
 
 
 def test_a_model_of_main_effects_needs_pairs():
@@ -20,16 +20,16 @@ def test_an_interaction_needs_all_its_columns_with_the_outcome():
 
 def test_a_group_is_held_by_any_table_with_all_its_columns():
     groups = needed_groups(["y"], [["a"], ["b"], ["a", "b"]])
-    assert not_carried(groups, {0: [("b", "c", "a", "y")]}) == ()
-    assert not_carried(groups, {0: [("y", "a"), ("b", "a")]}) == (("y", "b"), ("y", "a", "b"))
-    assert not_carried(groups, {}) == groups
+    assert unmeasured(groups, {0: [("b", "c", "a", "y")]}) == ()
+    assert unmeasured(groups, {0: [("y", "a"), ("b", "a")]}) == (("y", "b"), ("y", "a", "b"))
+    assert unmeasured(groups, {}) == groups
 
 
 def test_sets_with_tables_of_their_own_need_them_all():
     group = (("y", "a"),)
-    assert not_carried(group, {1: [("y", "a")], 2: [("a", "y", "b")]}) == ()
-    assert not_carried(group, {1: [("y", "a")], 2: [("b",)]}) == group
-    assert not_carried(group, {0: [("y", "a")], 1: [], 2: []}) == ()
+    assert unmeasured(group, {1: [("y", "a")], 2: [("a", "y", "b")]}) == ()
+    assert unmeasured(group, {1: [("y", "a")], 2: [("b",)]}) == group
+    assert unmeasured(group, {0: [("y", "a")], 1: [], 2: []}) == ()
 
 
 @pytest.mark.parametrize(
@@ -46,6 +46,6 @@ def test_sets_with_tables_of_their_own_need_them_all():
     ],
 )
 def test_what_is_missing_is_one_sentence(missing, said):
-    sentence = carried_sentence(missing)
+    sentence = unmeasured_sentence(missing)
     assert said in sentence
     assert sentence.count(". ") == 0

@@ -12,13 +12,13 @@ import pytest
 
 from dp_core.bundle.report.pictures import picture
 from dp_core.confidential.dependency_check import DependencyCheck
-from dp_core.confidential.original_values import own_values
+from dp_core.confidential.original_values import original_values
 from dp_core.confidential.source import open_source
 from dp_core.documents.canonical import canonical_json
 from dp_core.errors import BadInput, SchemaViolation
 from dp_core.metrics.marginal_error import Tally
 from dp_core.schema.decoding import decode
-from dp_core.schema.dependencies import followed_in_words, origin
+from dp_core.schema.dependencies import dependency_in_words, origin
 from dp_core.schema.grid import on_grid
 from dp_core.schema.reading.schema_document import schema_hash
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
@@ -55,7 +55,7 @@ def schema(tmp_path):
     return read(tmp_path)
 
 
-def test_followers_are_released_and_not_in_the_domain(schema):
+def test_dependent_columns_are_released_and_not_in_the_domain(schema):
     assert schema.names == NAMES
     assert schema.domain.columns == ("age", "trade", "born", "share")
     assert schema.reads == (*schema.domain.columns, "group", "works", "sector", "century", "low")
@@ -145,20 +145,20 @@ def test_the_rule_is_part_of_the_hash(tmp_path, schema):
 
 
 def test_a_rule_is_told_in_words(schema):
-    by_name = {one.column.name: one for one in schema.followers}
+    by_name = {one.column.name: one for one in schema.dependents}
 
-    words = followed_in_words(by_name["century"], schema.column("born"))
+    words = dependency_in_words(by_name["century"], schema.column("born"))
     assert words == [
         {"of": "below 2000-01-01", "is": "old"},
         {"of": "from 2000-01-01", "is": "new"},
     ]
-    assert followed_in_words(by_name["works"], schema.column("group"))[2:] == [
+    assert dependency_in_words(by_name["works"], schema.column("group"))[2:] == [
         {"of": "old", "is": "none"},
         {"of": "(missing)", "is": "(missing)"},
     ]
 
 
-def test_structural_zeros_may_speak_of_a_follower(tmp_path):
+def test_structural_zeros_may_speak_of_a_dependent_column(tmp_path):
     rules = "impossible:\n  - {works: job, sector: Trade}\n  - {group: missing, low: high}\n"
     zeros = read(tmp_path, extra=rules).zeros.rules
 
@@ -185,7 +185,7 @@ def test_a_map_may_be_a_file(tmp_path):
     schema = read(tmp_path, columns)
     (tmp_path / "map.csv").unlink()
 
-    assert schema.followers[0].codes == (0, 1)
+    assert schema.dependents[0].codes == (0, 1)
     assert parse_schema(schema.document) == schema
 
 
@@ -207,7 +207,7 @@ def source_of(folder: Path, schema, text: str):
     return open_source("f.csv", folder, schema.reads, ())
 
 
-def test_a_file_that_obeys_is_coded_without_its_followers(tmp_path, schema):
+def test_a_file_that_obeys_is_coded_without_its_dependent_columns(tmp_path, schema):
     source = source_of(tmp_path, schema, GOOD)
 
     validate(source, schema, tmp_path / "internal")
@@ -249,12 +249,12 @@ def test_with_another_policy_the_value_that_follows_wins(tmp_path, name, policy)
     validate(source, schema, tmp_path / "internal")
     write_codes(source, schema, tmp_path / "codes")
 
-    good = own_values(source_of(tmp_path, schema, GOOD), schema, NAMES)
+    good = original_values(source_of(tmp_path, schema, GOOD), schema, NAMES)
     assert good.to_pylist()[0]["works"] == "none"
-    assert own_values(source_of(tmp_path, schema, FAULTS[name]), schema, NAMES).equals(good)
+    assert original_values(source_of(tmp_path, schema, FAULTS[name]), schema, NAMES).equals(good)
 
 
-def test_a_follower_that_is_no_level_is_refused_by_validation(tmp_path, schema):
+def test_a_dependent_column_that_is_no_level_is_refused_by_validation(tmp_path, schema):
     source = source_of(tmp_path, schema, GOOD.replace("new", "newest"))
 
     with pytest.raises(SchemaViolation, match="'century' holds texts that are not among"):

@@ -18,7 +18,7 @@ import pytest
 from dp_core.bundle.statement.release_json import render
 from dp_core.documents.canonical import digest
 from dp_core.inference.combine import combine
-from dp_core.inference.rules import OFF
+from dp_core.inference.combining_rules import OFF
 from tests.dp_core.bundle.conftest import NASTY, make_published, write
 
 MODES = ("shared", "split", "noise-aware")

@@ -1,4 +1,4 @@
-"""One release with all that a schema says by public rule: codes, followers, weights, dates."""
+"""One release with every public rule of a schema: codes, dependent columns, weights, dates."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ def test_the_statement_of_the_weights_cannot_be_softened(released, tmp_path):
     assert "'sets.weights' otherwise" in checks["wording"].sentence
 
 
-def test_regressions_take_followers_and_weights(released, command):
+def test_regressions_take_dependent_columns_and_weights(released, command):
     plain = command("infer", released.out, "age ~ sector", "--json").json
     weighted = command("infer", released.out, "age ~ sector", "--weighted", "--json").json
 
@@ -272,7 +272,7 @@ def test_regressions_take_followers_and_weights(released, command):
     assert not any("No measured table holds" in text for text in weighted["warnings"])
 
 
-def test_the_internal_comparison_takes_followers_too(released):
+def test_the_internal_comparison_takes_dependent_columns_too(released):
     found = json.loads((released.internal / "inference.json").read_text())
 
     assert [bool(one.get("problem")) for one in found["formulas"]] == [False, False]

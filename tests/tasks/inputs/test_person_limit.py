@@ -14,7 +14,7 @@ import pytest
 
 from dp_core.confidential.code_store import CodeStore
 from dp_core.confidential.encoding import Encoder
-from dp_core.confidential.original_values import own_values
+from dp_core.confidential.original_values import original_values
 from dp_core.confidential.source import open_source
 from dp_core.errors import SchemaViolation, StageFailed
 from dp_core.schema.reading.schema_file import parse_schema
@@ -134,7 +134,7 @@ def test_a_person_more_changes_the_store_by_that_persons_rows(tmp_path):
 def test_what_staff_compare_with_are_the_rows_that_the_release_uses(tmp_path):
     source, schema = write_parts(tmp_path, panel()), schema_of()
     store = write_codes(source, schema, tmp_path / "codes")
-    table = own_values(source, schema, ["age", "health"])
+    table = original_values(source, schema, ["age", "health"])
     codes = np.concatenate([store.codes(chunk) for chunk in range(store.chunks)], axis=1)
     assert table.column("age").to_pylist() == codes[0].tolist()
 

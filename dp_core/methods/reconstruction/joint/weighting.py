@@ -51,7 +51,7 @@ class Weighting:
             raise ValueError("replays and slack are not negative.")
 
 
-class Follower:
+class DependentColumn:
     """A joint table, and what it followed so far.
 
     Attributes:

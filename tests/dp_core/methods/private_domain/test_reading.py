@@ -117,9 +117,9 @@ def test_a_code_list_without_a_hierarchy_has_no_groups(tmp_path):
 @pytest.mark.parametrize("source", ["job", "age"])
 def test_nothing_follows_from_what_is_chosen_privately(source):
     rule = {"map": {"clerk": "x"}} if source == "job" else {"edges": [50]}
-    follower = {"type": "category", "levels": ["x", "y"], "follows": source} | rule
+    dependent = {"type": "category", "levels": ["x", "y"], "follows": source} | rule
     with pytest.raises(BadInput, match="chosen privately, so no public rule"):
-        schema_of(COLUMNS | {"old": follower})
+        schema_of(COLUMNS | {"old": dependent})
 
 
 def test_no_public_total_is_of_what_is_chosen_privately():

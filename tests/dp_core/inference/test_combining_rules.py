@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 from dp_core.inference.combine import RULES
-from dp_core.inference.rules import OFF, WORDING, Origin, inference_statement, rule_of
+from dp_core.inference.combining_rules import OFF, WORDING, Origin, inference_statement, rule_of
 
 
 def test_the_rule_follows_from_how_the_sets_were_made():

@@ -1,6 +1,6 @@
 import numpy as np
 
-from dp_core.metrics.usage import Meter
+from dp_core.metrics.resource_usage import Meter
 
 MB = 2**20
 
