@@ -6,24 +6,19 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from dp_core.documents.canonical import digest
 from dp_core.errors import BadInput
-from dp_core.methods import registry
 from dp_core.methods.parametric.adapters import Measuring
 from dp_core.methods.private_domain.questions import PlannedChoice, planned_choices, questions
 from dp_core.methods.reconstruction.reconstructor import piece_rows
 from dp_core.methods.selection.budget.allocation import shares as allocate
-from dp_core.methods.selection.selector import (
-    AdaptiveSelector,
-    Expected,
-    PlannedSelector,
-    Selection,
-)
-from dp_core.schema.privacy import PAYING_STAGES, TABLE_STAGES, Noise, Stage
+from dp_core.methods.selection.selector import Expected, Selection
+from dp_core.schema.privacy import PAYING_STAGES, Noise, Stage
+from dp_core.spec.fixed_plan import fixed_beforehand
 from dp_core.spec.release_spec import ReleaseSpec
 from dp_core.tables.domain import Clique
 from dp_core.wall.accounting.currency import (
@@ -158,28 +153,6 @@ class Plan:
         cliques = tuple((column,) for column in domain.columns)
         pure = self.currency.kind == "pure"
         return Selection(cliques, allocate(domain.sizes, "epsilon" if pure else "rho"))
-
-
-def fixed_beforehand(document: Mapping[str, Any]) -> bool:
-    """Return whether a plan alone fixes every event: only then do losses of events add up.
-
-    So it is where the selection does not look at the data (a `PlannedSelector`) and only stages
-    that measure tables are paid. A method that is not known here may look.
-
-    Args:
-        document: `Plan.document()`; or what a bundle says it was, which is not trusted.
-
-    Raises:
-        Exception: a lookup, type or value error if it has not the shape of a plan.
-    """
-    paid = {stage for stage, cost in document["costs"].items() if cost != "0"}
-    if "select" not in document["spec"]:
-        return False  # a parametric method
-    try:
-        method = registry.find("selection", document["spec"]["select"]["method"])
-    except BadInput:
-        return False
-    return paid <= TABLE_STAGES and issubclass(method, PlannedSelector)
 
 
 def make_plan(spec: ReleaseSpec) -> Plan:
@@ -476,10 +449,10 @@ def expected_error(
     Returns:
         None where the method does not say, or the schema has no `rows_about`.
     """
-    selector, rows = spec.selector, spec.schema.rows_about
-    if not isinstance(selector, AdaptiveSelector) or not rows or len(spec.schema.domain) < 2:
+    rows = spec.schema.rows_about
+    if not rows or len(spec.schema.domain) < 2:
         return None
-    return selector.forecast(
+    return spec.selector.forecast(
         spec.schema.domain,
         rows,
         currency,

@@ -11,7 +11,7 @@ import pytest
 
 from dp_core.methods import registry
 from dp_core.methods.reconstruction.reconstructor import Reconstructor
-from dp_core.methods.selection.selector import Selector
+from dp_core.methods.selection.selector import PlannedSelector, Selector
 from dp_core.wall.released import ReleasedKind
 
 PROTOCOLS: dict[registry.Family, Any] = {"selection": Selector, "reconstruction": Reconstructor}
@@ -78,7 +78,7 @@ def test_a_method_is_called_as_the_protocol_says(family, name):
                 f" {protocol.__name__}.{member}; missing {set(wanted) - set(found)},"
                 f" too many {set(found) - set(wanted)}"
             )
-        else:
+        elif isinstance(promised, property):
             assert isinstance(inspect.getattr_static(method, member), property), (
                 f"{place}: `{member}` is a property"
             )
@@ -95,3 +95,11 @@ def test_the_protocols_have_what_is_compared():
     assert {"select", "planned", "gives"} <= set(vars(Selector))
     assert {"fit", "restore", "check", "memory"} <= set(vars(Reconstructor))
     assert ("released", "keyword-only", True) in parameters(Reconstructor.restore)
+
+
+@pytest.mark.parametrize("name", registry.available("selection"))
+def test_a_planned_selection_never_asks_the_curator(name):
+    # `fixed_beforehand`, which decides a cost, relies on it.
+    method = registry.find("selection", name)
+    if issubclass(method, PlannedSelector):
+        assert method.select is PlannedSelector.select

@@ -12,7 +12,7 @@ from dp_core.documents.exact import exact_fraction
 from dp_core.errors import BadInput
 from dp_core.methods import registry
 from dp_core.schema.privacy import TABLE_STAGES
-from dp_core.spec.plan import fixed_beforehand
+from dp_core.spec.fixed_plan import fixed_beforehand
 from dp_core.wall.accounting.guarantee import PLD, shown
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from dp_core.errors import BadInput
 from dp_core.methods.parametric.synthesizer import ParametricModel, Synthesizer
-from dp_core.methods.selection.selector import AdaptiveSelector, Asked, Selection
+from dp_core.methods.selection.selector import Asked, Selection, Selector
 from dp_core.schema.privacy import Neighbours, Relation, Stage
 from dp_core.schema.variables import Variables
 from dp_core.tables.dataset import Dataset
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measuring(AdaptiveSelector):
+class Measuring(Selector):
     """The confidential half: releases statistics or records, under the measuring budget.
 
     Attributes:

@@ -22,7 +22,7 @@ from dp_core.methods.selection.candidates.model_errors import (
     overlap_weights,
     tables_up_to,
 )
-from dp_core.methods.selection.selector import AdaptiveSelector, Selection
+from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Released, tables_of
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aim(AdaptiveSelector):
+class Aim(Selector):
     """Measure the table whose error, weighted by its use and less its noise, is largest; repeat.
 
     Both budgets are spent at the same pace. Where a measurement moved the model by no more than its

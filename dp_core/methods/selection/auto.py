@@ -27,7 +27,7 @@ from dp_core.methods.selection.budget.chance import Chance
 from dp_core.methods.selection.budget.dependence import expected_dependence, usual
 from dp_core.methods.selection.budget.residual_balance import Parts, balance, expected
 from dp_core.methods.selection.candidates.pairs import dependences, one_way_tables, pairs_up_to
-from dp_core.methods.selection.selector import AdaptiveSelector, Expected, Selection
+from dp_core.methods.selection.selector import Expected, Selection, Selector
 from dp_core.schema.privacy import Neighbours, Relation, Stage
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
@@ -53,7 +53,7 @@ _COLUMN_FROM = 0.95  # likewise a column, whose margin is the number of records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Auto(AdaptiveSelector):
+class Auto(Selector):
     """Divide the budget between columns, pairs and triples so that least error is expected.
 
     Attributes:

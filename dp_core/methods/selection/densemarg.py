@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dp_core.methods.selection.budget.allocation import Allocation, normalise, weight
 from dp_core.methods.selection.budget.balance import Problem, balance, posterior_mean
 from dp_core.methods.selection.candidates.pairs import dependences, one_way_tables, pairs_up_to
-from dp_core.methods.selection.selector import AdaptiveSelector, Selection
+from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement, Released, tables_of
@@ -32,7 +32,7 @@ _MOST_CLIQUES = 200_000  # a dense graph of many columns has more than can be li
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DenseMarg(AdaptiveSelector):
+class DenseMarg(Selector):
     """Choose pairs by noisy dependence, then join them where their union is small.
 
     Attributes:

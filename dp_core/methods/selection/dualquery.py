@@ -24,7 +24,7 @@ from dp_core.methods.selection.candidates.known_rows import (
     number_of_rows,
     require_rows,
 )
-from dp_core.methods.selection.selector import AdaptiveSelector, Selection
+from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
@@ -41,7 +41,7 @@ _RECORDS = (10, 200)  # least and most where their number is left open
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DualQuery(AdaptiveSelector):
+class DualQuery(Selector):
     """Make one record in each round, the best answer to queries chosen by the data.
 
     Attributes:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dp_core.methods.selection.candidates.query_sets import check_binary, check_number, parities
-from dp_core.methods.selection.selector import AdaptiveSelector, Asked, Selection
+from dp_core.methods.selection.selector import Asked, Selection, Selector
 from dp_core.schema.privacy import Neighbours, Relation
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fourier(AdaptiveSelector):
+class Fourier(Selector):
     """Measure every parity of up to `order` columns, in one event.
 
     Nothing is chosen, so the stage `select` needs no share.

@@ -22,7 +22,7 @@ from dp_core.methods.selection.candidates.model_errors import (
     announced,
     distances,
 )
-from dp_core.methods.selection.selector import AdaptiveSelector, Selection
+from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.schema.privacy import Neighbours, Stage
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
@@ -38,7 +38,7 @@ _WITHOUT_COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mst(AdaptiveSelector):
+class Mst(Selector):
     """Grow a tree of pairs, each time by a pair that is far from what single columns imply.
 
     It needs one-way tables (`one_way.share`): without them every pair is compared with an even

@@ -32,7 +32,7 @@ from dp_core.methods.selection.candidates.query_sets import (
     is_binary,
     parities,
 )
-from dp_core.methods.selection.selector import AdaptiveSelector, Selection
+from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.schema.privacy import Neighbours, Stage
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
@@ -47,7 +47,7 @@ _LARGEST = 2**60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mwem(Weighting, AdaptiveSelector):
+class Mwem(Weighting, Selector):
     """Pick a query, measure it, follow the answer; again and again.
 
     Attributes:

@@ -22,7 +22,7 @@ from dp_core.methods.selection.candidates.model_errors import (
     first_round,
     tables_up_to,
 )
-from dp_core.methods.selection.selector import AdaptiveSelector, Selection
+from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Released, tables_of
@@ -34,7 +34,7 @@ _MOST_TABLES = 20_000  # every round answers all candidates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MwemPgm(AdaptiveSelector):
+class MwemPgm(Selector):
     """Choose the table that the model has most wrong, measure it, fit, and so on.
 
     Attributes:

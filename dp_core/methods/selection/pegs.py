@@ -11,7 +11,7 @@ import numpy as np
 
 from dp_core.errors import BadInput
 from dp_core.methods.selection.candidates.feature_choice import FeatureChoice
-from dp_core.methods.selection.selector import AdaptiveSelector, Selection
+from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.schema.privacy import Relation
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
@@ -26,7 +26,7 @@ MOST_CELLS = 1 << 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pegs(FeatureChoice, AdaptiveSelector):
+class Pegs(FeatureChoice, Selector):
     """Draw a few records, each column given a few others; every single draw is paid for.
 
     Park & Ghosh (2013), as Li, Karwa, Slavkovic & Steorts (2018), section 3.2, describe it. Virtual

@@ -22,7 +22,7 @@ from dp_core.methods.selection.candidates.known_rows import (
     require_rows,
 )
 from dp_core.methods.selection.candidates.parent_sets import candidates
-from dp_core.methods.selection.selector import AdaptiveSelector, Selection
+from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.schema.privacy import Neighbours, Stage
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
@@ -37,7 +37,7 @@ _GRID = 1 << 20  # mutual information is rounded to this part of a bit, or a fin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrivBayes(AdaptiveSelector):
+class PrivBayes(Selector):
     """Choose a Bayesian network by the exponential mechanism, and measure its tables.
 
     Attributes:

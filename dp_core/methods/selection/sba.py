@@ -11,7 +11,7 @@ import numpy as np
 
 from dp_core.methods.selection.budget.threshold_delta import Threshold, delta_of, threshold_table
 from dp_core.methods.selection.candidates.known_rows import number_of_rows, require_rows
-from dp_core.methods.selection.selector import AdaptiveSelector, Selection
+from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.schema.privacy import Neighbours, Stage
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sba(AdaptiveSelector):
+class Sba(Selector):
     """Keep the combinations of all columns that enough records share.
 
     Only records are visited, so the domain may be of any size. What few records share is lost: with

@@ -13,7 +13,7 @@ from dp_core.errors import BadInput
 from dp_core.methods.selection.budget.threshold_delta import Threshold, delta_of, threshold_table
 from dp_core.methods.selection.candidates.feature_choice import FeatureChoice
 from dp_core.methods.selection.candidates.known_rows import number_of_rows
-from dp_core.methods.selection.selector import AdaptiveSelector, Selection
+from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Released, ReleasedKind
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sbhg(FeatureChoice, AdaptiveSelector):
+class Sbhg(FeatureChoice, Selector):
     """Choose a few columns for each (SBHG+EM), and keep the frequent cells of their tables.
 
     Li, Karwa, Slavkovic & Steorts (2018), Algorithm 2, lines 1-6: each of the p tables gets a p-th

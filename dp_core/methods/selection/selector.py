@@ -1,4 +1,4 @@
-"""What a selection method is given and what it returns."""
+"""Base classes of selection methods, and what a selection returns."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, final
 
 import numpy as np
 
@@ -25,12 +25,13 @@ TABLES: frozenset[ReleasedKind] = frozenset({"tables"})
 
 
 class Asked(NamedTuple):
-    """One event by which a method will measure, for the choice of what the release pays in.
+    """One event by which a method will measure; the plan chooses the release's currency by them.
 
     Attributes:
         share: Part of the measuring budget.
-        l1, l2_squared: Sensitivities.
-        weight: How much its noise counts: as that of so many cells.
+        l1: L1 sensitivity.
+        l2_squared: Squared L2 sensitivity.
+        weight: Importance of its noise, as a number of cells.
     """
 
     share: Fraction
@@ -41,11 +42,11 @@ class Asked(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What error is left, as parts of all records: average total variation distances.
+    """Expected average total variation distances between released and true tables.
 
     Attributes:
-        two: Over all tables of two columns.
-        three: Over all tables of three columns; 0 where there are fewer columns.
+        two: Average over all tables of two columns.
+        three: Average over all tables of three columns; 0 if there are fewer columns.
     """
 
     two: float
@@ -54,18 +55,18 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is to be measured, and what was measured or made already. Public.
+    """The tables to measure, and what the method has already measured or made. Public.
 
     Attributes:
-        cliques: To measure with the measuring budget, without repetition; most methods give each in
-            the domain's order of columns.
-        weights: Part of the measuring budget of each; they sum to exactly 1.
+        cliques: Tables to measure with the measuring budget, each once; most methods list the
+            columns of each in the domain's order.
+        weights: Part of the measuring budget for each clique; they sum to exactly 1.
         note: Public facts for the report (noisy scores, what was left out and why), plain values.
-        measured: What a method measured while it selected; there are no cliques then.
-        records: Synthetic records that a method made while it selected, if it is one that does.
-        interactions: Which of the cliques are measured as interactions, what their tables say
-            beyond all margins, rather than as tables (`Curator.interactions`). The method then says
-            `interactions` in `gives`.
+        measured: What the method measured while it selected; `cliques` is then empty.
+        records: Synthetic records made while selecting, or None.
+        interactions: The cliques measured as interactions (the part of a table that its margins do
+            not determine, see `Curator.interactions`) rather than as tables. The method must then
+            list `interactions` in `gives`.
     """
 
     cliques: tuple[Clique, ...] = ()
@@ -81,121 +82,31 @@ class Selection:
         if len({frozenset(clique) for clique in self.cliques}) != len(self.cliques):
             raise ValueError("A clique is selected twice.")
         if any(weight <= 0 for weight in self.weights):
-            raise ValueError("Every weight is positive: a clique of weight 0 is not measured.")
+            raise ValueError("Every weight must be positive; leave out a clique of weight 0.")
         if self.cliques and sum(self.weights) != 1:
-            raise ValueError(f"Weights sum to {sum(self.weights)}, not to 1.")
+            raise ValueError(f"Weights sum to {sum(self.weights)}, not 1.")
         if () in self.interactions or not self.interactions <= {*self.cliques}:
-            raise ValueError("Interactions are of cliques that are selected, of a column or more.")
+            raise ValueError("Interactions must be selected cliques of at least one column.")
         if self.cliques and self.measured:
             # Both would be paid from the same budget.
             raise ValueError(
-                "A method measures what it selects itself, or leaves it to be measured."
+                "A selection has either `cliques` to measure or `measured` results, not both."
             )
 
 
-class Selector(Protocol):
-    """A frozen dataclass whose fields are the method's options in the spec.
+class Selector(ABC):
+    """A selection method: a frozen dataclass whose fields are its options in the spec.
+
+    A subclass defines `select` and overrides the defaults that do not fit it. By default a method
+    looks at the data through the curator and selects tables.
 
     Attributes:
-        chooses: Whether it uses the curator's `choose`; that decides what the release can pay in.
-        rounds: Whether it measures while it selects. Then `select` is called once for each
+        chooses: Whether it calls the curator's `choose`; that limits the currency of the release.
+        rounds: Whether it measures while it selects. `select` is then called once for each
             independent measurement, and spends both budgets itself, exactly.
-        own_delta: Whether its mechanism fails with a probability of its own (a threshold), for
-            which the release sets its delta aside.
+        own_delta: Whether its mechanism has a failure probability of its own (a threshold), for
+            which the release reserves its delta.
     """
-
-    chooses: ClassVar[bool]
-    rounds: ClassVar[bool]
-    own_delta: ClassVar[bool]
-
-    @property
-    def gives(self) -> frozenset[ReleasedKind]:
-        """What it releases; a reconstruction must take all of it."""
-
-    @property
-    def adaptive(self) -> bool:
-        """Whether the choice looks at the data (through the curator, under its own share)."""
-
-    def check(self, domain: Domain) -> None:
-        """Raise BadInput, saying why and naming a method that fits, if the domain will not do."""
-
-    def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
-        """Raise BadInput if `select` could not do with what is known before it.
-
-        Args:
-            neighbours: `Relation.of_rows`: under replace-one the number of rows is public.
-            measured: Stages before the selection that have a share: `total`, `one_way`.
-        """
-
-    def planned(self, domain: Domain) -> Selection | None:
-        """Return what will be measured where that is known beforehand, otherwise None."""
-
-    def needs(self, domain: Domain) -> tuple[Clique, ...]:
-        """Return the cliques whose exact counts `select` will ask the curator about.
-
-        They are counted beforehand, in one pass over the data.
-        """
-
-    def statistic(self, domain: Domain) -> Statistic | None:
-        """Return the scores that `select` releases with noise, so that a plan can state it.
-
-        None where the method does not look, or there is nothing to choose from.
-        """
-
-    def asked(self, domain: Domain, relation: Relation) -> Sequence[Asked]:
-        """Return the events by which `select` measures, where they are known beforehand.
-
-        The plan weighs by them what the release is to pay in; nothing else depends on it.
-        """
-
-    def choices(self, domain: Domain) -> int:
-        """Return about how many private choices `select` makes, where it makes any.
-
-        The plan weighs by it what the release is to pay in; nothing else depends on it.
-        """
-
-    def draws(self, domain: Domain, relation: Relation) -> int:
-        """Return how many draws by counts, of those that one row changes, `select` pays for.
-
-        The plan refuses a measuring budget that cannot pay them; nothing else depends on it.
-        """
-
-    def select(
-        self,
-        curator: Curator,
-        known: Sequence[Released],
-        *,
-        domain: Domain,
-        cost: Fraction,
-        measure_cost: Fraction,
-        zeros: StructuralZeros,
-        rng: np.random.Generator,
-        replicate: int = 0,
-    ) -> Selection:
-        """Choose what to measure; a method of rounds measures it too.
-
-        It may be called again after a crash: then the curator gives back what was paid for, and
-        everything else follows from that and `rng`, so that the same questions are asked.
-
-        Args:
-            curator: The only way to ask about the data.
-            known: What was measured before (one-way tables, the number of rows).
-            domain: All columns.
-            cost: Budget of the selection itself, in the release's currency; spent exactly.
-            measure_cost: Budget that will measure the result (of one replicate).
-            zeros: Impossible cells.
-            rng: For post-processing.
-            replicate: Which of the m independent measurements this is, 0 when shared; to be handed
-                on to the curator by a method of rounds.
-
-        Privacy:
-            Spends exactly `cost` (a method of rounds: and `measure_cost`), through the curator;
-            everything else is post-processing.
-        """
-
-
-class AdaptiveSelector(ABC):
-    """A selector that looks at the data; what most of them have in common."""
 
     __slots__ = ()
 
@@ -205,44 +116,64 @@ class AdaptiveSelector(ABC):
 
     @property
     def gives(self) -> frozenset[ReleasedKind]:
-        """Tables."""
+        """Kinds of results it releases; the reconstruction must take all of them."""
         return TABLES
 
     @property
     def adaptive(self) -> bool:
-        """Always."""
+        """Whether the choice depends on the data, and so needs a share of the budget."""
         return True
 
     def check(self, domain: Domain) -> None:  # noqa: B027
-        """Take any domain; a method that cannot says so."""
+        """Raise BadInput, with the reason and a method that fits, if it cannot take the domain."""
 
     def check_basics(  # noqa: B027
         self, neighbours: Neighbours, measured: Collection[Stage]
     ) -> None:
-        """Do with anything; a method that cannot says so."""
+        """Raise BadInput if `select` needs more than what is known before it.
+
+        Args:
+            neighbours: `Relation.of_rows`: under replace-one the number of rows is public.
+            measured: Stages before the selection that have a share: `total`, `one_way`.
+        """
 
     def planned(self, domain: Domain) -> Selection | None:  # noqa: ARG002
-        """Return None: it is not known beforehand."""
+        """Return what will be measured if the domain alone decides it, otherwise None."""
         return None
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:  # noqa: ARG002
-        """Return nothing: what will be asked about is not known beforehand."""
+        """Return the cliques whose exact counts `select` will ask the curator about.
+
+        They are counted beforehand, in one pass over the data. Empty if they are not yet known.
+        """
         return ()
 
     def statistic(self, domain: Domain) -> Statistic | None:  # noqa: ARG002
-        """Return None: no vector of scores is released."""
+        """Return the vector of scores that `select` releases with noise, or None.
+
+        The plan states its noise.
+        """
         return None
 
     def asked(self, domain: Domain, relation: Relation) -> Sequence[Asked]:  # noqa: ARG002
-        """Return nothing: it is not known beforehand."""
+        """Return the events by which `select` measures, as far as the domain decides them.
+
+        The plan uses them only to choose the currency of the release.
+        """
         return ()
 
     def choices(self, domain: Domain) -> int:
-        """Return one for each column, where there are choices at all."""
+        """Return about how many private choices `select` makes; by default one for each column.
+
+        The plan uses it only to choose the currency of the release.
+        """
         return len(domain) if self.chooses else 0
 
     def draws(self, domain: Domain, relation: Relation) -> int:  # noqa: ARG002
-        """None; a method that draws records by counts says how many draws."""
+        """Return how many records that one row can affect `select` draws by exact counts.
+
+        The plan uses it only to refuse a measuring budget that cannot pay for them.
+        """
         return 0
 
     def forecast(
@@ -256,16 +187,16 @@ class AdaptiveSelector(ABC):
         measure: Fraction,  # noqa: ARG002
         roughly: bool = False,  # noqa: ARG002
     ) -> tuple[Expected, Expected] | None:
-        """Return the least and the most error to expect of a file like others; None: not known.
+        """Return the least and the largest error expected for a typical file, or None if unknown.
 
         Args:
             domain: All columns.
-            rows: About how many records there are.
-            currency: What the release pays in.
-            relation: Its neighbours.
+            rows: Approximate number of records.
+            currency: Currency of the release.
+            relation: Its neighbouring relation.
             one_way: Budget of the one-way tables of one measurement.
-            measure: Budget of what is selected, of one measurement.
-            roughly: Whether to compare is enough, and it has to be fast.
+            measure: Budget of the selected tables of one measurement.
+            roughly: Whether a fast approximation is enough, for comparing two currencies.
         """
         return None
 
@@ -282,61 +213,48 @@ class AdaptiveSelector(ABC):
         rng: np.random.Generator,
         replicate: int = 0,
     ) -> Selection:
-        """Choose what to measure; see `Selector`."""
+        """Choose what to measure; a method with `rounds` also measures it.
+
+        It may be called again after a crash. The curator then returns what was already paid for.
+        Everything else must follow from these results and `rng`, so that the questions are the
+        same.
+
+        Args:
+            curator: The only way to ask about the data.
+            known: What was measured before (one-way tables, the number of rows).
+            domain: All columns.
+            cost: Budget of the selection itself, in the release's currency; spent exactly.
+            measure_cost: Budget for measuring the result, for one replicate.
+            zeros: Impossible cells.
+            rng: Generator for post-processing.
+            replicate: Index of the independent measurement, 0 if shared. A method with `rounds`
+                passes it to the curator.
+
+        Privacy:
+            Spends exactly `cost` (and `measure_cost`, with `rounds`) through the curator.
+            Everything else is post-processing.
+        """
 
 
-class PlannedSelector(ABC):
-    """A selector that does not look at the data: what it measures is known from the domain."""
+class PlannedSelector(Selector):
+    """A selector that does not look at the data: the domain alone decides what is measured."""
 
     __slots__ = ()
-
-    chooses: ClassVar[bool] = False
-    rounds: ClassVar[bool] = False
-    own_delta: ClassVar[bool] = False
 
     @abstractmethod
     def planned(self, domain: Domain) -> Selection:
         """Return what will be measured."""
 
     @property
-    def gives(self) -> frozenset[ReleasedKind]:
-        """Tables."""
-        return TABLES
-
-    @property
     def adaptive(self) -> bool:
-        """Never."""
+        """False."""
         return False
 
     def check(self, domain: Domain) -> None:
-        """Refuse a domain for which nothing can be planned."""
+        """Raise BadInput if nothing can be planned for the domain."""
         self.planned(domain)
 
-    def check_basics(  # noqa: B027
-        self, neighbours: Neighbours, measured: Collection[Stage]
-    ) -> None:
-        """Do with anything: nothing is asked."""
-
-    def needs(self, domain: Domain) -> tuple[Clique, ...]:  # noqa: ARG002
-        """Return nothing: no exact count is asked about."""
-        return ()
-
-    def statistic(self, domain: Domain) -> Statistic | None:  # noqa: ARG002
-        """Return None: no score is released."""
-        return None
-
-    def asked(self, domain: Domain, relation: Relation) -> Sequence[Asked]:  # noqa: ARG002
-        """Return nothing: tables are measured."""
-        return ()
-
-    def choices(self, domain: Domain) -> int:  # noqa: ARG002
-        """None."""
-        return 0
-
-    def draws(self, domain: Domain, relation: Relation) -> int:  # noqa: ARG002
-        """None."""
-        return 0
-
+    @final
     def select(
         self,
         curator: Curator,  # noqa: ARG002
@@ -349,5 +267,5 @@ class PlannedSelector(ABC):
         rng: np.random.Generator,  # noqa: ARG002
         replicate: int = 0,  # noqa: ARG002
     ) -> Selection:
-        """Return what was planned. Nothing is asked of the curator, and nothing spent."""
+        """Return `planned`. Asks the curator nothing and spends nothing."""
         return self.planned(domain)

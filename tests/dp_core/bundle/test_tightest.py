@@ -12,7 +12,7 @@ from dp_core.bundle.files.published import Published
 from dp_core.bundle.verification.claims import read_charge
 from dp_core.bundle.verification.verify import Check, verify
 from dp_core.schema.privacy import Relation
-from dp_core.spec.plan import fixed_beforehand
+from dp_core.spec.fixed_plan import fixed_beforehand
 from dp_core.wall.accounting.guarantee import PLD, Guarantee, implied, second, tightest
 
 BILLIONTH = Fraction(1, 10**9)

@@ -10,7 +10,7 @@ from dp_core.documents.strict_yaml import parse
 from dp_core.errors import BadInput
 from dp_core.methods import registry
 from dp_core.methods.reconstruction.reconstructor import TABLES
-from dp_core.methods.selection.selector import AdaptiveSelector, PlannedSelector, Selection
+from dp_core.methods.selection.selector import PlannedSelector, Selection, Selector
 from dp_core.schema.reading.schema_document import schema_hash
 from dp_core.schema.reading.schema_file import load_schema
 from dp_core.spec.method_options import convert
@@ -52,7 +52,7 @@ privacy: {epsilon: 1}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choosy(AdaptiveSelector):
+class Choosy(Selector):
     """A selector that looks at the data, with an option of every type."""
 
     cells: int = 100
