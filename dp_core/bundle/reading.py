@@ -10,10 +10,10 @@ from typing import Any, cast
 
 from dp_core.bundle.files.codebook import MARGINALS
 from dp_core.bundle.files.marginals_file import Measured, read_marginals
-from dp_core.bundle.files.relations import faint_levels
+from dp_core.bundle.quality.relations import levels_near_zero
 from dp_core.bundle.statement.release_json import STATEMENT, origin_of
 from dp_core.bundle.verification.claims import Claims, read_claims
-from dp_core.bundle.verification.folder_contents import as_published
+from dp_core.bundle.verification.files_check import check_files
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput
 from dp_core.inference.combine import Rule, known_rule
@@ -31,7 +31,7 @@ class Bundle:
         records: Of the file: public, or estimated from noisy tables.
         measured: Every noisy table.
         origin: Where its records come from.
-        faint: Levels whose counts hardly stand out of their noise, as "column: level".
+        near_zero: Levels whose counts hardly stand out of their noise, as "column: level".
     """
 
     folder: Path
@@ -40,7 +40,7 @@ class Bundle:
     records: float
     measured: Sequence[Measured]
     origin: Origin = "modelled"
-    faint: tuple[str, ...] = ()
+    near_zero: tuple[str, ...] = ()
 
 
 def read_bundle(folder: Path) -> Bundle:
@@ -57,7 +57,7 @@ def read_bundle(folder: Path) -> Bundle:
         if check.name == "files":
             document = json.loads((folder / STATEMENT).read_bytes())
             listed = {*document["files"], STATEMENT}
-            wrong = as_published(
+            wrong = check_files(
                 folder, {name for name in listed if (folder / name).exists()}, document
             )
             if isinstance(wrong, str):
@@ -76,7 +76,7 @@ def read_bundle(folder: Path) -> Bundle:
         records=float(document["sets"]["records"]["value"]),
         measured=measured,
         origin=origin_of(claims.plan),
-        faint=faint_levels(measured, claims.schema, claims.schema.domain.columns),
+        near_zero=levels_near_zero(measured, claims.schema, claims.schema.domain.columns),
     )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from dp_core.bundle.files.codebook import CODEBOOK, MARGINALS, codebook, synthetic_path
 from dp_core.bundle.files.marginals_file import write_marginals
 from dp_core.bundle.files.parquet_file import settle, write_failure
-from dp_core.bundle.files.published import REPORT, Published
+from dp_core.bundle.published import REPORT, Published
 from dp_core.bundle.report.page import report
 from dp_core.bundle.statement.citation import CITATION, citation_text
 from dp_core.bundle.statement.deployment_registry import REGISTRY, registry_text

@@ -136,7 +136,7 @@ def reference_counts(
 def public_figures(
     set_tvd: Sequence[float], expected_tvd: Sequence[float], tables: int
 ) -> tuple[Public, ...]:
-    """Return the figures of the fit to what was measured (`dp_core.bundle.files.fit`).
+    """Return the figures of the fit to what was measured (`dp_core.bundle.quality.table_fit`).
 
     `fit` is the mean of `set_tvd` less the mean of `expected_tvd`, or 0 if that is negative: 0 of
     sets that are as far from what was measured as noise and drawing explain, and of a model with an

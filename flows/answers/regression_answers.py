@@ -18,10 +18,10 @@ from dp_core.analysis.regression.fitting import (
     fit_stacked,
 )
 from dp_core.analysis.regression.frames import Frame, read_frames
-from dp_core.bundle.files.relations import measured_cliques, thin_groups
-from dp_core.bundle.files.weight_note import TOLERANCE as WEIGHTS_OFF
+from dp_core.bundle.quality.relations import measured_cliques, thin_groups
 from dp_core.bundle.reading import Bundle, read_bundle
 from dp_core.bundle.report.example_code import SIZES_DIFFER
+from dp_core.bundle.statement.release_json import TOLERANCE as WEIGHTS_OFF
 from dp_core.errors import BadInput
 from dp_core.inference.combine import Combined
 from dp_core.inference.combining_rules import OFF, WORDING, covered
@@ -242,7 +242,7 @@ def warnings_of(bundle: Bundle, formula: Formula, combined: Combined | None) -> 
     # Rows with a missing value are left out, so their number is no coefficient's.
     weak = [
         level
-        for level in bundle.faint
+        for level in bundle.near_zero
         if level.split(": ")[0] in _columns(formula) and not level.endswith(MISSING_LABEL)
     ]
     if weak:

@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from dp_core.analysis.comparison import formulas
+from dp_core.analysis.comparison import formula_comparison
 from dp_core.analysis.comparison.cells import Result, write_result
+from dp_core.analysis.comparison.formula_figures import VALUES, judge_formulas
 from dp_core.analysis.comparison.judging import (
     Task,
     judge,
@@ -29,7 +30,6 @@ from dp_core.analysis.comparison.judging import (
     split,
     untested,
 )
-from dp_core.analysis.comparison.regressions import VALUES, judge_formulas
 from dp_core.analysis.comparison.variants import planned
 from dp_core.confidential.code_store import CodeStore
 from dp_core.confidential.memory_counter import MemoryCounter
@@ -96,7 +96,7 @@ def perform(job: Mapping[str, Any]) -> Result:
             (plan, models) if plan else None,
             hold_out=job["hold_out"],
             seed=job["seed"],
-            analyse=formulas.analyse,
+            analyse=formula_comparison.analyse,
         )
         figures |= found
     return Result("done", figures, sentence)

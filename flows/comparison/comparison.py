@@ -140,8 +140,8 @@ def report(prepared: Prepared) -> dict[str, object]:
 
 def write_tables(prepared: Prepared) -> list[tuple[Cell, Result | None]]:
     """Write `results.csv` and `table.md` of what is finished; return every cell with its result."""
+    from dp_core.analysis.comparison.comparison_tables import as_csv, as_markdown
     from dp_core.analysis.comparison.summary import summarise
-    from dp_core.analysis.comparison.tables import as_csv, as_markdown
 
     results = [(cell, _result(cell, prepared.store)) for cell, _ in prepared.cells]
     write_text(prepared.out / RESULTS, as_csv(results, prepared.declaration))
@@ -260,9 +260,9 @@ def _write_values(of: Input, folder: Path, formulas: Sequence[str]) -> None:
         return
     import pyarrow.parquet as pq
 
-    from dp_core.analysis.comparison.regressions import VALUES
     from dp_core.confidential.original_values import original_values
     from dp_core.inference.formulas.comparable_formula import mentioned
+    from dp_core.analysis.comparison.formula_figures import VALUES
 
     names = mentioned(of.schema, formulas)
     pq.write_table(original_values(of.source, of.schema, names), folder / VALUES)

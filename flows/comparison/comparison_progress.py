@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from dp_core.analysis.comparison.cells import Cell, Result
-from dp_core.analysis.comparison.figure_names import shown_number
+from dp_core.analysis.comparison.figures import shown_number
 
 
 class ComparisonProgress:

@@ -21,14 +21,14 @@ from tasks.stages.stage_task import stage
 from tasks.stages.synthesize import synthetic_codes
 
 if TYPE_CHECKING:
-    from dp_core.bundle.files.fit import Compared
+    from dp_core.bundle.quality.table_fit import Compared
     from dp_core.metrics.marginal_error import Tally
 
 
 @stage("check")
 def check_quality(run: ConfidentialRun) -> Mapping[str, object]:
     """Compare the sets with what was measured, and with the data: charged, and for staff only."""
-    from dp_core.bundle.files.fit import check_fit, fit_facts
+    from dp_core.bundle.quality.table_fit import check_fit, fit_facts
     from dp_core.confidential.utility import utility, write_utility
     from tasks.counting.dask_counter import DaskCounter
 
@@ -76,7 +76,7 @@ def check_quality(run: ConfidentialRun) -> Mapping[str, object]:
 
 def tally_sets(run: Run) -> tuple[Tally, ...]:
     """Return for each set the counts that checks, pictures and report look at."""
-    from dp_core.bundle.files.fit import needed_counts
+    from dp_core.bundle.quality.table_fit import needed_counts
     from dp_core.metrics.marginal_error import Tally
     from dp_core.tables.dataset import Dataset
 
@@ -97,7 +97,7 @@ def tally_sets(run: Run) -> tuple[Tally, ...]:
 
 def _compared(run: Run) -> tuple[Compared, ...]:
     """Return the noisy tables and interactions that are of the schema's own codes."""
-    from dp_core.bundle.files.fit import comparable
+    from dp_core.bundle.quality.table_fit import comparable
 
     schema = run.spec.schema
     return comparable(read_released(run), (schema.coarse or schema).domain)

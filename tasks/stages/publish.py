@@ -19,7 +19,7 @@ from tasks.stages.synthesize import synthetic_file
 @stage("publish")
 def publish(run: Run) -> None:
     """Close the reservation and write the bundle; it is handed over only if it verifies."""
-    from dp_core.bundle.files.published import Published
+    from dp_core.bundle.published import Published
     from dp_core.bundle.verification.claims import read_charge
     from dp_core.bundle.writer import write_bundle
     from dp_core.wall.accounting.guarantee import second, tightest

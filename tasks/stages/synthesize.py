@@ -115,7 +115,7 @@ def _write_set(run: Run, number: int, pieces: Iterable[Drawn], size: int) -> flo
         pieces: Its records.
         size: Of all pieces but the last.
     """
-    from dp_core.bundle.files.synthetic_file import write_synthetic
+    from dp_core.bundle.files.parquet_file import write_synthetic
     from dp_core.confidential.code_store import StoreWriter
     from dp_core.methods.replicates.survey_weights import Calibrator
 

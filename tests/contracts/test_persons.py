@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dp_core.bundle.verification.charges_check import _sensitive_enough
 from dp_core.bundle.verification.claims import Charge
-from dp_core.bundle.verification.payments import _sensitive_enough
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.schema.privacy import Relation

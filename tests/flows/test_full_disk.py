@@ -102,7 +102,7 @@ WRITES = (
     "dp_core.confidential.code_store.write_atomically",
     "tasks.ledger.ledger_session.os.posix_fallocate",  # charged, and drawn again
     "tasks.stages.reconstruct.np.savez",
-    "dp_core.bundle.files.synthetic_file.write_synthetic",
+    "dp_core.bundle.files.parquet_file.write_synthetic",
     "dp_core.confidential.utility.write_utility",
     "dp_core.bundle.writer.shutil.copyfile",
 )

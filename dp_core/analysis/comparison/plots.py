@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dp_core.analysis.comparison.cells import BOOTSTRAP, Declaration
-from dp_core.analysis.comparison.figure_names import FIGURE
-from dp_core.analysis.comparison.outcome_shares import shares_of
+from dp_core.analysis.comparison.figures import FIGURE, shares_of
 from dp_core.analysis.comparison.significance_plot import Bar, Panel, significance_png
 from dp_core.analysis.comparison.summary import Row, files, shown_figures
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dp_core.analysis.comparison.cells import BOOTSTRAP, OUTCOMES, PLAIN, Cell, Outcome, Result
-from dp_core.analysis.comparison.figure_names import FIGURES
+from dp_core.analysis.comparison.figures import FIGURES
 from dp_core.metrics.relative_error import relative_error
 
 

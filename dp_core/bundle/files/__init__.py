@@ -1,4 +1,4 @@
-"""The files of a bundle beside statement and report, and what they are made from.
+"""The data files of a bundle, the synthetic sets and the noisy tables, and their codebook.
 
-Read `published` first: it lists everything that a bundle is made from.
+Read `marginals_file` first.
 """

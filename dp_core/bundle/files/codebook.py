@@ -13,8 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from dp_core.bundle.files.marginals_file import SCHEMA
-from dp_core.bundle.files.plain_values import timestamp
-from dp_core.bundle.files.published import Published
+from dp_core.bundle.published import Published
 from dp_core.methods.replicates.survey_weights import in_words
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import dependency_in_words
@@ -112,7 +111,7 @@ def codebook(published: Published, files: Mapping[str, Mapping[str, object]]) ->
         "description": published.schema.description
         or f"Differentially private synthetic microdata: {published.title}.",
         "version": str(published.version),
-        "created": timestamp(published.created),
+        "created": published.moment,
         **_code_lists(published.schema.released),
         "keywords": ["synthetic data", "differential privacy"],
         **_terms(published.schema.publication),

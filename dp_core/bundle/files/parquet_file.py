@@ -1,9 +1,10 @@
-"""Parquet with bytes that depend on the content only, written whole or not at all."""
+"""Parquet files whose bytes depend on their content only; a file is complete or absent."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -50,6 +51,28 @@ def write_parquet(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> 
         settle(partial)
         os.replace(partial, path)
     return rows
+
+
+def write_synthetic(path: Path, tables: Iterable[pa.Table]) -> int:
+    """Write one synthetic set, making its folder if necessary, and return its number of rows.
+
+    Args:
+        path: For example `synthetic/set-1.parquet`.
+        tables: Pieces in order, of one Arrow schema, decoded to the schema's labels and units; at
+            least one, which may be empty.
+
+    Raises:
+        ValueError: if there is no piece.
+        StageFailed: if the disk is full or the file cannot be written.
+    """
+    pieces = iter(tables)
+    first = next(pieces, None)
+    if first is None:
+        raise ValueError(
+            "A synthetic set needs at least one piece, from which it takes its columns."
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return write_parquet(path, first.schema, itertools.chain([first], pieces))
 
 
 def read_parquet(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

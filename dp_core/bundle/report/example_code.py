@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from dp_core.bundle.files.published import Published
+from dp_core.bundle.published import Published
 from dp_core.bundle.report.pictures import estimate_column
-from dp_core.bundle.report.table_precision import within
+from dp_core.bundle.report.table_precision import precision_of
 from dp_core.inference.combine import Rule
 from dp_core.inference.combining_rules import rule_of
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
@@ -87,7 +87,7 @@ def _model(published: Published) -> _Model | None:
     best: tuple[tuple[int, float], str, tuple[str, ...]] | None = None
     tables = tables_of(published.released)
     # Once for each column: a release may have hundreds of columns and a thousand tables.
-    pooled = within(published).pooled
+    pooled = precision_of(published).pooled
     frequent = cache(lambda name: _frequent(columns[name], tables, pooled))
     for table in tables:
         for name in numeric:
@@ -247,7 +247,7 @@ def _example(published: Published) -> tuple[Column, int, Measurement | None]:
 
 def _example_level(column: Column, published: Published) -> str:
     """Return the label of the level that is most frequent by the noisy tables."""
-    pooled = within(published).pooled
+    pooled = precision_of(published).pooled
     found = estimate_column(column.name, tables_of(published.released), pooled)
     code = int(found.counts[: len(column.levels)].argmax()) if found else 0
     return column.levels[code].label
@@ -323,7 +323,7 @@ def _r(column: Column, published: Published) -> list[str]:
 
 def _together(published: Published, table: Measurement) -> list[str]:
     """Return a line that says how exactly a cell is known by all that was measured."""
-    pooled = within(published).pooled
+    pooled = precision_of(published).pooled
     width = None if pooled is None else pooled.half_width(table.clique)
     if width is None or math.ceil(width) >= half_width(table.noise, table.scale):
         return []

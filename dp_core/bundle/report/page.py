@@ -9,25 +9,22 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dp_core.bundle.files.fit import check_fit, comparable
-from dp_core.bundle.files.plain_values import plain, timestamp
-from dp_core.bundle.files.published import Published
-from dp_core.bundle.files.relations import relations
-from dp_core.bundle.files.weight_note import weights_statement
-from dp_core.bundle.report.chosen_bins import chosen
+from dp_core.bundle.published import Published
+from dp_core.bundle.quality.relations import relations
+from dp_core.bundle.quality.table_fit import check_fit, comparable
 from dp_core.bundle.report.example_code import example_code, size_factor
 from dp_core.bundle.report.pictures import Picture, picture
-from dp_core.bundle.report.provenance import headline, listed, made_from
-from dp_core.bundle.report.table_lines import (
+from dp_core.bundle.report.provenance import chosen, headline, listed, made_from
+from dp_core.bundle.report.table_precision import (
     CARE,
     FINE,
     VERDICTS,
-    beyond_lines,
     grouped,
+    interaction_rows,
+    precision_of,
     summary_sentence,
-    table_lines,
+    table_rows,
 )
-from dp_core.bundle.report.table_precision import within
 from dp_core.bundle.statement.citation import CITATION
 from dp_core.bundle.statement.deployment_registry import REGISTRY
 from dp_core.bundle.statement.release_json import (
@@ -35,8 +32,10 @@ from dp_core.bundle.statement.release_json import (
     in_words,
     origin_of,
     over_all,
+    plain,
     software_versions,
     statement,
+    weights_statement,
 )
 from dp_core.documents.canonical import digest
 from dp_core.inference.combining_rules import OFF, WORDING, rule_of
@@ -81,8 +80,8 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         records=published.records,
         redrawn=published.mode == "noise-aware",
     )
-    known = within(published)
-    lines = table_lines(fits, records=published.records, known=known)
+    known = precision_of(published)
+    lines = table_rows(fits, records=published.records, known=known)
     pictures: list[Picture] = [
         picture(
             column,
@@ -108,8 +107,8 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         unit=unit,
         over_all=[over_all(total) for total in published.totals],
         not_covered=NOT_COVERED,
-        created=timestamp(published.created),
-        day=timestamp(published.created)[:10],
+        created=published.moment,
+        day=published.moment[:10],
         lines=lines,
         shown=_TABLES_SHOWN,
         tables=len(fits),
@@ -137,7 +136,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         spending=_spending(published),
         made_from=listed(made_from(published)),
         headline=headline(published),
-        beyond=beyond_lines(fits),
+        beyond=interaction_rows(fits),
         thresholds=any(isinstance(item, SparseTable) for item in published.released),
         rows=rows,
         uneven=len(set(published.set_rows)) > 1,

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import importlib.metadata
 import json
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from dp_core.bundle.files.plain_values import exact, plain, timestamp
-from dp_core.bundle.files.published import Published
+from dp_core.bundle.published import Published
 from dp_core.bundle.statement.citation import suggested
 from dp_core.bundle.statement.decision import decision_statement
 from dp_core.bundle.statement.spent_budget import accounting_json
@@ -20,6 +21,7 @@ from dp_core.documents.canonical import canonical_json, digest
 from dp_core.errors import BadInput
 from dp_core.inference.combining_rules import Origin, inference_statement
 from dp_core.methods import registry
+from dp_core.methods.replicates.survey_weights import in_words as total_in_words
 from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import Relation, unit_words
 from dp_core.spec.chosen_domain import statement as chosen
@@ -32,6 +34,8 @@ FORMAT_NAME = "dp-release bundle"
 FORMAT_VERSION = 3
 """Raised also when a sentence of the statement gets other words: `verify` makes each of them again,
 and would take the words of another version for a lie."""
+TOLERANCE = 1e-9
+"""Relative deviation from a public total up to which the weights meet it."""
 STATEMENT = "release.json"
 """Name of the statement in the bundle."""
 
@@ -77,7 +81,7 @@ def statement(
         "release": {
             "name": published.release,
             "title": published.title,
-            "created": timestamp(published.created),
+            "created": published.moment,
             "revises": published.revises,
             "version": published.version,
         },
@@ -148,10 +152,36 @@ def statement(
 
 
 def _weights(published: Published) -> dict[str, object]:
-    from dp_core.bundle.files.weight_note import weights_statement
-
     stated = weights_statement(published.schema, published.off)
     return {} if stated is None else {"weights": stated}
+
+
+def weights_statement(schema: Schema, off: Sequence[float]) -> dict[str, object] | None:
+    """Return what the statement says of the weights; None: the file has none.
+
+    Args:
+        schema: Of the release.
+        off: For each set the largest relative deviation from a public total.
+    """
+    weight = schema.weight
+    if weight is None:
+        return None
+    return {
+        "column": weight.name,
+        "calibrated_to": [total_in_words(margin) for margin in schema.calibration],
+        # The smallest number of two digits that is not below it; 0 where every total is met.
+        "largest_deviation": [0 if one <= TOLERANCE else _up(one) for one in off],
+    }
+
+
+def _up(value: float) -> float:
+    """Return a number of two digits that is not below.
+
+    >>> _up(0.012301), _up(1.0)
+    (0.013, 1.0)
+    """
+    step = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return float(f"{math.ceil(value / step - 1e-9) * step:.2g}")
 
 
 def _domain(schema: Schema) -> dict[str, object]:
@@ -189,6 +219,32 @@ def _pulls(options: Mapping[str, Any]) -> bool:
         return False
     without = plain(plain_options(method(**method.for_inference)))
     return any(options.get(name) != without[name] for name in method.for_inference)
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON's own types: fractions and dates become their exact text."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, str) or value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, Sequence | set | frozenset):
+        return [plain(item) for item in value]
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    if hasattr(value, "item"):  # a NumPy scalar
+        return plain(value.item())
+    return str(value)
+
+
+def exact(value: Fraction) -> dict[str, object]:
+    """Return a fraction as its exact text and its nearest decimal.
+
+    >>> exact(Fraction(1, 4))
+    {'exact': '1/4', 'decimal': 0.25}
+    """
+    return {"exact": str(value), "decimal": float(value)}
 
 
 def statement_message(document: Mapping[str, object]) -> bytes:

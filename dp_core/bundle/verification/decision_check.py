@@ -11,7 +11,7 @@ from dp_core.documents.canonical import canonical_json
 from dp_core.spec.quality_checks import judged
 
 
-def decided(document: Mapping[str, Any], claims: Claims) -> str | tuple[str, ...]:
+def check_decision(document: Mapping[str, Any], claims: Claims) -> str | tuple[str, ...]:
     """Return that the release was published as its plan and its receipts have it, or what is not.
 
     Args:

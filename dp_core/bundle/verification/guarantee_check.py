@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from dp_core.bundle.verification.claims import Claims, currency
-from dp_core.bundle.verification.undecided import Undecided, by_unknown_method
+from dp_core.bundle.verification.unknown_methods import Undecided, undecided_by_method
 from dp_core.documents.exact import exact_fraction
 from dp_core.errors import BadInput
 from dp_core.methods import registry
@@ -16,7 +16,7 @@ from dp_core.spec.fixed_plan import fixed_beforehand
 from dp_core.wall.accounting.guarantee import PLD, shown
 
 
-def guaranteed(claims: Claims) -> str | tuple[str, ...] | Undecided:
+def check_guarantee(claims: Claims) -> str | tuple[str, ...] | Undecided:
     """Return that the reservation and the noise give the guarantees stated, or which they do not.
 
     Args:
@@ -70,7 +70,7 @@ def guaranteed(claims: Claims) -> str | tuple[str, ...] | Undecided:
             )
     if undecided and not wrong:
         what = "whether its plan fixed all noise beforehand, on which the stated guarantee rests,"
-        return by_unknown_method(unknown, claims.program, what)
+        return undecided_by_method(unknown, claims.program, what)
     return tuple(wrong) or " ".join(sentences)
 
 

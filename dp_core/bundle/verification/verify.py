@@ -15,19 +15,19 @@ from typing import Any, cast
 from dp_core.bundle.files.codebook import MARGINALS
 from dp_core.bundle.files.marginals_file import Measured, read_marginals
 from dp_core.bundle.statement.release_json import FORMAT_NAME, FORMAT_VERSION, STATEMENT, render
-from dp_core.bundle.verification.charged_figures import checks_paid
+from dp_core.bundle.verification.charges_check import check_charges, check_tables
 from dp_core.bundle.verification.claims import GARBAGE, Claims, read_claims
-from dp_core.bundle.verification.decision_check import decided
-from dp_core.bundle.verification.folder_contents import (
-    as_described,
-    as_published,
+from dp_core.bundle.verification.decision_check import check_decision
+from dp_core.bundle.verification.figures_check import check_figures
+from dp_core.bundle.verification.files_check import (
+    check_copies,
+    check_files,
+    check_sets,
     files_in,
-    made_again,
 )
-from dp_core.bundle.verification.guarantee_check import guaranteed
-from dp_core.bundle.verification.payments import charges_cover, tables_paid
-from dp_core.bundle.verification.undecided import Undecided
-from dp_core.bundle.verification.wording import differences
+from dp_core.bundle.verification.guarantee_check import check_guarantee
+from dp_core.bundle.verification.statement_check import check_statement
+from dp_core.bundle.verification.unknown_methods import Undecided
 from dp_core.documents.canonical import digest
 from dp_core.errors import BadInput
 from dp_core.schema.definition import Schema
@@ -124,21 +124,21 @@ def verify(folder: Path, *, trusted: Collection[str] = ()) -> Verification:
     checks = [opening]
     if document is None:
         return Verification(folder, tuple(checks))
-    checks.append(_guard("files", lambda: as_published(folder, found, document)))
+    checks.append(_guard("files", lambda: check_files(folder, found, document)))
     claims = _guarded_claims(document)
     if isinstance(claims, Check):
         return Verification(folder, (*checks, claims))
     checks.append(_guard("receipts", lambda: _receipts(claims)))
     checks.append(_guard("ledger", lambda: _ledger(claims)))
     checks.append(_guard("signature", lambda: _signature(claims, trusted)))
-    checks.append(_guard("wording", lambda: differences(document, claims)))
-    checks.append(_guard("copies", lambda: made_again(folder, document)))
-    checks.append(_guard("guarantee", lambda: guaranteed(claims)))
-    checks.append(_guard("charges", lambda: charges_cover(claims)))
+    checks.append(_guard("wording", lambda: check_statement(document, claims)))
+    checks.append(_guard("copies", lambda: check_copies(folder, document)))
+    checks.append(_guard("guarantee", lambda: check_guarantee(claims)))
+    checks.append(_guard("charges", lambda: check_charges(claims)))
     checks += _tables(folder, claims)
-    checks.append(_guard("checks", lambda: checks_paid(folder, document, claims)))
-    checks.append(_guard("decision", lambda: decided(document, claims)))
-    checks.append(_guard("sets", lambda: as_described(folder, claims)))
+    checks.append(_guard("checks", lambda: check_figures(folder, document, claims)))
+    checks.append(_guard("decision", lambda: check_decision(document, claims)))
+    checks.append(_guard("sets", lambda: check_sets(folder, claims)))
     return Verification(folder, tuple(checks))
 
 
@@ -276,7 +276,7 @@ def _tables(folder: Path, claims: Claims) -> list[Check]:
         measured = read_marginals(folder / MARGINALS, claims.schema)
     except BadInput as error:
         return [Check("tables", False, error.message)]
-    found = [_guard("tables", lambda: tables_paid(measured, claims))]
+    found = [_guard("tables", lambda: check_tables(measured, claims))]
     if claims.schema.private:
         found.append(_guard("domain", lambda: _domain(measured, claims.schema)))
     return found

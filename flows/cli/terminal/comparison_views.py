@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from dp_core.analysis.comparison.cells import BOOTSTRAP
-from dp_core.analysis.comparison.figure_names import FIGURE, about_runs, shown_number
+from dp_core.analysis.comparison.figures import FIGURE, about_runs, shown_number
 from flows.cli.terminal.view_parts import sentence, table_of
 
 _FIRST = (

@@ -14,9 +14,9 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from dp_core.bundle.files.fit import tally_sets
-from dp_core.bundle.files.published import Published
-from dp_core.bundle.files.synthetic_file import write_synthetic
+from dp_core.bundle.files.parquet_file import write_synthetic
+from dp_core.bundle.published import Published
+from dp_core.bundle.quality.table_fit import tally_sets
 from dp_core.bundle.writer import write_bundle
 from dp_core.documents.canonical import digest
 from dp_core.documents.names import interaction_step, table_step

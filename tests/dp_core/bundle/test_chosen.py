@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dp_core.bundle.report.chosen_bins import chosen
+from dp_core.bundle.report.provenance import chosen
 from dp_core.schema.definition import Choice
 
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from dp_core.bundle.statement.decision import decision_statement
-from dp_core.bundle.verification.decision_check import decided
+from dp_core.bundle.verification.decision_check import check_decision
 
 
 @pytest.mark.parametrize(
@@ -25,4 +25,4 @@ def test_a_bundle_that_its_thresholds_forbid_does_not_verify(fit, said):
     claims = SimpleNamespace(plan=plan, settled=None, reserve=SimpleNamespace(body={}))
     document = {"checks": checks, "decision": decision_statement(plan, None, checks)}
 
-    assert decided(document, claims) == said
+    assert check_decision(document, claims) == said

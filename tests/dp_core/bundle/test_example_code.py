@@ -10,7 +10,7 @@ import os
 import numpy as np
 import pytest
 
-from dp_core.bundle.files.fit import tally_sets
+from dp_core.bundle.quality.table_fit import tally_sets
 from dp_core.bundle.report.example_code import _total, example_code, size_factor
 from dp_core.bundle.report.page import report
 from dp_core.inference.combine import combine

@@ -9,16 +9,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dp_core.bundle.files.fit import check_fit, columns_of, comparable, tally_sets
 from dp_core.bundle.files.marginals_file import read_marginals, write_marginals
-from dp_core.bundle.files.relations import measured_cliques
+from dp_core.bundle.quality.relations import measured_cliques
+from dp_core.bundle.quality.table_fit import check_fit, columns_of, comparable, tally_sets
 from dp_core.bundle.report.example_code import example_code
 from dp_core.bundle.report.page import report
 from dp_core.bundle.report.pictures import estimate_column, picture
 from dp_core.bundle.report.provenance import headline, made_from
-from dp_core.bundle.report.table_lines import beyond_lines, table_lines
-from dp_core.bundle.report.table_precision import within
-from dp_core.bundle.verification.recount import tallies_of_files
+from dp_core.bundle.report.table_precision import interaction_rows, precision_of, table_rows
+from dp_core.bundle.verification.set_counts import counts_of_sets
 from dp_core.bundle.verification.verify import verify
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.spec.quality_checks import public_figures
@@ -35,7 +34,7 @@ def fits_of(made, beyond=True):
     published, folder = made
     measured = comparable(published.released, published.schema.domain)
     cliques = [columns_of(item) for item in measured]
-    tallies = tallies_of_files(folder, published.schema, published.sets, cliques)
+    tallies = counts_of_sets(folder, published.schema, published.sets, cliques)
     found = check_fit(measured, tallies, records=round(published.records))
     return [fit for fit in found if beyond or not fit.beyond]
 
@@ -86,7 +85,7 @@ def test_the_fit_is_verified_with_them_and_not_without(made, forged):
 
 def test_they_are_named_in_words(made):
     published, folder = made
-    lines = beyond_lines(fits_of(made))
+    lines = interaction_rows(fits_of(made))
     assert {line.name for line in lines} == {"age × born", "sex × height"}
     for item in interactions_of(published.released):
         (line,) = [line for line in lines if line.name == " × ".join(item.of.columns)]
@@ -113,10 +112,10 @@ def test_a_column_is_known_by_its_table_and_its_interaction_together(column):
     published, tallies = column
     measured = comparable(published.released, published.schema.domain)
     fits = check_fit(measured, tallies, records=published.records)
-    known = within(published)
+    known = precision_of(published)
     pooled = pool(published.schema.domain, published.released)
-    lines = {line.name: line for line in table_lines(fits, records=1000, known=known)}
-    alone = {line.name: line for line in table_lines(fits, records=1000)}
+    lines = {line.name: line for line in table_rows(fits, records=1000, known=known)}
+    alone = {line.name: line for line in table_rows(fits, records=1000)}
     assert lines["sex"].half_width == math.ceil(1.96 * pooled.variance(("sex",)) ** 0.5)
     assert lines["sex"].half_width < 0.8 * alone["sex"].half_width
     assert not lines["sex"].made
@@ -124,7 +123,7 @@ def test_a_column_is_known_by_its_table_and_its_interaction_together(column):
     assert lines["age × born"].made
     assert "age × born" not in alone
     assert lines["age × born"].half_width == math.ceil(pooled.half_width(("age", "born")))
-    widths = [line.half_width * line.cells for line in table_lines(fits, records=9, known=known)]
+    widths = [line.half_width * line.cells for line in table_rows(fits, records=9, known=known)]
     assert widths == sorted(widths)
 
     page = report(published, tallies)
@@ -151,7 +150,7 @@ def test_a_column_is_known_by_its_table_and_its_interaction_together(column):
 def test_of_a_public_number_of_rows_the_total_is_known(column):
     published, _ = column
     public = replace(published, records_public=True)
-    own, known = within(published).pooled, within(public).pooled
+    own, known = precision_of(published).pooled, precision_of(public).pooled
     assert known.variance(("sex",)) < own.variance(("sex",))
     assert known.counts(("sex",)).sum() == pytest.approx(published.records)
 
@@ -161,10 +160,10 @@ def test_each_sets_own_measurements_are_not_anothers(column):
     domain = published.schema.domain
     split = [replace(item, replicate=1) for item in published.released]
     other = [replace(item, replicate=2, scale=item.scale / 100) for item in published.released]
-    found = within(replace(published, released=(*split, *other)))
+    found = precision_of(replace(published, released=(*split, *other)))
     fit = check_fit(comparable(split[:1], domain), tallies, records=1000)[0]
     shared, (first, second) = replace(fit, replicate=0), (fit, replace(fit, replicate=2))
-    assert found.half_width(first) == within(published).half_width(shared)
+    assert found.half_width(first) == precision_of(published).half_width(shared)
     assert found.half_width(second) <= math.ceil(found.half_width(first) / 100)
     assert found.pooled.half_width(("sex",)) < 0.1 * found.half_width(first)
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dp_core.bundle.files.published import Published
+from dp_core.bundle.published import Published
 from dp_core.bundle.statement.release_json import file_record, render, statement_message
 from dp_core.bundle.verification.verify import verify
 from dp_core.documents.canonical import digest

@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dp_core.bundle.files.plain_values import plain
-from dp_core.bundle.statement.release_json import origin_of, statement
-from dp_core.bundle.verification.payments import otherwise_made
+from dp_core.bundle.statement.release_json import origin_of, plain, statement
+from dp_core.bundle.verification.charges_check import mode_contradictions
 from dp_core.bundle.verification.verify import verify
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.documents.canonical import digest
@@ -226,7 +225,7 @@ def steps(*places):
     ],
 )
 def test_charges_tell_how_sets_were_made(mode, charged, words):
-    found = " ".join(otherwise_made(mode, 2, charged))
+    found = " ".join(mode_contradictions(mode, 2, charged))
     assert (words in found) if words else not found
 
 
@@ -237,9 +236,9 @@ def test_what_every_preset_is_charged_for_shows_its_mode(name, mode):
     data = Dataset(BINARY, rng.integers(0, 2, (3, 800)).astype(np.uint16))
     outcome = carry_out(plan_of(name, mode), MemoryCounter(data))
     charged = [(grant.step.stage, grant.step.name) for grant in outcome.session.charges]
-    assert otherwise_made(mode, 3, charged) == []
+    assert mode_contradictions(mode, 3, charged) == []
     other = "split" if mode == "shared" else "noise-aware"
-    assert otherwise_made(other, 3, charged)
+    assert mode_contradictions(other, 3, charged)
 
 
 @pytest.mark.parametrize("number", [0, 1, 12])

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from dp_core.bundle.files import parquet_file
 from dp_core.bundle.files.marginals_file import read_marginals, write_marginals
-from dp_core.bundle.files.synthetic_file import write_synthetic
-from dp_core.bundle.verification.recount import tallies_of_files
+from dp_core.bundle.files.parquet_file import write_synthetic
+from dp_core.bundle.verification.set_counts import counts_of_sets
 from dp_core.errors import BadInput, StageFailed
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.tables.domain import Domain
@@ -257,5 +257,5 @@ def test_a_set_is_counted_to_its_last_row_group(tmp_path, monkeypatch):
     with pq.ParquetFile(path) as file:
         assert file.num_row_groups == 3
 
-    (tally,) = tallies_of_files(tmp_path, schema({"a": 3}), 1, [("a",)])
+    (tally,) = counts_of_sets(tmp_path, schema({"a": 3}), 1, [("a",)])
     assert tally.count(("a",)).tolist() == [4, 4, 2]

@@ -3,7 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dp_core.bundle.files.relations import faint_levels, measured_cliques, relations, thin_groups
+from dp_core.bundle.quality.relations import (
+    levels_near_zero,
+    measured_cliques,
+    relations,
+    thin_groups,
+)
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.spec.trial import codes_schema
 from dp_core.tables.domain import Domain
@@ -40,25 +45,25 @@ def test_of_sets_with_their_own_tables_every_one_must_hold_a_pair():
 @pytest.mark.parametrize(("count", "named"), [(29, ("c: 2",)), (31, ())])
 def test_a_level_is_named_below_three_standard_errors_of_its_noise(count, named):
     found = relations([table(("c",), [500, 300, count])], SCHEMA)
-    assert found.faint == named
+    assert found.near_zero == named
 
 
 def test_a_level_that_an_interaction_knows_is_not_called_faint():
     counts, of = np.array([500, 300, 160]), Interaction(("c",), (3,))
     alone = table(("c",), counts, scale=100.0)
-    assert faint_levels([alone], SCHEMA, ["c"]) == ("c: 2",)
+    assert levels_near_zero([alone], SCHEMA, ["c"]) == ("c: 2",)
     for stddev, named in ((10.0, ()), (1000.0, ("c: 2",))):
         item = Totals(of, of.of_table(counts), "gaussian", stddev * of.unit, "measure", 0, 1)
         total = table((), 960, scale=10.0)
-        assert faint_levels([alone, item, total], SCHEMA, ["c"]) == named
+        assert levels_near_zero([alone, item, total], SCHEMA, ["c"]) == named
     zeros = StructuralZeros((Rule(("c",), ((2,),), "c: 2"),))
-    assert faint_levels([alone, item], codes_schema(DOMAIN, zeros), ["c"]) == ()
+    assert levels_near_zero([alone, item], codes_schema(DOMAIN, zeros), ["c"]) == ()
 
 
 def test_what_cannot_occur_is_not_called_faint():
     zeros = StructuralZeros((Rule(("c",), ((2,),), "c: 2"),))
     schema = codes_schema(DOMAIN, zeros)
-    assert faint_levels([table(("c",), [500, 300, 0])], schema, ["c"]) == ()
+    assert levels_near_zero([table(("c",), [500, 300, 0])], schema, ["c"]) == ()
 
 
 def test_counts_by_bins_are_tables_and_other_sums_are_not():

@@ -13,11 +13,11 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from dp_core.bundle.files.fit import TableFit, tally_sets
+from dp_core.bundle.quality.table_fit import TableFit, tally_sets
 from dp_core.bundle.report.example_code import example_code
 from dp_core.bundle.report.page import bets, report
 from dp_core.bundle.report.pictures import estimate_column, picture
-from dp_core.bundle.report.table_lines import table_lines, within_words
+from dp_core.bundle.report.table_precision import table_rows, within_words
 from dp_core.schema.definition import Choice, Margin
 from dp_core.tables.domain import Domain
 from dp_core.wall.released import Measurement
@@ -242,7 +242,7 @@ def test_a_table_is_judged_by_the_noise_in_its_typical_cell():
     fits = [
         TableFit(("a",), "measure", 0, 3, width, 0.0, (), (), ()) for width in (20, 21, 100, 101)
     ]
-    found = [(line.relative, line.verdict) for line in table_lines(fits, records=600.0)]
+    found = [(line.relative, line.verdict) for line in table_rows(fits, records=600.0)]
 
     assert found == [
         (pytest.approx(10), "fit for use"),

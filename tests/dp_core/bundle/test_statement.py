@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from dp_core.bundle.files.plain_values import exact
 from dp_core.bundle.statement import spent_budget
 from dp_core.bundle.statement.release_json import (
     NOT_COVERED,
+    exact,
     file_record,
     in_words,
     over_all,
+    plain,
     render,
     statement,
 )
@@ -185,3 +186,10 @@ def test_a_moment_without_time_zone_is_refused(release, replace):
 def test_a_release_of_nothing_is_refused(release, replace, change):
     with pytest.raises(ValueError, match=r"release|records"):
         replace(release[0], **change)
+
+
+def test_plain_values_are_exact_text():
+    assert plain({1: (Fraction(1, 3), datetime.date(2026, 1, 2), None, True, 0.5)}) == {
+        "1": ["1/3", "2026-01-02", None, True, 0.5]
+    }
+    assert plain(float("inf")) == "inf"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dp_core.bundle.files.published import Published
+from dp_core.bundle.published import Published
 from dp_core.bundle.verification.claims import read_charge
 from dp_core.bundle.verification.verify import Check, verify
 from dp_core.schema.privacy import Relation

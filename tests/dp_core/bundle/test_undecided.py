@@ -11,7 +11,7 @@ import pytest
 
 from dp_core.bundle.reading import read_bundle
 from dp_core.bundle.verification.claims import read_charge
-from dp_core.bundle.verification.undecided import unknown_method
+from dp_core.bundle.verification.unknown_methods import unknown_method
 from dp_core.bundle.verification.verify import verify
 from dp_core.documents.canonical import digest
 from dp_core.errors import BadInput

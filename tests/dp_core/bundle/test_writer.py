@@ -9,7 +9,7 @@ import stat
 import pytest
 
 from dp_core.bundle import writer
-from dp_core.bundle.files.fit import tally_sets
+from dp_core.bundle.quality.table_fit import tally_sets
 from dp_core.bundle.verification.verify import verify
 from dp_core.bundle.writer import check_destination, write_bundle
 from dp_core.errors import BadInput, StageFailed

@@ -103,7 +103,7 @@ def test_the_file_is_analysed_by_its_own_values_and_the_sets_by_their_rule(
         seen.append((rule, real, sets))
         return [Coefficient("a", 1.0, 0.5, 1.5)], [Coefficient("a", 1.0, 0.5, 1.5)]
 
-    monkeypatch.setattr("dp_core.analysis.comparison.formulas.analyse", analyse)
+    monkeypatch.setattr("dp_core.analysis.comparison.formula_comparison.analyse", analyse)
     monkeypatch.setattr("dp_core.analysis.comparison.plots.draw_plots", lambda *_: ())
     words = ("--formula", "wage ~ a", "--runs", "1", "--target", "b", "--out", "out")
     assert command("compare", spec, *SURE, *words).code == 0
@@ -128,7 +128,7 @@ def test_what_cannot_be_fitted_is_a_sentence_below_the_table(command, spec, tmp_
             raise BadInput("The level t is in no record.")
         return [Coefficient("a", 1.0, 0.5, 1.5)], [Coefficient("a", 1.0, 0.5, 1.5)]
 
-    monkeypatch.setattr("dp_core.analysis.comparison.formulas.analyse", analyse)
+    monkeypatch.setattr("dp_core.analysis.comparison.formula_comparison.analyse", analyse)
     monkeypatch.setattr("dp_core.analysis.comparison.plots.draw_plots", lambda *_: ())
     words = ("--formula", "wage ~ a", "--runs", "1", "--out", "out", "--json")
     answer = command("compare", spec, *SURE, *words)

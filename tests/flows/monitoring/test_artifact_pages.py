@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from dp_core.bundle.files.fit import MOST_FACTS, TableFit, fit_facts
+from dp_core.bundle.quality.table_fit import MOST_FACTS, TableFit, fit_facts
 from dp_core.wall.accounting.composition import Amount
 from flows.answers.release_answers import stages_of
 from flows.cli.terminal import release_views

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from dp_core.analysis.comparison.formulas import analyse, compare_formulas
+from dp_core.analysis.comparison.formula_comparison import analyse, compare_formulas
 from dp_core.errors import BadInput
 from dp_core.inference.formulas.comparable_formula import check_formula, mentioned
 from dp_core.metrics.inference_agreement import Coefficient

@@ -3,10 +3,10 @@ import math
 import pytest
 
 from dp_core.analysis.comparison.cells import BOOTSTRAP, Cell, Declaration, Result
-from dp_core.analysis.comparison.figure_names import shown_number
+from dp_core.analysis.comparison.comparison_tables import as_csv, as_markdown
+from dp_core.analysis.comparison.figures import shown_number
 from dp_core.analysis.comparison.plots import draw_plots, limits
 from dp_core.analysis.comparison.summary import shown_figures, spread, summarise
-from dp_core.analysis.comparison.tables import as_csv, as_markdown
 
 DECLARATION = Declaration("A. Person", "2026-11-21", "a public-use file")
 

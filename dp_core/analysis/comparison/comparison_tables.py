@@ -7,8 +7,13 @@ import io
 from collections.abc import Sequence
 
 from dp_core.analysis.comparison.cells import Cell, Declaration, Result
-from dp_core.analysis.comparison.figure_names import FIGURE, FIGURES, about_runs, shown_number
-from dp_core.analysis.comparison.outcome_shares import figure_name
+from dp_core.analysis.comparison.figures import (
+    FIGURE,
+    FIGURES,
+    about_runs,
+    figure_name,
+    shown_number,
+)
 from dp_core.analysis.comparison.summary import Row, Spread, files, shown_figures
 from dp_core.metrics.significance import Outcome
 

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from dp_core.bundle.files.codebook import MARGINALS
-from dp_core.bundle.files.fit import check_fit, columns_of, comparable
 from dp_core.bundle.files.marginals_file import read_marginals
+from dp_core.bundle.quality.table_fit import check_fit, columns_of, comparable
 from dp_core.bundle.verification.claims import Charge, Claims
-from dp_core.bundle.verification.recount import tallies_of_files
+from dp_core.bundle.verification.set_counts import counts_of_sets
 from dp_core.documents.canonical import canonical_json
 from dp_core.metrics.noise_size import Noise
 from dp_core.spec.quality_checks import countable, public_figures, reference_counts
@@ -30,7 +30,9 @@ _SAME = 2e-6
 """By how much two machines' floating point may differ in a figure of six digits."""
 
 
-def checks_paid(folder: Path, document: Mapping[str, Any], claims: Claims) -> str | tuple[str, ...]:
+def check_figures(
+    folder: Path, document: Mapping[str, Any], claims: Claims
+) -> str | tuple[str, ...]:
     """Return that the published checks are what was charged and what the files give, or which not.
 
     Args:
@@ -46,7 +48,7 @@ def checks_paid(folder: Path, document: Mapping[str, Any], claims: Claims) -> st
     records = int(document["sets"]["records"]["value"])
     wrong: list[str] = []
     if tables:
-        tallies = tallies_of_files(folder, claims.schema, claims.sets, tables)
+        tallies = counts_of_sets(folder, claims.schema, claims.sets, tables)
         asked = checks_asked(tables, reference_counts(tallies, tables, records))
         wrong += _charged(stated["charged"], asked, paid, claims, records)
     elif paid or stated["charged"]:
@@ -105,7 +107,7 @@ def _public(folder: Path, stated: Any, claims: Claims, records: int) -> list[str
     domain = countable(claims.schema)
     measured = comparable(read_marginals(folder / MARGINALS, claims.schema), domain)
     cliques = [columns_of(item) for item in measured] or [domain.columns[:1]]
-    tallies = tallies_of_files(folder, claims.schema, claims.sets, cliques)
+    tallies = counts_of_sets(folder, claims.schema, claims.sets, cliques)
     redrawn = claims.plan["spec"]["synthesize"]["mode"] == "noise-aware"
     fits = check_fit(measured, tallies, records=records, redrawn=redrawn)
     made = public_figures(

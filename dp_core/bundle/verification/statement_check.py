@@ -9,21 +9,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dp_core.bundle.files.plain_values import exact
-from dp_core.bundle.files.weight_note import weights_statement
 from dp_core.bundle.statement.citation import suggested
 from dp_core.bundle.statement.release_json import (
     NOT_COVERED,
     STATEMENT,
+    exact,
     guarantee_json,
     in_words,
     origin_of,
     over_all,
     total_json,
+    weights_statement,
 )
 from dp_core.bundle.statement.spent_budget import accounting_json
 from dp_core.bundle.verification.claims import Claims
-from dp_core.bundle.verification.undecided import Undecided, by_unknown_method, unknown_method
+from dp_core.bundle.verification.unknown_methods import (
+    Undecided,
+    undecided_by_method,
+    unknown_method,
+)
 from dp_core.documents.canonical import canonical_json
 from dp_core.inference.combining_rules import ORIGINS, inference_statement
 from dp_core.schema.privacy import unit_words
@@ -55,7 +59,9 @@ _OTHERS = (
 _WHOLE = frozenset({*_SECTIONS, *_OTHERS, "sha256"})
 
 
-def differences(document: Mapping[str, Any], claims: Claims) -> str | tuple[str, ...] | Undecided:
+def check_statement(
+    document: Mapping[str, Any], claims: Claims
+) -> str | tuple[str, ...] | Undecided:
     """Return a sentence for each part that is not as it is made from plan and receipts.
 
     Args:
@@ -87,7 +93,7 @@ def differences(document: Mapping[str, Any], claims: Claims) -> str | tuple[str,
             f"{STATEMENT} states '{section}.{name:.40}', which no statement has."
             for name in sorted(set(document[section]) - names)
         ]
-    for (section, name), made in _made_again(document, claims):
+    for (section, name), made in _remade(document, claims):
         if canonical_json(document[section][name]) != canonical_json(made):
             wrong.append(f"{STATEMENT} states '{section}.{name}' otherwise than plan and receipts.")
     wrong += [
@@ -100,7 +106,7 @@ def differences(document: Mapping[str, Any], claims: Claims) -> str | tuple[str,
     if origin == "unknown":
         name = unknown_method(claims.plan)
         what = "what it says of intervals from the sets ('inference')"
-        return by_unknown_method(name, claims.program, what)
+        return undecided_by_method(name, claims.program, what)
     return "Words, decimals and copies are those of the plan and the receipts."
 
 
@@ -122,7 +128,7 @@ def _planned(claims: Claims) -> Iterator[tuple[str, object, object]]:
     yield "account", plan["spec"]["account"], claims.account
 
 
-def _made_again(
+def _remade(
     document: Mapping[str, Any], claims: Claims
 ) -> Iterator[tuple[tuple[str, str], object]]:
     """Yield places of a statement and what should stand there."""

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dp_core.analysis.comparison.formulas import Analyse, compare_formulas
+from dp_core.analysis.comparison.figures import figure_name
+from dp_core.analysis.comparison.formula_comparison import Analyse, compare_formulas
 from dp_core.analysis.comparison.judging import drawn_again, seen
-from dp_core.analysis.comparison.outcome_shares import figure_name
 from dp_core.inference.combining_rules import rule_of
 from dp_core.methods.reconstruction.reconstructor import Model
 from dp_core.metrics.inference_agreement import Agreement

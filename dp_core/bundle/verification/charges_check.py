@@ -46,7 +46,7 @@ from dp_core.wall.statistics.sums import SUMS
 from dp_core.wall.statistics.sums.interactions import Interaction
 
 
-def charges_cover(claims: Claims) -> str | tuple[str, ...]:
+def check_charges(claims: Claims) -> str | tuple[str, ...]:
     """Return that charges cover their events and stay within the reservation, or what does not."""
     wrong: list[str] = []
     costs = {
@@ -92,7 +92,7 @@ def charges_cover(claims: Claims) -> str | tuple[str, ...]:
     # Sets that share a measurement, called independent, would get intervals that are too narrow.
     if claims.reserve.body["mode"] != mode:
         wrong.append("The plan makes its sets in another mode than was reserved.")
-    wrong += otherwise_made(
+    wrong += mode_contradictions(
         mode,
         claims.sets,
         # What was asked after the sets were finished is of all of them, and made none.
@@ -105,7 +105,7 @@ def charges_cover(claims: Claims) -> str | tuple[str, ...]:
     )
 
 
-def otherwise_made(mode: str, sets: int, charged: Iterable[tuple[str, str]]) -> list[str]:
+def mode_contradictions(mode: str, sets: int, charged: Iterable[tuple[str, str]]) -> list[str]:
     """Return a sentence for each way in which charges contradict how sets are said to be made.
 
     Args:
@@ -188,7 +188,7 @@ def _sensitive_enough(charge: Charge, claims: Claims) -> bool | None:
     return False
 
 
-def tables_paid(measured: Sequence[Measured], claims: Claims) -> str | tuple[str, ...]:
+def check_tables(measured: Sequence[Measured], claims: Claims) -> str | tuple[str, ...]:
     """Return that each noisy table is what a charge of its own paid for, or which are not."""
     wrong: list[str] = []
     charges = {charge.number: charge for charge in claims.charges}

@@ -95,6 +95,11 @@ class Published:
             raise ValueError("The number of records is a number of at least 0.")
 
     @property
+    def moment(self) -> str:
+        """The moment of publication in UTC, to the second."""
+        return self.created.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    @property
     def set_rows(self) -> tuple[int, ...]:
         """Records of each set, length `sets`."""
         return (self.rows,) * self.sets if isinstance(self.rows, int) else self.rows

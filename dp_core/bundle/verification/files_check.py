@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from dp_core.bundle.files.codebook import CODEBOOK, MARGINALS, synthetic_path
-from dp_core.bundle.files.published import REPORT
-from dp_core.bundle.files.weight_note import misses
+from dp_core.bundle.files.parquet_file import read_parquet
+from dp_core.bundle.published import REPORT
 from dp_core.bundle.statement.citation import CITATION, citation_text
 from dp_core.bundle.statement.deployment_registry import REGISTRY, registry_text
-from dp_core.bundle.statement.release_json import STATEMENT, file_record, origin_of
+from dp_core.bundle.statement.release_json import STATEMENT, TOLERANCE, file_record, origin_of
 from dp_core.bundle.verification.claims import GARBAGE, Claims
 from dp_core.inference.combining_rules import ORIGINS
+from dp_core.methods.replicates.survey_weights import Calibrator
+from dp_core.schema.definition import Schema
 
 
 def files_in(folder: Path) -> set[str]:
@@ -32,7 +37,7 @@ def files_in(folder: Path) -> set[str]:
     return found
 
 
-def as_published(
+def check_files(
     folder: Path, found: set[str], document: Mapping[str, Any]
 ) -> str | tuple[str, ...]:
     """Return that the files found are those the statement lists, or what is wrong with them."""
@@ -60,7 +65,7 @@ def as_published(
     return tuple(wrong) or f"All {len(listed)} files are as they were published, and no other."
 
 
-def made_again(folder: Path, document: Mapping[str, Any]) -> str | tuple[str, ...]:
+def check_copies(folder: Path, document: Mapping[str, Any]) -> str | tuple[str, ...]:
     """Return that citation and registry entry say what the statement does, or which does not."""
     origin = origin_of(document["method"]["plan"])
     # Of a method that is not known here, the entry may say either.
@@ -77,11 +82,8 @@ def made_again(folder: Path, document: Mapping[str, Any]) -> str | tuple[str, ..
     return tuple(wrong) or f"{CITATION} and {REGISTRY} say what {STATEMENT} says."
 
 
-def as_described(folder: Path, claims: Claims) -> str | tuple[str, ...]:
+def check_sets(folder: Path, claims: Claims) -> str | tuple[str, ...]:
     """Return that the sets are as statement and codebook describe them, or where they differ."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     wrong: list[str] = []
     if claims.reserve.body["sets"] != claims.sets:
         wrong.append(f"{STATEMENT} states another number of sets than was reserved.")
@@ -124,3 +126,23 @@ def _codebook_columns(folder: Path) -> dict[str, list[str]] | None:
         }
     except (OSError, *GARBAGE):
         return None
+
+
+def misses(folder: Path, schema: Schema, stated: Sequence[float]) -> list[str]:
+    """Return a sentence for each set whose weights are not as near to the totals as is stated."""
+    weight = schema.weight
+    if weight is None or not schema.calibration:
+        return []
+    names = {name for margin in schema.calibration for name in margin.columns}
+    wrong = []
+    for number, largest in enumerate(stated, start=1):
+        path, calibrator = synthetic_path(number), Calibrator(schema)
+        try:
+            for batch in read_parquet(folder / path, [weight.name, *sorted(names)]):
+                calibrator.add(pa.Table.from_batches([batch]))
+        except (OSError, pa.ArrowException, ValueError, KeyError):
+            wrong.append(f"The weights of {path} cannot be read.")
+            continue
+        if not calibrator.deviation() <= max(largest, TOLERANCE):
+            wrong.append(f"The weights of {path} do not add up to the totals as stated.")
+    return wrong

@@ -12,9 +12,9 @@ from itertools import combinations
 
 import numpy as np
 
-from dp_core.bundle.files.near_zero import STANDARD_ERRORS, Faint, faint
 from dp_core.inference.measured_relations import unmeasured
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool_interactions
+from dp_core.bundle.quality.near_zero import STANDARD_ERRORS, NearZero, counts_near_zero
 from dp_core.methods.replicates.kept_moments import has_few_cells
 from dp_core.schema.definition import Schema
 from dp_core.spec.release_spec import Mode
@@ -40,8 +40,8 @@ class Relations:
         carried: How many of them a measured table holds.
         missing: The others, `_NAMED` at most, as "a × b".
         more: How many others there are beside these.
-        faint: Levels near to zero for their noise, `_NAMED` at most, as "column: level".
-        faint_more: How many there are beside these.
+        near_zero: Levels near to zero for their noise, `_NAMED` at most, as "column: level".
+        near_zero_more: How many there are beside these.
         thin: Pairs of columns many of whose cells are near to zero for their noise, likewise, as
             "a × b (a share)", the thinnest first.
         thin_more: How many there are beside these.
@@ -51,8 +51,8 @@ class Relations:
     carried: int
     missing: tuple[str, ...]
     more: int
-    faint: tuple[str, ...]
-    faint_more: int
+    near_zero: tuple[str, ...]
+    near_zero_more: int
     thin: tuple[str, ...]
     thin_more: int
 
@@ -68,7 +68,7 @@ def relations(released: Sequence[Released], schema: Schema, *, mode: Mode = "sha
     tables, _ = measured_cliques(released)
     groups = list(combinations(schema.domain.columns, 2))
     missing = unmeasured(groups, tables)
-    weak = faint_levels(released, schema, schema.domain.columns)
+    weak = levels_near_zero(released, schema, schema.domain.columns)
     weakest = sorted(thin_groups(released, schema, groups, mode=mode), key=lambda pair: -pair[1])
     thin = tuple(f"{' × '.join(group)} ({share:.0%})" for group, share in weakest)
     return Relations(
@@ -76,8 +76,8 @@ def relations(released: Sequence[Released], schema: Schema, *, mode: Mode = "sha
         carried=len(groups) - len(missing),
         missing=tuple(" × ".join(pair) for pair in missing[:_NAMED]),
         more=max(len(missing) - _NAMED, 0),
-        faint=weak[:_NAMED],
-        faint_more=max(len(weak) - _NAMED, 0),
+        near_zero=weak[:_NAMED],
+        near_zero_more=max(len(weak) - _NAMED, 0),
         thin=thin[:_NAMED],
         thin_more=max(len(thin) - _NAMED, 0),
     )
@@ -110,7 +110,7 @@ def measured_cliques(
     return tables, sums
 
 
-def faint_levels(
+def levels_near_zero(
     released: Sequence[Released], schema: Schema, columns: Sequence[str]
 ) -> tuple[str, ...]:
     """Return the levels of some columns whose counts hardly stand out of their noise.
@@ -128,20 +128,22 @@ def faint_levels(
         return ()
     pooled = pool_interactions(schema.domain, own)
     if pooled is None:
-        found = faint(schema.domain, own, wanted, zeros=schema.zeros)
+        found = counts_near_zero(schema.domain, own, wanted, zeros=schema.zeros)
     else:
-        found = tuple(cell for (name,) in wanted for cell in _faint_of(pooled, name, schema))
+        found = tuple(
+            cell for (name,) in wanted for cell in _pooled_near_zero(pooled, name, schema)
+        )
     return tuple(_named(cell, schema) for cell in found)
 
 
-def _faint_of(pooled: Pooled, name: str, schema: Schema) -> list[Faint]:
+def _pooled_near_zero(pooled: Pooled, name: str, schema: Schema) -> list[NearZero]:
     """Return the levels of a column that hardly stand out, by all that was measured together."""
     counts, variance = pooled.counts((name,)), pooled.variance((name,))
     if counts is None or variance is None:
         return []
     error, possible = math.sqrt(variance), ~schema.zeros.mask(schema.domain.project((name,)))
     return [
-        Faint((name,), (code,), float(counts[code]), error)
+        NearZero((name,), (code,), float(counts[code]), error)
         for code in map(int, np.flatnonzero(possible & (counts < STANDARD_ERRORS * error)))
     ]
 
@@ -193,7 +195,7 @@ def thin_groups(
     if not wanted:
         return ()
     count: dict[frozenset[str], int] = {}
-    for cell in faint(schema.domain, known, wanted, zeros=schema.zeros):
+    for cell in counts_near_zero(schema.domain, known, wanted, zeros=schema.zeros):
         key = frozenset(cell.clique)
         count[key] = count.get(key, 0) + 1
     shares = [(group, count.get(frozenset(group), 0) / cells[group]) for group in wanted]
@@ -272,6 +274,6 @@ def _with_columns(
     return found
 
 
-def _named(cell: Faint, schema: Schema) -> str:
+def _named(cell: NearZero, schema: Schema) -> str:
     (column,), (code,) = cell.clique, cell.codes
     return f"{column}: {schema.column(column).code_labels()[code]}"

@@ -50,7 +50,7 @@ def unknown_method(plan: Mapping[str, Any]) -> str:
     return ""
 
 
-def by_unknown_method(name: str, program: str, what: str) -> Undecided:
+def undecided_by_method(name: str, program: str, what: str) -> Undecided:
     """Return that something of a release cannot be checked, and what to do.
 
     Args:

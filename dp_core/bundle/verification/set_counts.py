@@ -17,7 +17,7 @@ from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique
 
 
-def tallies_of_files(
+def counts_of_sets(
     folder: Path, schema: Schema, sets: int, cliques: Iterable[Clique]
 ) -> tuple[Tally, ...]:
     """Return for each set of a bundle its counts of some tables, in the schema's own codes.

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.bundle.files.fit import (
+from dp_core.bundle.quality.table_fit import (
     cell_error,
     cell_width,
     check_fit,

@@ -22,7 +22,7 @@ STANDARD_ERRORS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Faint:
+class NearZero:
     """A count that hardly stands out of its noise. Public: it comes from noisy tables only.
 
     Attributes:
@@ -38,14 +38,14 @@ class Faint:
     standard_error: float
 
 
-def faint(
+def counts_near_zero(
     domain: Domain,
     released: Sequence[Released],
     cliques: Iterable[Clique],
     *,
     zeros: StructuralZeros,
     times: float = STANDARD_ERRORS,
-) -> tuple[Faint, ...]:
+) -> tuple[NearZero, ...]:
     """Return the cells of some cliques whose counts are below `times` their standard errors.
 
     Args:
@@ -74,7 +74,7 @@ def faint(
         count = weighted / precision
         low = possible & (count < times / np.sqrt(precision))
         found += [
-            Faint(
+            NearZero(
                 ordered,
                 tuple(int(code) for code in cell),
                 float(count[tuple(cell)]),

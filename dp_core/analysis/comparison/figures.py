@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from dp_core.metrics.significance import Outcome
+
 
 @dataclass(frozen=True, slots=True)
 class Figure:
@@ -125,3 +127,18 @@ def shown_number(name: str, value: float) -> str:
         return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
     text = f"{value:.{_DIGITS.get(name, 4)}f}"
     return text.replace("0.", ".", 1) if text.lstrip("-").startswith("0.") else text
+
+
+def figure_name(kind: Outcome) -> str:
+    """Return what the share of an outcome is called among the figures of a run.
+
+    >>> figure_name(Outcome.TYPE_2_SAME)
+    'sss II+'
+    """
+    return f"sss {kind}"
+
+
+def shares_of(figures: Mapping[str, float | None]) -> dict[Outcome, float]:
+    """Return the share of each outcome among a run's figures; empty if it has none."""
+    found = {kind: figures.get(figure_name(kind)) for kind in Outcome}
+    return {kind: share for kind, share in found.items() if share is not None}
