@@ -13,12 +13,11 @@ from flows.cli.terminal.view_parts import fact, left_of, sentence
 def looked(console: Console, answer: Mapping[str, Any]) -> None:
     """Print that a look is on record, and where to look."""
     name, times = answer["release"], len(answer["looks"])
-    so_far = "the first" if times == 1 else f"number {times}"
     sentence(
         console,
-        f"The look at {name} by {answer['by']} on {answer['day']} is on record; it is {so_far}.",
+        f"Recorded: {answer['by']} looked at {name} on {answer['day']} (look number {times}).",
     )
-    console.print(f"Staff    {answer['internal']} (confidential comparison)", soft_wrap=True)
+    console.print(f"Internal {answer['internal']} (confidential, for staff)", soft_wrap=True)
     if answer["outcome"] is None:
         words = "--by NAME --reason TEXT"
         fact(console, "Decide", f"dp-release publish {name} {words}")
@@ -32,5 +31,5 @@ def withdrawn(console: Console, answer: Mapping[str, Any]) -> None:
         console,
         f"Release {answer['release']!r} is withdrawn: {word} {answer['spent'][word]:.6g} stays"
         f" spent, its name stays used, and {left_of(answer)}. Its sets are deleted; its internal"
-        " report stays, for looking through `dp-release look`.",
+        " report remains and can be read with `dp-release look`.",
     )

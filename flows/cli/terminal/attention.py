@@ -60,8 +60,8 @@ def show_attention(console: Console, answer: Mapping[str, Any]) -> None:
         console.print("\nNo release needs a person.")
     verified = answer["ledger_verified"]
     if verified is None:
-        fact(console, "Ledger", "not verified from this home yet: dp-release ledger verify")
+        fact(console, "Ledger", "not verified from this home yet; run dp-release ledger verify")
     elif verified["passed"]:
-        fact(console, "Ledger", f"verified {verified['at']}: in order")
+        fact(console, "Ledger", f"verified {verified['at']}")
     else:
-        fact(console, "Ledger", f"did NOT verify {verified['at']} (runbook: ledger-changed)")
+        fact(console, "Ledger", f"FAILED verification {verified['at']} (runbook: ledger-changed)")

@@ -47,8 +47,8 @@ def compared(console: Console, answer: Mapping[str, Any]) -> None:
     most = max((row["outcomes"].get("done", 0) for row in rows), default=0)
     sentence(
         console,
-        f"{about_runs(most)} - marks what is compared with. CPU s leaves out start-up; table.md"
-        " says what each column means.",
+        f"{about_runs(most)} A dash marks a reference. CPU s excludes start-up. table.md explains"
+        " each column.",
     )
     console.print(f"Tables   {answer['out']}/table.md, results.csv", soft_wrap=True)
     console.print(f"Plots    {answer['out']}/plots", soft_wrap=True)

@@ -42,16 +42,16 @@ def account(console: Console, answer: Answer) -> None:
         fact(
             console,
             "Above",
-            f"{above['account']}, which pays for every release too, has {held(above)} left: less"
-            " than this account itself",
+            f"account {above['account']} also pays for every release and has less left:"
+            f" {held(above)}",
         )
     fact(console, "Owner", f"{answer['owner']}; opened {_opening(answer)}")
     if answer["within"]:
-        fact(console, "Within", f"{answer['within']}, whose total covers this account too")
+        fact(console, "Within", f"account {answer['within']}, whose total also limits this account")
     if answer["accounts_within"]:
         fact(console, "Covers", ", ".join(answer["accounts_within"]))
     if answer["approved_plans_only"]:
-        fact(console, "Plans", "run only once they are approved (`dp-release ledger approve`)")
+        fact(console, "Plans", "must be approved before they run (`dp-release ledger approve`)")
     if answer["calendar"]:
         _period(console, answer["calendar"])
     _statements(console, answer)
@@ -75,7 +75,10 @@ def _balance(console: Console, answer: Answer) -> None:
         table.add_row(*row, *([number(part["own_delta"])] if own else []))
     console.print(table)
     if zcdp:
-        sentence(console, "Of rho the rows add up; epsilon is what each comes to by itself.")
+        sentence(
+            console,
+            "rho adds up over the rows; each epsilon is converted from that row's rho alone.",
+        )
 
 
 def _opening(answer: Answer) -> str:
@@ -84,11 +87,11 @@ def _opening(answer: Answer) -> str:
 
 
 def _period(console: Console, calendar: Answer) -> None:
-    after = "stays for later ones" if calendar["carry_over"] else "is lost"
+    after = "carries over" if calendar["carry_over"] else "expires"
     fact(
         console,
         "Period",
-        f"{_allowance(calendar)} per {calendar['period']}, and what one does not use {after}",
+        f"{_allowance(calendar)} per {calendar['period']}; what is not used {after}",
     )
     fact(
         console,
@@ -112,8 +115,7 @@ def _statements(console: Console, answer: Answer) -> None:
         fact(
             console,
             "Tightest",
-            f"{privacy(tightest)}, as all of it was Gaussian noise so far: by"
-            f" {tightest['theorem']}",
+            f"{privacy(tightest)}, since all noise so far is Gaussian, by {tightest['theorem']}",
         )
 
 
@@ -162,11 +164,11 @@ def accounts(console: Console, answer: Answer) -> None:
     """Print a line for each account."""
     if not answer["accounts"]:
         console.print(
-            "No account is open: dp-release ledger open ACCOUNT --epsilon E --delta D --by NAME"
-            " --reason TEXT"
+            "No accounts yet. To open one: dp-release ledger open ACCOUNT --epsilon E --delta D"
+            " --by NAME --reason TEXT"
         )
         return
-    console.print("[dim]epsilon of each account[/dim]")
+    console.print("[dim]Amounts are epsilon.[/dim]")
     names = ("account", *_WORDS[:-1], "left today", "releases", "composition")
     table = table_of(*names, right=("releases",), fold=("account", "left today"))
     for one in answer["accounts"]:
@@ -189,7 +191,7 @@ def charges(console: Console, answer: Answer) -> None:
     if answer["release"]:
         of = f"release {answer['release']!r} in {of}"
     if not found:
-        console.print(f"Nothing is charged to {of} yet.")
+        console.print(f"No charges to {of} yet.")
         return
     shown = found[-MOST_CHARGES:] if console.is_terminal else found
     one = bool(answer["release"])
@@ -209,7 +211,7 @@ def charges(console: Console, answer: Answer) -> None:
         )
     console.print(table)
     if len(shown) < len(found):
-        sentence(console, f"The last {len(shown):,} of them; --json lists all.")
+        sentence(console, f"Only the last {len(shown):,} are shown; --json lists all.")
     console.print(f"{plural(len(found), 'charge')} to {of}.")
 
 
@@ -252,9 +254,9 @@ def decision(console: Console, answer: Answer) -> None:
         if not answer["account_found"]:
             fact(console, "Account", f"{answer['account']!r} is not open yet")
         elif not answer["demanded"]:
-            fact(console, "Account", f"{answer['account']!r} runs plans without approval, too")
+            fact(console, "Account", f"{answer['account']!r} does not require approval")
     if not answer["approved"]:
-        fact(console, "Reserved", "what was promised to it before stays promised")
+        fact(console, "Reserved", "an existing reservation for this plan remains")
 
 
 def forecast(console: Console, answer: Answer) -> None:
@@ -281,8 +283,8 @@ def forecast(console: Console, answer: Answer) -> None:
         several = "s" if len(answer["accounts"]) > 1 else ""
         sentence(
             console,
-            f"Other compositions suppose that account{several} {restated} would be restated,"
-            " history included; that must not be decided by looking at released values.",
+            f"The other rows assume that account{several} {restated} had that composition from the"
+            " start. Do not base a change of composition on released values.",
         )
 
 
@@ -292,25 +294,25 @@ def key(console: Console, answer: Answer) -> None:
     console.print(f"Public   {answer['public_key_file']}", soft_wrap=True)
     console.print(f"Name     {answer['fingerprint']} (fingerprint)")
     if answer["replaces"]:
-        fact(console, "Replaces", f"{answer['replaces']}, which signs no longer")
+        fact(console, "Replaces", f"{answer['replaces']}, which no longer signs")
     others = [name for name in answer["signing"] if name != answer["fingerprint"]]
     if others:
-        fact(console, "Beside", f"{', '.join(others)}: any one of them may sign")
-    console.print("From now on every entry of this ledger is signed:")
+        fact(console, "Beside", f"{', '.join(others)}: any of these keys may sign")
+    console.print("From now on every entry of this ledger is signed.")
     if answer["found_by_itself"]:
-        fact(console, "- Sign", "the key is found where it is; nothing needs to be set.")
+        fact(console, "- Sign", "nothing to set: the key is in its default place.")
     else:
         console.print(f"- Sign   export DP_RELEASE_SIGNING_KEY={answer['key']}", soft_wrap=True)
     fact(
         console,
         "- Keep",
-        "the key out of the backups of the ledger's machine, and one copy of it in a safe: whoever"
-        " has both could write the ledger anew, and without it nothing more can be written.",
+        "the key out of the backups of the ledger, and one copy in a safe: anyone with the key and"
+        " the ledger can forge entries, and without the key no entry can be added.",
     )
     fact(
         console,
         "- Give",
-        "the public key to whoever checks: dp-release ledger verify --public-key FILE",
+        "the public key to auditors: dp-release ledger verify --public-key FILE",
     )
 
 
@@ -322,12 +324,12 @@ def exported(console: Console, answer: Answer) -> None:
     )
     trusted = " --public-key KEY.pub" if answer["signed"] else ""
     console.print(f"Check    dp-release ledger verify {answer['file']}{trusted}", soft_wrap=True)
-    fact(console, "", "It needs no ledger and no home.")
+    fact(console, "", "This check needs neither the ledger nor its home.")
     fact(
         console,
         "Keep",
-        "it among staff and auditors: it tells times of day and keyed hashes of inputs, which are"
-        " not published.",
+        "the file among staff and auditors: it contains times of day and keyed hashes of inputs,"
+        " which are not published.",
     )
 
 
@@ -340,19 +342,19 @@ def verified(console: Console, answer: Answer) -> None:
         soft_wrap=True,
     )
     if not answer["keys"]:
-        fact(console, "Signed", "no; `dp-release ledger keygen` makes a key")
+        fact(console, "Signed", "no; `dp-release ledger keygen` makes a signing key")
     else:
         first = answer["entries"] - answer["signed"] + 1
         fact(
             console,
             "Signed",
-            f"from entry {first:,} on, where the first key was made; keys now:"
+            f"since entry {first:,}, when the first key was added; current keys:"
             f" {_names(answer['keys'])}",
         )
     if answer["trusted"]:
-        fact(console, "Last", f"signed by a key that was given ({_names(answer['trusted'])})")
+        fact(console, "Last", f"signed with a trusted key ({_names(answer['trusted'])})")
     if answer["seals"] == "not checked" and not answer["export"]:
-        fact(console, "Seals", "of inputs are not checked: this home made none of the releases")
+        fact(console, "Seals", "not checked, because this home made none of the releases")
 
 
 def _names(fingerprints: Sequence[str]) -> str:
@@ -364,10 +366,10 @@ def abandoned(console: Console, answer: Answer) -> None:
     word = "rho" if "rho" in answer["spent"] else "epsilon"
     files = {
         "deleted": "Its confidential files are deleted.",
-        "none": "It never looked at the data, so there were no files to delete.",
-        "gone": "Its folder is not in this home any more, so no file was deleted.",
+        "none": "It never read the data, so there were no files to delete.",
+        "gone": "Its folder is no longer in this home, so no file was deleted.",
         "elsewhere": (
-            "Another home began it: delete its confidential files there, in"
+            "It was started in another home: delete its confidential files there, in"
             f" runs/{answer['release']}/confidential."
         ),
     }[answer["files"]]

@@ -93,9 +93,9 @@ def _naive(answer: Mapping[str, Any]) -> str:
         return ""
     middle = ratios[len(ratios) // 2]
     return (
-        f"Naive intervals are for comparison: of one set alone, and of the {answer['sets']} sets"
-        f" stacked as if they were people, which would be {middle:.1f} times narrower (median;"
-        " --json has both)."
+        "Naive intervals treat synthetic rows as people, and are shown for comparison only. Those"
+        f" from the {answer['sets']} stacked sets would be {middle:.1f} times narrower (median; see"
+        " --json)."
     )
 
 

@@ -19,6 +19,8 @@ from flows.cli.terminal.view_parts import (
     left_of,
     number,
     open_console,
+    plural,
+    privacy,
     sentence,
     table_of,
 )
@@ -53,9 +55,9 @@ def _plan(console: Console, plan: Mapping[str, Any]) -> None:
     if plan["unit"] != "row":
         changed = "added or removed" if plan["neighbours"] == "add-remove" else "replaced"
         most = plan["max_rows"]
-        words = f"{unit_words(plan['unit'], most)} {changed}; rows above that are dropped first."
+        words = f"{unit_words(plan['unit'], most)} {changed}; rows beyond that are dropped first."
         if most > 1:
-            words += f" Noise on counts is {most} times that of protecting one row."
+            words += f" The noise on counts is {most} times that needed to protect one row."
         fact(console, "Protects", words)
     stages = table_of("stage", "share", f"cost ({_unit(plan['currency'])})", "for")
     for stage in plan["stages"]:
@@ -73,21 +75,21 @@ def _plan(console: Console, plan: Mapping[str, Any]) -> None:
     if plan["bins_unused"]:
         sentence(
             console,
-            f"{plan['method']} draws {', '.join(plan['bins_unused'])} by a model of its own, not by"
-            " these bins: they serve pictures and checks only, and a long tail or many equal values"
-            " will be lost. Take privsyn, which draws by them, or state bins, which cost nothing.",
+            f"{plan['method']} uses the bins of {', '.join(plan['bins_unused'])} for plots and"
+            " checks only; its model will miss long tails and heaped values. Use privsyn, which"
+            " samples from the bins, or state the bins in the schema, which costs nothing.",
         )
     if plan["sets"] > 1 and plan["mode"] == "shared":
         sentence(
             console,
-            "Intervals from these sets will miss the noise they share; synthesize: {mode:"
-            " noise-aware} costs no more and carries it.",
+            "Confidence intervals from these sets will ignore the noise they share;"
+            " synthesize: {mode: noise-aware} includes it at no extra cost.",
         )
     if plan["evenness"] is not None:
         sentence(
             console,
-            f"About {plan['evenness']:.1%} of a set's records are drawn evenly and tell nothing of"
-            " the file: that is what the privacy of drawn records costs.",
+            f"About {plan['evenness']:.1%} of the records in each set are uniformly random and"
+            " contain no information about the file; this is the privacy cost of the method.",
         )
     if plan["threshold"] and plan["threshold"]["rare_lost"]:
         sentence(console, plan["threshold"]["rare_lost"])
@@ -95,15 +97,13 @@ def _plan(console: Console, plan: Mapping[str, Any]) -> None:
         low, high = plan["expected_error"]["two_way"]
         sentence(
             console,
-            f"Of a file like others, tables of two columns will be off by a TVD of {low:.2g} to"
-            f" {high:.2g} on average, the less the less its columns depend on each other.",
+            f"Expected average two-way TVD for a typical file: {low:.2g} to {high:.2g}.",
         )
     if plan["score_noise_within"] is not None:
-        columns = any(table["stage"] == "one_way" for table in plan["tables"])
-        console.print(
-            f"Scores of the selection are within {number(plan['score_noise_within'])} records"
-            " 95 times in 100; each selected table's noise follows from how many are chosen"
-            f"{', and makes its columns better known than above' if columns else ''}."
+        sentence(
+            console,
+            f"95 % error bound on selection scores: ±{plan['score_noise_within']:,.6g} records. The"
+            " noise of a selected table depends on how many are selected.",
         )
     if plan["memory_bytes"] is not None:
         console.print(f"Memory for reconstruction and synthesis: about {_size(plan)}.")
@@ -111,7 +111,7 @@ def _plan(console: Console, plan: Mapping[str, Any]) -> None:
     if not plan["account_found"]:
         sentence(console, plan["account_missing"])
     elif plan["account_closed"]:
-        console.print(f"Account {plan['account']!r} is closed, or one that it stands within.")
+        console.print(f"Account {plan['account']!r}, or an account above it, is closed.")
     else:
         left = left_of(plan)
         room = _room(plan["more_such_releases"])
@@ -125,19 +125,19 @@ def _approval(plan: Mapping[str, Any]) -> str:
     if approval["approved"]:
         return f"by {approval['by']} on {approval['day']}: {approval['reason']}"
     return (
-        f"this plan waits for {' and '.join(approval['waits_for'])}: dp-release ledger approve"
-        " SPEC --by NAME --reason TEXT"
+        f"required from {' and '.join(approval['waits_for'])}: dp-release ledger approve SPEC"
+        " --by NAME --reason TEXT"
     )
 
 
 def _room(releases: int) -> str:
     if not releases:
         return "not enough for this release"
-    return f"room for {releases:,} such release{'s' if releases != 1 else ''}"
+    return f"enough for {plural(releases, 'release')} of this plan"
 
 
 def _planned_tables(console: Console, plan: Mapping[str, Any]) -> None:
-    right = ("cells", "a count is within", "TVD")
+    right = ("cells", "95 % error", "TVD")
     tables = table_of("table", "stage", *right, right=right)
     for table in plan["tables"][:MOST_TABLES]:
         tables.add_row(
@@ -156,15 +156,15 @@ def _planned_tables(console: Console, plan: Mapping[str, Any]) -> None:
         plan["tables"][0]["noise"]
     ]
     note = (
-        f" TVD: expected distance by noise alone, for about {plan['rows_about']:,} rows."
+        f" TVD: expected distance due to noise alone, for about {plan['rows_about']:,} rows."
         if plan["rows_about"]
-        else " State rows_about in the schema to see noise as TVD as well."
+        else " Add rows_about to the schema to see the noise as TVD too."
     )
-    console.print(f"[dim]{kind} noise; 'within': 95 times in 100, in records.{note}[/dim]")
+    console.print(f"[dim]{kind} noise. 95 % error: bound for one count, in records.{note}[/dim]")
 
 
 def _planned_totals(console: Console, plan: Mapping[str, Any]) -> None:
-    right = ("numbers", "each is within", "TVD")
+    right = ("numbers", "95 % error", "TVD")
     totals = table_of("sum", "of", *right, right=right)
     for total in plan["totals"][:MOST_TABLES]:
         totals.add_row(
@@ -179,14 +179,14 @@ def _planned_totals(console: Console, plan: Mapping[str, Any]) -> None:
     if left_out > 0:
         console.print(f"... and {left_out} more sums (--json lists all)")
     console.print(
-        "[dim]'within': 95 times in 100, as much as so many records at the end of their range"
-        " add to it. TVD: expected distance of the counts by noise alone.[/dim]"
+        "[dim]95 % error: bound for one number, in records at the end of their range. TVD: expected"
+        " distance of the counts due to noise alone.[/dim]"
     )
     if any((total["tvd"] or 0) > TOO_NOISY for total in plan["totals"]):
         sentence(
             console,
-            "Noise moves most of the records between the cells of this method: take fewer columns"
-            " or levels, more epsilon, or a method of small tables, such as privsyn.",
+            "The noise moves most records to other cells. Use fewer columns or levels, a larger"
+            " epsilon, or a method that measures small tables, such as privsyn.",
         )
 
 
@@ -205,7 +205,7 @@ def _made(console: Console, made: Mapping[str, Any]) -> None:
     )
     _accuracy(console, made["accuracy"])
     console.print(f"Bundle   {made['out']}", soft_wrap=True)
-    console.print(f"Staff    {made['internal']} (confidential comparison)", soft_wrap=True)
+    console.print(f"Internal {made['internal']} (confidential, for staff)", soft_wrap=True)
     console.print(f"Check    dp-release verify {made['out']}", soft_wrap=True)
 
 
@@ -219,8 +219,8 @@ def _accuracy(console: Console, accuracy: Mapping[str, Any]) -> None:
     fact(
         console,
         "Accuracy",
-        f"the sets are {accuracy['mean_tvd_to_noisy']:.4f} (mean TVD) from {tables};"
-        f" noise and the drawing of rows explain {accuracy['mean_expected_tvd']:.4f}.",
+        f"mean TVD between the sets and {tables}: {accuracy['mean_tvd_to_noisy']:.4f};"
+        f" {accuracy['mean_expected_tvd']:.4f} is expected from noise and sampling.",
     )
 
 
@@ -230,15 +230,15 @@ def _demo(console: Console, made: Mapping[str, Any]) -> None:
     fact(
         console,
         "Truth",
-        f"average TVD of the sets to the survey itself: {means}. (This compares with the"
-        " data: fit to print only because the demo's survey is public.)",
+        f"average TVD between the sets and the survey: {means}. (Computed from the data, and"
+        " printed only because the demo's survey is public.)",
     )
 
 
 def _status(console: Console, answer: Mapping[str, Any]) -> None:
     if "releases" in answer:
         if not answer["releases"]:
-            console.print("No release yet: dp-release run SPEC --out DIR makes one.")
+            console.print("No releases yet. To make one: dp-release run SPEC --out DIR")
             return
         table = table_of("release", "account", "epsilon", "charged", "state", fold=("state",))
         for item in answer["releases"]:
@@ -257,34 +257,31 @@ def _status(console: Console, answer: Mapping[str, Any]) -> None:
     if answer["outcome"] == "returned":
         fact(
             console,
-            "Asked",
-            f"epsilon {number(reserved['epsilon'])}, delta"
-            f" {number(reserved['delta'])} of account {answer['account']!r}; the name is free.",
+            "Returned",
+            f"{privacy(reserved)} to account {answer['account']!r}; the name can be used again.",
         )
         return
     if answer["spent"]:
         fact(
             console,
             "Spent",
-            f"{held(answer['spent'])} of account {answer['account']!r}, for good: of what was"
-            " reserved, this did not go back",
+            f"{held(answer['spent'])} from account {answer['account']!r}, permanently",
         )
     fact(
         console,
         "Reserved",
-        f"epsilon {number(reserved['epsilon'])}, delta {number(reserved['delta'])}"
-        f" of account {answer['account']!r}; {answer['spent_part']:.0%} of it charged in"
-        f" {answer['charges']} charges"
+        f"{privacy(reserved)} from account {answer['account']!r}; {answer['spent_part']:.0%} of it"
+        f" charged in {plural(answer['charges'], 'charge')}"
         + (f", {answer['uncommitted']} not committed yet." if answer["uncommitted"] else "."),
     )
     if answer["holder"]:
-        fact(console, "Held", _holder(answer["holder"]))
+        fact(console, "Running", _holder(answer["holder"]))
     if answer["charges"] and not answer["here"] and answer["outcome"] is None:
         fact(
             console,
             "Folder",
-            "not in this home: it was begun in another one, or the folder is gone. Resume it where"
-            " it is, or abandon it.",
+            "not in this home: the release was started in another home, or its folder was deleted."
+            " Resume it in that home, or abandon it.",
         )
     fact(console, "Done", ", ".join(answer["stages_done"]) or "nothing yet")
     if answer["stages_open"]:
@@ -292,7 +289,7 @@ def _status(console: Console, answer: Mapping[str, Any]) -> None:
     if answer["gate"]:
         _gate(console, answer["gate"])
     if answer["out"] and answer["outcome"] in (None, "finished"):
-        yet = "" if "publish" in answer["stages_done"] else " (not there yet)"
+        yet = "" if "publish" in answer["stages_done"] else " (not written yet)"
         console.print(f"Bundle   {answer['out']}{yet}", soft_wrap=True)
 
 
@@ -310,8 +307,8 @@ def _gate(console: Console, gate: Mapping[str, Any]) -> None:
 
 def _holder(holder: Mapping[str, Any]) -> str:
     return (
-        f"by process {holder['process']} on {holder['host']} since {holder['since']}; its lease"
-        f" ends {holder['lease_ends']}, unless it goes on"
+        f"process {holder['process']} on {holder['host']} since {holder['since']}; its lease ends"
+        f" {holder['lease_ends']} unless renewed"
     )
 
 
@@ -323,7 +320,9 @@ def _verify(console: Console, answer: Mapping[str, Any]) -> None:
         console.print(f"{mark} {check['name']}: {escape(check['detail'])}")
     verdict = "verifies" if answer["passed"] else "does NOT verify"
     if not any(check["decided"] for check in answer["checks"] if not check["passed"]):
-        verdict = "verifies" if answer["passed"] else "CANNOT be verified with this dp-release"
+        verdict = (
+            "verifies" if answer["passed"] else "CANNOT be verified with this version of dp-release"
+        )
     console.print(f"The bundle {escape(str(answer['folder']))} {verdict}.", soft_wrap=True)
 
 
