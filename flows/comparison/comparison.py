@@ -260,9 +260,9 @@ def _write_values(of: Input, folder: Path, formulas: Sequence[str]) -> None:
         return
     import pyarrow.parquet as pq
 
+    from dp_core.analysis.comparison.formula_figures import VALUES
     from dp_core.confidential.original_values import original_values
     from dp_core.inference.formulas.comparable_formula import mentioned
-    from dp_core.analysis.comparison.formula_figures import VALUES
 
     names = mentioned(of.schema, formulas)
     pq.write_table(original_values(of.source, of.schema, names), folder / VALUES)

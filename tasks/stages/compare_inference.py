@@ -81,9 +81,9 @@ def write_comparison(
         Whether a regression has a solution may hang on one record. So whatever the file holds, the
         same files are written, nothing is said, and nothing is raised.
     """
+    from dp_core.analysis.comparison.formula_comparison import analyse, compare_formulas
     from dp_core.confidential.original_values import original_values
     from dp_core.inference.formulas.comparable_formula import mentioned
-    from dp_core.analysis.comparison.formula_comparison import analyse, compare_formulas
     from dp_core.metrics.inference_agreement import Agreement
 
     columns = mentioned(schema, formulas)

@@ -12,9 +12,9 @@ from itertools import combinations
 
 import numpy as np
 
+from dp_core.bundle.quality.near_zero import STANDARD_ERRORS, NearZero, counts_near_zero
 from dp_core.inference.measured_relations import unmeasured
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool_interactions
-from dp_core.bundle.quality.near_zero import STANDARD_ERRORS, NearZero, counts_near_zero
 from dp_core.methods.replicates.kept_moments import has_few_cells
 from dp_core.schema.definition import Schema
 from dp_core.spec.release_spec import Mode

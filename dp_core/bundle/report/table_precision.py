@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool_interactions
 from dp_core.bundle.published import Published
 from dp_core.bundle.quality.table_fit import TableFit
+from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool_interactions
 
 FINE, CARE = 0.10, 0.50
 """Noise in a typical cell, 95 times in 100 at most this part of it: fit for use, and with care.
