@@ -15,7 +15,9 @@ more && /^       / { sub(/^ */, "        "); print; next } \
 { more = 0 }
 endef
 
-.PHONY: demo test test-quick check lint types imports trusted trusted-page docs format bench clean help
+PYTEST = $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+.PHONY: demo test test-all test-quick check lint types imports trusted trusted-page docs format bench clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -33,11 +35,15 @@ $(READY): requirements.lock pyproject.toml
 demo: $(READY)  ## make a whole release of the built-in survey
 	$(BIN)/dp-release demo
 
-test: $(READY)  ## run all tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+test: $(READY)  ## run the tests: all kinds, a few of each long row of cases
+	$(PYTEST)
+
+test-all: $(READY)  ## run every test at full size; if all pass, note the trusted core as audited
+	@audited=$$($(BIN)/python -m tests.trusted_core --digest) && set -x && \
+	$(PYTEST) --full && echo $$audited > tests/audited.txt
 
 test-quick: $(READY)  ## run the tests that take no more than a few seconds each
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
+	$(PYTEST) -m "not slow"
 
 check: lint types imports test  ## everything CI checks
 

@@ -100,8 +100,27 @@ HEAVY = (
 """Files that take most, the longest first: the last to begin decides when the suite ends."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the heavy files; the others stay in their order."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--full`, which `make test-all` gives."""
+    parser.addoption(
+        "--full",
+        action="store_true",
+        help="run the tests marked `full` as well, and the others at their full size",
+    )
+
+
+@pytest.fixture(scope="session")
+def full(request: pytest.FixtureRequest) -> bool:
+    """Whether tests are to run at their full size."""
+    return bool(request.config.getoption("--full"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is `full`, unless it was asked for; begin with the heavy files."""
+    if not config.getoption("--full"):
+        left_out = [item for item in items if item.get_closest_marker("full")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("full")]
     place = {ROOT / name: number for number, name in enumerate(HEAVY)}
     assert all(path.is_file() for path in place), "HEAVY names a file that is not there."
     items.sort(key=lambda item: place.get(item.path, len(HEAVY)))

@@ -1,12 +1,10 @@
 """A release that is killed anywhere goes on: nothing is paid twice, or measured unpaid.
 
-In a few minutes: `DP_RELEASE_KILLS=all pytest tests/crashes` kills at every point, at 200 random
-times, and ten times under Prefect's engine; `python -m tests.crashes.matrix` prints the same.
+With `--full` it is killed at every point, at 200 random times, and ten times under Prefect's
+engine, which takes a few minutes; `python -m tests.crashes.matrix` prints the same.
 """
 
 from __future__ import annotations
-
-import os
 
 import pytest
 
@@ -21,8 +19,6 @@ from tests.crashes.matrix import (
 from tests.crashes.points import Point
 from tests.postgres import PostgresServer
 
-ALL = os.environ.get("DP_RELEASE_KILLS") == "all"
-only_with_all = pytest.mark.skipif(not ALL, reason="long; set DP_RELEASE_KILLS=all")
 WITH_A_GATE = ("published", "withdrawn", "failed")
 pytestmark = pytest.mark.slow
 
@@ -58,7 +54,7 @@ def test_a_release_has_at_least_forty_points_with_names_of_their_own(points):
         assert any(name.startswith(module) for name in names), module
 
 
-@pytest.mark.parametrize("number", [10, 40])
+@pytest.mark.parametrize("number", [7, 40])
 def test_a_choice_of_points_is_from_all_over_the_run_and_each_has_a_name_of_its_own(points, number):
     chosen = spread(points, number)
     assert len({point.name for point in chosen}) == len(chosen) == number
@@ -79,23 +75,23 @@ def test_a_choice_is_of_points_at_which_the_disk_was_changed(points):
     assert not any(told in name for name in names for told in (", before", ".reading:", "fsync"))
 
 
-def test_a_release_that_is_killed_at_a_point_goes_on(server, points, tmp_path):
-    number = len(points) if ALL else 16
-    killed = kill_at_points(Matrix(server, tmp_path), None if ALL else number, points=points)
+def test_a_release_that_is_killed_at_a_point_goes_on(server, points, tmp_path, full):
+    number = len(points) if full else 7
+    killed = kill_at_points(Matrix(server, tmp_path), None if full else number, points=points)
     assert_nothing_wrong(killed, number)
 
 
 @pytest.mark.parametrize("kind", WITH_A_GATE)
-def test_a_release_that_waits_or_ends_is_killed_there_and_goes_on(server, tmp_path, kind):
+def test_a_release_that_waits_or_ends_is_killed_there_and_goes_on(server, tmp_path, kind, full):
     """In the hold, the look and the decision, and between an entry and the files it is about."""
     outcomes = list(
-        kill_at_points(Matrix(server, tmp_path, kind=kind), None if ALL else 2, gate=True)
+        kill_at_points(Matrix(server, tmp_path, kind=kind), None if full else 2, gate=True)
     )
     assert len(outcomes) >= 2
     assert_nothing_wrong(outcomes, len(outcomes))
 
 
-@only_with_all
+@pytest.mark.full
 @pytest.mark.parametrize("kind", WITH_A_GATE)
 def test_a_release_with_charged_checks_that_is_killed_anywhere_goes_on(
     server, tmp_path, postgres_server: PostgresServer, kind
@@ -108,7 +104,7 @@ def test_a_release_with_charged_checks_that_is_killed_anywhere_goes_on(
     assert_nothing_wrong(outcomes, len(outcomes))
 
 
-@only_with_all
+@pytest.mark.full
 def test_a_release_that_is_killed_as_it_goes_on_goes_on(server, tmp_path):
     outcomes = list(kill_as_it_goes_on(Matrix(server, tmp_path)))
     assert outcomes
@@ -123,23 +119,24 @@ def test_a_draw_that_is_killed_twice_is_done_under_the_same_charge(server, point
     assert outcome.drawn_again
 
 
-def test_a_release_that_is_killed_at_any_time_goes_on(server, tmp_path):
-    number = 200 if ALL else 3
+def test_a_release_that_is_killed_at_any_time_goes_on(server, tmp_path, full):
+    number = 200 if full else 2
     assert_nothing_wrong(kill_at_random_times(Matrix(server, tmp_path), number), number)
 
 
 def test_a_release_on_postgresql_that_is_killed_goes_on(
-    server, tmp_path, postgres_server: PostgresServer
+    server, tmp_path, postgres_server: PostgresServer, full
 ):
     matrix = Matrix(server, tmp_path, on_postgres(postgres_server))
     points = matrix.points()
-    number = len(points) if ALL else 5
-    killed = kill_at_points(matrix, None if ALL else number, points=points)
+    number = len(points) if full else 3
+    killed = kill_at_points(matrix, None if full else number, points=points)
     assert_nothing_wrong(killed, number)
-    assert_nothing_wrong(kill_at_random_times(matrix, 200 if ALL else 1), 200 if ALL else 1)
+    if full:
+        assert_nothing_wrong(kill_at_random_times(matrix, 200), 200)
 
 
-@only_with_all
+@pytest.mark.full
 def test_a_release_under_prefects_engine_that_is_killed_goes_on(server, tmp_path):
     engine = Matrix(CommandLine(server, tmp_path / "prefect"), tmp_path / "engine")
     assert_nothing_wrong(kill_at_points(engine, 10), 10)

@@ -7,7 +7,7 @@ import pytest
 from tests.crashes.scheduled import run_chaos
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_scheduled_releases_are_made_whoever_is_killed(tmp_path, postgres_cluster):
     # By this seed the worker goes with its runs after 14 seconds, the database 28 later.
     chaos, wrong = run_chaos(

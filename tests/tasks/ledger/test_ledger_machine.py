@@ -671,14 +671,10 @@ def many(examples: int, steps: int, *phases: Phase) -> settings:
 
 
 def test_the_ledger_does_what_the_model_does(sqlite_machine: type[LedgerMachine]) -> None:
-    run_state_machine_as_test(sqlite_machine, settings=many(25, 30))
+    run_state_machine_as_test(sqlite_machine, settings=many(10, 30))
 
 
-FULL = os.environ.get("DP_RELEASE_STRESS") == "full"
-only_in_full = pytest.mark.skipif(not FULL, reason="long; set DP_RELEASE_STRESS=full")
-
-
-@only_in_full
+@pytest.mark.full
 def test_the_ledger_does_what_the_model_does_for_long(
     sqlite_machine: type[LedgerMachine],
 ) -> None:
@@ -689,7 +685,7 @@ def test_the_ledger_on_postgresql_does_what_the_model_does(
     postgres_server: PostgresServer, template: Plan
 ) -> None:
     machine_there = machine(postgres_server.create_database, template)
-    run_state_machine_as_test(machine_there, settings=many(5, 25))
+    run_state_machine_as_test(machine_there, settings=many(4, 25))
 
 
 def forget_the_room(patch: pytest.MonkeyPatch) -> None:
@@ -724,8 +720,8 @@ def forget_the_period(patch: pytest.MonkeyPatch) -> None:
     "mutate",
     [
         forget_the_room,
-        forget_the_fence,
-        pytest.param(give_back_too_much, marks=only_in_full),
+        pytest.param(forget_the_fence, marks=pytest.mark.full),
+        pytest.param(give_back_too_much, marks=pytest.mark.full),
     ],
 )
 def test_the_model_notices_a_ledger_that_does_something_else(

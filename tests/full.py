@@ -1,0 +1,23 @@
+"""What `make test` runs of a long row of cases; `make test-all` (`pytest --full`) runs the rest.
+
+A case that is marked `full` is one of many that show the same. One of each kind stays in
+`make test`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+full = pytest.mark.full
+
+
+def some(cases: Iterable[Any], keep: Callable[[Any], bool]) -> list[Any]:
+    """Return the cases of a parametrized test; those that `keep` refuses are marked `full`."""
+    found = []
+    for case in cases:
+        values = case if isinstance(case, tuple) else (case,)
+        found.append(case if keep(case) else pytest.param(*values, marks=full))
+    return found
