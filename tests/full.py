@@ -21,3 +21,9 @@ def some(cases: Iterable[Any], keep: Callable[[Any], bool]) -> list[Any]:
         values = case if isinstance(case, tuple) else (case,)
         found.append(case if keep(case) else pytest.param(*values, marks=full))
     return found
+
+
+RELATIONS_OF_AUDITS = some(["add-remove", "replace-one"], lambda each: each == "add-remove")
+"""One relation is audited every time."""
+RIGHT_OR_WRONG = some([False, True], lambda wrong: not wrong)
+"""That an audit finds a sensitivity that is wrong changes with the audit only."""

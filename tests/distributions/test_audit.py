@@ -29,6 +29,7 @@ from dp_core.wall.ledger.session import Grant, MemorySession
 from dp_core.wall.statistics import InDif, QueryDistance, TableDistance
 from dp_core.wall.statistics.counting_queries import Cells, Parities
 from tests.choices import chances, exponential_mechanism, loss
+from tests.full import RELATIONS_OF_AUDITS, RIGHT_OR_WRONG
 from tests.statistical import FALSE_ALARM, delta_at_least, epsilon_at_least
 
 pytestmark = [pytest.mark.slow, pytest.mark.statistical]
@@ -98,13 +99,14 @@ def laplace_audit(neighbours, epsilon, twice=False):
     return epsilon_at_least(event(second), event(first))
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("neighbours", RELATIONS_OF_AUDITS)
 def test_tables_under_laplace_noise_keep_the_epsilon_they_were_charged(neighbours):
     epsilon = Fraction(1)
     assert 0.7 < laplace_audit(neighbours, epsilon) <= epsilon
     assert laplace_audit(neighbours, epsilon, twice=True) > 1.5 * epsilon
 
 
+@pytest.mark.full
 def test_the_audit_finds_the_sensitivity_of_the_other_neighbours(monkeypatch):
     monkeypatch.setattr(curator_module, "count_l1", lambda _: 1)
     assert laplace_audit("replace-one", Fraction(1)) > 1.5
@@ -152,7 +154,7 @@ def gaussian_audit(kind, neighbours, cost, epsilon, twice=False):
     return delta_at_least(event(second), event(first), epsilon)
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("neighbours", RELATIONS_OF_AUDITS)
 @pytest.mark.parametrize(("kind", "cost", "epsilon"), GAUSSIAN)
 def test_tables_under_gaussian_noise_keep_the_curve_they_were_charged(
     kind, cost, epsilon, neighbours
@@ -181,7 +183,7 @@ def indif(table):
     return int(exact[0])
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("neighbours", RELATIONS_OF_AUDITS)
 def test_the_neighbours_of_the_audit_are_neighbours_and_far_apart(neighbours):
     before, after = FAR[neighbours]
     assert np.abs(after - before).sum() == (1 if neighbours == "add-remove" else 2)
@@ -207,8 +209,8 @@ def halve(patch):
     patch.setattr(InDif, "largest_change", lambda self, by: change(self, by) // 2)
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("halved", [False, True])
+@pytest.mark.parametrize("neighbours", RELATIONS_OF_AUDITS)
+@pytest.mark.parametrize("halved", RIGHT_OR_WRONG)
 def test_scores_under_laplace_noise_keep_the_epsilon_they_were_charged(
     neighbours, halved, monkeypatch
 ):
@@ -228,7 +230,7 @@ def test_scores_under_laplace_noise_keep_the_epsilon_they_were_charged(
 
 
 @pytest.mark.parametrize("kind", ["zcdp", "gaussian"])
-@pytest.mark.parametrize("halved", [False, True])
+@pytest.mark.parametrize("halved", RIGHT_OR_WRONG)
 def test_scores_under_gaussian_noise_keep_the_curve_they_were_charged(kind, halved, monkeypatch):
     if halved:
         halve(monkeypatch)
@@ -302,7 +304,7 @@ def test_a_private_choice_keeps_the_epsilon_it_was_charged(halved, kind, told, m
 # -- what the library that draws says itself
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("neighbours", RELATIONS_OF_AUDITS)
 @pytest.mark.parametrize("cost", [Fraction(1, 300), Fraction(1, 2), Fraction(3)])
 def test_opendp_states_no_more_than_is_charged(neighbours, cost):
     """Its own map from sensitivity to privacy, for the scale we pass; it rounds up by an ulp."""
@@ -371,7 +373,7 @@ def noisy_parities(kind, cost, row):
     return noisy.reshape(GROUPS, len(ORDERS))
 
 
-@pytest.mark.parametrize("halved", [False, True])
+@pytest.mark.parametrize("halved", RIGHT_OR_WRONG)
 def test_parities_under_gaussian_noise_keep_the_curve_they_were_charged(halved, monkeypatch):
     """With 4 of 6, not 6: noise for the tight sensitivity, and no less."""
     if halved:
@@ -389,8 +391,8 @@ def test_parities_under_gaussian_noise_keep_the_curve_they_were_charged(halved, 
     assert bound > claim if halved else -0.1 < bound <= claim
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("halved", [False, True])
+@pytest.mark.parametrize("neighbours", RELATIONS_OF_AUDITS)
+@pytest.mark.parametrize("halved", RIGHT_OR_WRONG)
 def test_cells_under_laplace_noise_keep_the_epsilon_they_were_charged(
     neighbours, halved, monkeypatch
 ):
@@ -482,7 +484,7 @@ def by_distance(kind, neighbours, rivals, patch, halved):
 
 
 @pytest.mark.parametrize(("kind", "neighbours", "rivals"), RIVALS_BY_DISTANCE)
-@pytest.mark.parametrize("halved", [False, True])
+@pytest.mark.parametrize("halved", RIGHT_OR_WRONG)
 def test_a_choice_by_distance_keeps_the_epsilon_it_was_charged(
     kind, neighbours, rivals, halved, monkeypatch
 ):
@@ -497,7 +499,7 @@ def test_a_choice_by_distance_keeps_the_epsilon_it_was_charged(
 # e^2 times; with half of the sensitivity e^3.3 and e^4 times, which so many choices fail to show
 # less than 3e-7 of the time, by the binomial sums.
 @pytest.mark.parametrize(("kind", "neighbours", "rivals"), RIVALS_BY_DISTANCE[:2])
-@pytest.mark.parametrize("halved", [False, True])
+@pytest.mark.parametrize("halved", RIGHT_OR_WRONG)
 def test_choices_that_are_drawn_keep_the_epsilon_they_were_charged(
     kind, neighbours, rivals, halved, monkeypatch
 ):
@@ -553,6 +555,7 @@ def test_selection_in_mwem_at_half_of_a_round_s_epsilon_is_not_twice_as_sharp(ki
     assert np.abs(as_printed - SELECTION).max() > 0.1
 
 
+@pytest.mark.full
 def test_a_choice_with_gumbel_noise_has_the_probabilities_of_the_exponential_mechanism():
     statistic, tables = from_uniform()
     cost = Fraction(1, 5) ** 2 / 8

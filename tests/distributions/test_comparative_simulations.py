@@ -129,6 +129,7 @@ def production(data, variables, epsilon, sets, *, neighbours, rows):
         yield model.sample(data.rows, rng=rng)
 
 
+@pytest.mark.full
 def test_the_fast_path_of_simulation_2_draws_sets_like_the_library():
     n, setting, each = 400, simulation2.Setting(400, bins=1), Fraction(1, 5)
     variable = Variable(name="x", size=4096, positions=4096, low=-3, high=4)
@@ -155,6 +156,7 @@ def test_the_fast_path_of_simulation_2_draws_sets_like_the_library():
     assert fast(1 / 3) < FALSE_ALARM
 
 
+@pytest.mark.full
 def test_the_fast_path_of_simulation_3_draws_sets_like_the_library():
     epsilon, sets = 20.0, 150
     names = ("a", "b", "c")

@@ -22,11 +22,11 @@ from dp_core.wall.statistics import Quantile
 from dp_core.wall.statistics.sums.binned_counts import BinnedCounts
 from tests.choices import chances, loss
 from tests.distributions.test_audit import gaussian_claim
+from tests.full import RELATIONS_OF_AUDITS, RIGHT_OR_WRONG
 from tests.statistical import delta_at_least, epsilon_at_least
 
 pytestmark = pytest.mark.statistical
 
-RELATIONS = ["add-remove", "replace-one"]
 GROUPS = 15_000
 DOMAIN = Domain(("g", "x"), (GROUPS, 6))
 
@@ -73,8 +73,8 @@ def noisy(kind, neighbours, cost, *, there, twice):
     return curator.total("measure", "x", TABLE, cost).values.reshape(GROUPS, 2) - 2 * (1 + twice)
 
 
-@pytest.mark.parametrize("neighbours", RELATIONS)
-@pytest.mark.parametrize("twice", [False, True])
+@pytest.mark.parametrize("neighbours", RELATIONS_OF_AUDITS)
+@pytest.mark.parametrize("twice", RIGHT_OR_WRONG)
 def test_counts_of_bins_keep_the_epsilon_they_were_charged(neighbours, twice):
     """A row that is counted twice is a sensitivity that is wrong by a factor of 2."""
     first, second = (
@@ -89,8 +89,8 @@ def test_counts_of_bins_keep_the_epsilon_they_were_charged(neighbours, twice):
     assert (bound > 1.5) if twice else (0.6 < bound <= 1)
 
 
-@pytest.mark.parametrize("neighbours", RELATIONS)
-@pytest.mark.parametrize("twice", [False, True])
+@pytest.mark.parametrize("neighbours", RELATIONS_OF_AUDITS)
+@pytest.mark.parametrize("twice", RIGHT_OR_WRONG)
 def test_counts_of_bins_keep_the_curve_they_were_charged(neighbours, twice):
     """At a variance of 1 or 2; what the Gaussian curve adds for smoothing would hide an error."""
     cost, epsilon = Fraction(1, 2), 1.0
@@ -120,7 +120,7 @@ RIVALS = {
 }
 
 
-@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("neighbours", RELATIONS_OF_AUDITS)
 def test_the_cuts_of_the_audit_move_apart_as_far_as_they_can(neighbours):
     before, after = (
         HALF.compute(File(column=column).count(HALF.cliques)) for column in RIVALS[neighbours]
@@ -135,7 +135,7 @@ def test_the_cuts_of_the_audit_move_apart_as_far_as_they_can(neighbours):
 # Of two entries that start 2 changes apart and end even, permute-and-flip tells all that it may,
 # e^epsilon; the exponential mechanism e^1.43 at epsilon 2. With half of the sensitivity they tell
 # e^(2 epsilon), and e^3.33. Exactly, by the law of the noise (`tests/choices.py`).
-@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("neighbours", RELATIONS_OF_AUDITS)
 @pytest.mark.parametrize("kind", ["pure", "zcdp"])
 @pytest.mark.parametrize(
     ("halved", "told"),

@@ -21,11 +21,11 @@ from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import Grant
 from dp_core.wall.statistics.sums.interactions import Interaction
 from tests.added_noise import loss
+from tests.full import RELATIONS_OF_AUDITS, RIGHT_OR_WRONG
 from tests.statistical import epsilon_at_least
 
 pytestmark = [pytest.mark.slow, pytest.mark.statistical]
 
-RELATIONS = ["add-remove", "replace-one"]
 SIZES = [(2, 2), (2, 3)]
 """Of one and of two entries; with more, the event at which a Laplace answer tells all is rare."""
 
@@ -100,8 +100,8 @@ def halve(patch):
     patch.setattr(Interaction, "l2_squared", lambda self, by: l2_squared(self, by) // 4)
 
 
-@pytest.mark.parametrize("halved", [False, True])
-@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("halved", RIGHT_OR_WRONG)
+@pytest.mark.parametrize("neighbours", RELATIONS_OF_AUDITS)
 @pytest.mark.parametrize("sizes", SIZES)
 def test_interactions_keep_the_epsilon_they_were_charged(sizes, neighbours, halved, monkeypatch):
     """Of one or two entries that both move, an answer beyond both changes tells all that it may."""
@@ -127,9 +127,9 @@ def test_interactions_keep_the_epsilon_they_were_charged(sizes, neighbours, halv
     assert (bound > 1.35) if halved else (0.55 < bound <= 1)
 
 
-@pytest.mark.parametrize("halved", [False, True])
+@pytest.mark.parametrize("halved", RIGHT_OR_WRONG)
 @pytest.mark.parametrize(("kind", "rows"), [("zcdp", 1), ("zcdp", 3), ("gaussian", 1)])
-@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("neighbours", RELATIONS_OF_AUDITS)
 def test_interactions_keep_the_curve_they_were_charged(neighbours, kind, rows, halved, monkeypatch):
     """A person of k rows has them all in the cell that tells most; by what the noise is handed."""
     cost = Fraction(1, 2)

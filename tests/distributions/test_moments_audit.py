@@ -19,6 +19,7 @@ from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import Grant
 from dp_core.wall.statistics.sums.moments import CellCounts, CellSums, Products
 from tests.added_noise import loss
+from tests.full import RELATIONS_OF_AUDITS, RIGHT_OR_WRONG
 from tests.statistical import epsilon_at_least
 
 pytestmark = [pytest.mark.slow, pytest.mark.statistical]
@@ -79,8 +80,8 @@ def cell_files(neighbours):
     return (nothing if neighbours == "add-remove" else bottom), top
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("halved", [False, True])
+@pytest.mark.parametrize("neighbours", RELATIONS_OF_AUDITS)
+@pytest.mark.parametrize("halved", RIGHT_OR_WRONG)
 def test_sums_of_cells_keep_the_epsilon_they_were_charged(neighbours, halved, monkeypatch):
     if halved:
         halve(monkeypatch, SUMS)
@@ -89,9 +90,9 @@ def test_sums_of_cells_keep_the_epsilon_they_were_charged(neighbours, halved, mo
     assert (bound > 1.5) if halved else (0.7 < bound <= 1)
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("neighbours", RELATIONS_OF_AUDITS)
 @pytest.mark.parametrize("kind", ["zcdp", "gaussian"])
-@pytest.mark.parametrize("halved", [False, True])
+@pytest.mark.parametrize("halved", RIGHT_OR_WRONG)
 def test_sums_of_cells_keep_the_curve_they_were_charged(kind, neighbours, halved, monkeypatch):
     """Exactly, by what is handed to the noise; a record at the top, or not."""
     cost = Fraction(1, 2)
@@ -106,8 +107,8 @@ def test_sums_of_cells_keep_the_curve_they_were_charged(kind, neighbours, halved
     assert (found > 3 * cost) if halved else (0.4 < found <= cost)
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("wrong", [False, True])
+@pytest.mark.parametrize("neighbours", RELATIONS_OF_AUDITS)
+@pytest.mark.parametrize("wrong", RIGHT_OR_WRONG)
 def test_counts_of_cells_keep_the_epsilon_they_were_charged(neighbours, wrong, monkeypatch):
     """In every cell a record has its number, or not: two entries move, or one where it is added.
 
@@ -176,7 +177,7 @@ def test_the_neighbours_of_the_audit_are_as_far_apart_as_the_proof_allows(name):
 
 
 @pytest.mark.parametrize("name", FAR)
-@pytest.mark.parametrize("halved", [False, True])
+@pytest.mark.parametrize("halved", RIGHT_OR_WRONG)
 def test_products_keep_the_epsilon_they_were_charged(name, halved, monkeypatch):
     """Exactly, by what is handed to the noise; the way there is that of the sums of cells."""
     sum, neighbours, before, after, change = FAR[name]

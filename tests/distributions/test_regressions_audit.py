@@ -21,6 +21,7 @@ from dp_core.wall.statistics.regressions.features import ONE, Features, Levels, 
 from dp_core.wall.statistics.regressions.gradients import PROBABILITY, ClassGradient, NumberGradient
 from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
 from tests.added_noise import loss
+from tests.full import RIGHT_OR_WRONG
 
 DOMAIN = Domain(("x", "g", "y", "b", "h"), (5, 2, 5, 2, 3))
 
@@ -99,7 +100,7 @@ def test_the_neighbours_of_the_audit_are_nearly_as_far_apart_as_the_proof_allows
 
 
 @pytest.mark.parametrize("name", FAR)
-@pytest.mark.parametrize("wrong", [False, True])
+@pytest.mark.parametrize("wrong", RIGHT_OR_WRONG)
 def test_a_release_keeps_the_epsilon_it_was_charged(name, wrong, monkeypatch):
     """Where half of the bound is reached, it must be wrong by more than 2 to be found."""
     reached = REACHED.get(name, 1)
@@ -112,7 +113,7 @@ def test_a_release_keeps_the_epsilon_it_was_charged(name, wrong, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["zcdp", "gaussian"])
 @pytest.mark.parametrize("name", ["two classes, replace", "number, add"])
-@pytest.mark.parametrize("wrong", [False, True])
+@pytest.mark.parametrize("wrong", RIGHT_OR_WRONG)
 def test_a_release_keeps_the_curve_it_was_charged(name, kind, wrong, monkeypatch):
     cost = Fraction(1, 2)  # reached by files as far apart as the proof allows
     if wrong:
