@@ -149,3 +149,15 @@ def test_a_room_has_few_files_and_says_what_lives_there():
 def test_the_page_of_the_trusted_core_is_what_the_imports_say():
     made = trusted_core.page()
     assert trusted_core.PAGE.read_text(encoding="utf-8") == made, "Run: make trusted-page"
+
+
+def test_every_room_and_module_that_the_trusted_core_names_is_there():
+    named = (
+        *trusted_core.CONFIDENTIAL,
+        *trusted_core.HANDLES,
+        *trusted_core.BEYOND,
+        *trusted_core.DECIDES,
+        *trusted_core.BELOW,
+        *trusted_core.CORE,
+    )
+    assert [name for name in named if name not in modules()] == []

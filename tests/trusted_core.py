@@ -33,7 +33,7 @@ HANDLES = ("dp_core.tables.marginal", "tasks.run.confidential_run")
 """Modules whose objects reach rows or exact counts: a module that imports one may hold them."""
 BEYOND = ("dp_core.methods", "dp_core.spec", "dp_core.bundle", "dp_core.analysis")
 """Rooms that the import contracts keep from the data."""
-DECIDES = ("dp_core.spec.plan.fixed_beforehand",)
+DECIDES = ("dp_core.spec.fixed_plan",)
 """Modules beyond the wall that decide a cost all the same."""
 BELOW = ("dp_core.documents", "dp_core.tables", "dp_core.metrics", "dp_core.schema")
 """Rooms below the wall."""
