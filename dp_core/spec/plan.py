@@ -30,8 +30,7 @@ from dp_core.wall.accounting.currency import (
 )
 from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
 from dp_core.wall.statistics import TableChecks, sensitivities
-from dp_core.wall.statistics.sums import sum_bounds
-from dp_core.wall.statistics.sums.interactions import Interaction
+from dp_core.wall.statistics.interactions import Interaction
 
 PLAN_VERSION = 1
 MOST_NOISY_ROWS = 10**7
@@ -192,7 +191,7 @@ def make_plan(spec: ReleaseSpec) -> Plan:
             cost = costs[stage] * weight / times
             if clique in interactions:
                 of = _interaction(spec, clique)
-                _, own_l1, own_l2_squared = sum_bounds(of, privacy.relation)
+                own_l1, own_l2_squared = sensitivities(of, privacy.relation)
                 noise = currency.noise(cost, l1=own_l1, l2_squared=own_l2_squared)
                 noise = NoiseScale(noise.kind, noise.scale * of.cell_stddev(1.0))
             else:
@@ -223,7 +222,7 @@ def make_plan(spec: ReleaseSpec) -> Plan:
             add("measure", [ask.what], [ask.share])
             continue
         cost = costs["measure"] * ask.share / times
-        _, sum_l1, sum_l2_squared = sum_bounds(ask.what, privacy.relation)
+        sum_l1, sum_l2_squared = sensitivities(ask.what, privacy.relation)
         noise = currency.noise(cost, l1=sum_l1, l2_squared=sum_l2_squared)
         length = ask.what.length
         largest = ask.what.l1("add-remove")
@@ -364,7 +363,7 @@ def _currency(spec: ReleaseSpec, l1: int, l2_squared: int, times: int) -> Curren
             share, bounds, cells = shares["measure"] * weight / times, (l1, l2_squared), 1.0
             if clique in selection.interactions:
                 of = _interaction(spec, clique)
-                bounds, cells = sum_bounds(of, spec.privacy.relation)[1:], of.cell_stddev(1.0)
+                bounds, cells = sensitivities(of, spec.privacy.relation), of.cell_stddev(1.0)
             planned.append((share, *bounds, cells * domain.size(clique)))
     elif shares["measure"]:
         asked = spec.selector.asked(domain, spec.privacy.relation)

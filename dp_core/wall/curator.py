@@ -22,7 +22,7 @@ from dp_core.tables.marginal import Counter
 from dp_core.tables.sparse_cells import read_sparse_result, words
 from dp_core.wall.accounting.currency import Currency, NoiseScale
 from dp_core.wall.accounting.events import GaussianEvent, LaplaceEvent, NoisyMaxEvent
-from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
+from dp_core.wall.accounting.sensitivity import Bounds, count_l1, count_l2_squared
 from dp_core.wall.ledger.session import (
     Grant,
     Session,
@@ -36,11 +36,17 @@ from dp_core.wall.noise import drawn_cells, gaussian, laplace, noisy_max, pertur
 from dp_core.wall.noise.side_by_side import perturbed
 from dp_core.wall.quality_figures import Charged
 from dp_core.wall.released import Answers, Measurement, SparseTable, Totals
-from dp_core.wall.statistics import QueryCounts, Statistic, TableChecks, bounds, sensitivities
+from dp_core.wall.statistics import (
+    QueryCounts,
+    Statistic,
+    Sum,
+    TableChecks,
+    TableStatistic,
+    bounds,
+    check_codes,
+)
 from dp_core.wall.statistics.counting_queries import Queries
-from dp_core.wall.statistics.sum_codes import check_codes
-from dp_core.wall.statistics.sums import Sum, sum_bounds
-from dp_core.wall.statistics.sums.interactions import MOST_ENTRIES, Interaction
+from dp_core.wall.statistics.interactions import MOST_ENTRIES, Interaction
 
 
 class Curator:
@@ -88,8 +94,8 @@ class Curator:
         )
 
     def statistic_noise(self, statistic: Statistic, cost: Fraction) -> NoiseScale:
-        """Return the noise of each entry of a statistic at that cost. Public."""
-        l1, l2_squared = sensitivities(statistic, self.relation)
+        """Return the noise of each entry of a statistic at that cost, in its unit. Public."""
+        _, l1, l2_squared = bounds(statistic, self.relation)
         return self.currency.noise(cost, l1=l1, l2_squared=l2_squared)
 
     def choice_scale(self, statistic: Statistic, cost: Fraction) -> float:
@@ -181,7 +187,7 @@ class Curator:
             raise ValueError(f"More than {MOST_ENTRIES:,} entries of interactions at once.")
         steps = []
         for of, cost in zip(asked, costs, strict=True):
-            l1, l2_squared = self._bounds(of)
+            _, l1, l2_squared = self._bounds(of)
             steps.append(
                 Step(
                     stage=stage,
@@ -293,11 +299,6 @@ class Curator:
             grant=grant.number,
             round=round,
         )
-
-    def total_noise(self, sum: Sum, cost: Fraction) -> NoiseScale:
-        """Return the noise of each entry of a sum at that cost, in its unit. Public."""
-        _, l1, l2_squared = sum_bounds(sum, self.relation)
-        return self.currency.noise(cost, l1=l1, l2_squared=l2_squared)
 
     def threshold(
         self,
@@ -516,7 +517,13 @@ class Curator:
         )
 
     def choose(
-        self, stage: Stage, step: str, statistic: Statistic, cost: Fraction, *, replicate: int = 0
+        self,
+        stage: Stage,
+        step: str,
+        statistic: TableStatistic,
+        cost: Fraction,
+        *,
+        replicate: int = 0,
     ) -> int:
         """Return the index of the statistic's largest entry, chosen by the exponential mechanism.
 
@@ -534,7 +541,7 @@ class Curator:
         self,
         stage: Stage,
         step: str,
-        statistic: Statistic,
+        statistic: TableStatistic,
         costs: Sequence[Fraction],
         *,
         replicate: int = 0,
@@ -550,7 +557,7 @@ class Curator:
             TypeError: if the statistic is not one whose sensitivity is proven.
             ValueError: if the release pays on the Gaussian curve, where this has no cost.
         """
-        sensitivity = bounds(statistic, self.relation)[0]
+        sensitivity = self._bounds(statistic)[0]
         name, several = step_name(step, replicate, 0), len(costs) > 1
         events = {cost: choice_event(self.currency, cost, sensitivity) for cost in set(costs)}
         # The index means nothing without the list: after a change of the program it is not applied
@@ -569,7 +576,7 @@ class Curator:
         ]
 
         def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
-            exact = statistic.compute(self._counter.count(statistic.cliques))
+            exact = statistic.exact(self._counter)
             return [np.array([noisy_max.choose(exact, grant)], dtype=np.int64) for grant in grants]
 
         batch = f"{batch_name(stage, replicate, 0)}-{step}"
@@ -579,13 +586,13 @@ class Curator:
         self,
         stage: Stage,
         step: str,
-        asked: Statistic | Sum,
+        asked: Statistic,
         cost: Fraction,
         *,
         replicate: int,
         round: int,
     ) -> tuple[Grant, NDArray[np.int64]]:
-        l1, l2_squared = self._bounds(asked)
+        _, l1, l2_squared = self._bounds(asked)
         planned = Step(
             stage=stage,
             name=step_name(step, replicate, round),
@@ -596,7 +603,7 @@ class Curator:
         )
 
         def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
-            exact = self._exact(asked)
+            exact = asked.exact(self._counter)
             # privacy: whole numbers, never a float.
             assert exact.dtype == np.int64
             return perturbed(_add_noise, [exact], grants)
@@ -605,20 +612,12 @@ class Curator:
         ((grant, values),) = self._session.perform(batch, [planned], draw)
         return grant, values
 
-    def _bounds(self, asked: Statistic | Sum) -> tuple[int, int]:
-        """Return the proven L1 and squared L2 sensitivities of what is asked. Public."""
-        if not isinstance(asked, Sum):
-            return sensitivities(asked, self.relation)
-        # privacy: a sensitivity is believed only where it is proven, and for the file's own codes.
-        found = sum_bounds(asked, self.relation)
+    def _bounds(self, asked: Statistic) -> Bounds:
+        """Return the proven sensitivities of what is asked. Public."""
+        # privacy: a sensitivity is believed only if it is proven, and for the file's own codes.
+        found = bounds(asked, self.relation)
         check_codes(asked, self._domain)
-        return found[1:]
-
-    def _exact(self, asked: Statistic | Sum) -> NDArray[np.int64]:
-        """Return what is asked, without noise. Confidential."""
-        if isinstance(asked, Sum):
-            return asked.total(*self._counter.observed(asked.clique))
-        return asked.compute(self._counter.count(asked.cliques))
+        return found
 
     def public_rows(self) -> int | None:
         """Return the number of rows where it is public: where neighbours have the same."""

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from dp_core.schema.privacy import Noise
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
+from dp_core.wall.statistics import Sum
 from dp_core.wall.statistics.counting_queries import Queries
-from dp_core.wall.statistics.sums import Sum
-from dp_core.wall.statistics.sums.interactions import Interaction
+from dp_core.wall.statistics.interactions import Interaction
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,7 +15,7 @@ from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.released import Answers, Measurement, Records, ReleasedKind, SparseTable, Totals
 from dp_core.wall.statistics.counting_queries import Cells, Parities
-from dp_core.wall.statistics.sums.interactions import Interaction
+from dp_core.wall.statistics.interactions import Interaction
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
 BINARY = Domain(("a", "b", "c"), (2, 2, 2))

@@ -23,7 +23,7 @@ from dp_core.wall.accounting.currency import Currency, largest_limit, threshold_
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.released import tables_of
-from dp_core.wall.statistics.sums.interactions import Interaction
+from dp_core.wall.statistics.interactions import Interaction
 
 DOMAINS = {
     "small": Domain(("a", "b", "c", "d"), (2, 3, 4, 2)),

@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 from dp_core.bundle.verification.claims import GARBAGE
 from dp_core.schema.privacy import Neighbours
 from dp_core.tables.domain import Domain
+from dp_core.wall.statistics import SUMS, Sum, check_codes, sum_from_json
+from dp_core.wall.statistics.binned_counts import BinnedCounts
+from dp_core.wall.statistics.interactions import Interaction
+from dp_core.wall.statistics.moments import CellCounts, CellSums, Products
 from dp_core.wall.statistics.regressions.features import Features, Levels, Number
 from dp_core.wall.statistics.regressions.gradients import COEFFICIENT, ClassGradient, NumberGradient
 from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
-from dp_core.wall.statistics.sum_codes import check_codes
-from dp_core.wall.statistics.sums import SUMS, Sum, sum_from_json
-from dp_core.wall.statistics.sums.binned_counts import BinnedCounts
-from dp_core.wall.statistics.sums.interactions import Interaction
-from dp_core.wall.statistics.sums.moments import CellCounts, CellSums, Products
 
 # Codes of each column. x and y are numbers, of one position less than codes: the last is missing.
 CODES = {"g": 2, "h": 3, "x": 6, "y": 5, "z": 4}

@@ -19,7 +19,7 @@ from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import Grant
 from dp_core.wall.statistics import Quantile
-from dp_core.wall.statistics.sums.binned_counts import BinnedCounts
+from dp_core.wall.statistics.binned_counts import BinnedCounts
 from tests.choices import chances, loss
 from tests.distributions.test_audit import gaussian_claim
 from tests.full import RELATIONS_OF_AUDITS, RIGHT_OR_WRONG

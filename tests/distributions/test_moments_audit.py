@@ -17,7 +17,7 @@ from dp_core.tables.domain import Domain
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import Grant
-from dp_core.wall.statistics.sums.moments import CellCounts, CellSums, Products
+from dp_core.wall.statistics.moments import CellCounts, CellSums, Products
 from tests.added_noise import loss
 from tests.full import RELATIONS_OF_AUDITS, RIGHT_OR_WRONG
 from tests.statistical import epsilon_at_least

@@ -100,7 +100,7 @@ def undisturbed(project, steps):
     """Return the counts of the same file by threads of this process."""
     from dp_core.documents.names import interaction_step, table_step
     from dp_core.spec.reading.spec_file import load_spec
-    from dp_core.wall.statistics.sums.interactions import Interaction
+    from dp_core.wall.statistics.interactions import Interaction
     from tasks.counting.dask_counter import DaskCounter
 
     domain = load_spec(project.spec).schema.domain

@@ -51,9 +51,9 @@ from dp_core.schema.definition import Schema
 from dp_core.tables.domain import Domain
 from dp_core.tables.sparse_cells import pack
 from dp_core.wall.released import Answers, Measurement, Records, Released, SparseTable, Totals
+from dp_core.wall.statistics import Sum, sum_from_json
 from dp_core.wall.statistics.counting_queries import Cells, Parities, Queries
-from dp_core.wall.statistics.sums import Sum, sum_from_json
-from dp_core.wall.statistics.sums.interactions import Interaction
+from dp_core.wall.statistics.interactions import Interaction
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 SCHEMA = pa.schema(

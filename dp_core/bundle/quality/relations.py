@@ -20,9 +20,9 @@ from dp_core.schema.definition import Schema
 from dp_core.spec.release_spec import Mode
 from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.released import Measurement, Released, SparseTable, Totals
-from dp_core.wall.statistics.sums.binned_counts import BinnedCounts
-from dp_core.wall.statistics.sums.interactions import Interaction
-from dp_core.wall.statistics.sums.moments import CellCounts
+from dp_core.wall.statistics.binned_counts import BinnedCounts
+from dp_core.wall.statistics.interactions import Interaction
+from dp_core.wall.statistics.moments import CellCounts
 
 THIN = 0.2
 """Part of the cells of a table that may hardly stand out of their noise."""

@@ -28,7 +28,7 @@ from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.accounting.currency import NoiseScale
 from dp_core.wall.released import Measurement, Released, Totals
-from dp_core.wall.statistics.sums.interactions import Interaction
+from dp_core.wall.statistics.interactions import Interaction
 
 _NORMAL = 1.959963984540054
 

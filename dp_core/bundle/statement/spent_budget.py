@@ -162,8 +162,7 @@ QUESTIONS: Mapping[str, str] = {
 }
 """How far one record moves what was asked; the receipt's `asks` has the parameters in backticks.
 
-The proofs stand in the docstrings of dp_core/wall/statistics, dp_core/wall/statistics/sums and
-dp_core/wall/statistics/counting_queries.py."""
+The proofs are in the docstrings of dp_core/wall/statistics."""
 
 _SMOOTH = f"2 exp(-{2 * SMOOTHING} pi^2)"
 _CONVERSIONS: Mapping[str, tuple[str, str, str]] = {

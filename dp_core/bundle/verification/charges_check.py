@@ -41,9 +41,8 @@ from dp_core.wall.ledger.session import (
     sparse_asks,
 )
 from dp_core.wall.released import Answers, SparseTable, Totals
-from dp_core.wall.statistics import QueryCounts, required
-from dp_core.wall.statistics.sums import SUMS
-from dp_core.wall.statistics.sums.interactions import Interaction
+from dp_core.wall.statistics import SUMS, QueryCounts, required
+from dp_core.wall.statistics.interactions import Interaction
 
 
 def check_charges(claims: Claims) -> str | tuple[str, ...]:

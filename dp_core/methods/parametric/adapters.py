@@ -23,7 +23,7 @@ from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.sensitivity import count_bounds
 from dp_core.wall.released import Measurement, Records, Released, ReleasedKind, Table
-from dp_core.wall.statistics.sums import Sum, sum_bounds
+from dp_core.wall.statistics import Sum, sensitivities
 
 if TYPE_CHECKING:
     from dp_core.wall.curator import Curator
@@ -75,7 +75,7 @@ class Measuring(Selector):
         found = []
         for ask in self.method.asks(self.variables):
             if isinstance(ask.what, Sum):
-                _, l1, l2_squared = sum_bounds(ask.what, relation)
+                l1, l2_squared = sensitivities(ask.what, relation)
                 found.append(Asked(ask.share, l1, l2_squared, ask.what.length / l1))
             else:
                 cells = self.variables.domain.size(ask.what)

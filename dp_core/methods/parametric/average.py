@@ -21,7 +21,7 @@ from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.currency import Currency, NoiseScale
 from dp_core.wall.released import Measurement, Records, Released, Totals
-from dp_core.wall.statistics.sums import Sum
+from dp_core.wall.statistics import Sum
 
 if TYPE_CHECKING:
     from dp_core.wall.curator import Curator
@@ -179,8 +179,8 @@ class InRounds:
     def count_noise(self, cost: Fraction) -> NoiseScale:
         return self._curator.count_noise(cost)
 
-    def total_noise(self, sum: Sum, cost: Fraction) -> NoiseScale:
-        return self._curator.total_noise(sum, cost)
+    def statistic_noise(self, sum: Sum, cost: Fraction) -> NoiseScale:
+        return self._curator.statistic_noise(sum, cost)
 
     def public_rows(self) -> int | None:
         return self._curator.public_rows()

@@ -14,7 +14,7 @@ from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.statistics.sums.moments import CellCounts, CellSums, Products
+from dp_core.wall.statistics.moments import CellCounts, CellSums, Products
 
 EMPTY = 1.0
 """Records: a cell with fewer, by the noisy counts, has no mean of its own."""

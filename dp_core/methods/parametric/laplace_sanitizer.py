@@ -25,7 +25,7 @@ from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.released import Measurement, Released, Table, Totals, tables_of
-from dp_core.wall.statistics.sums.binned_counts import MOST_CELLS, BinnedCounts
+from dp_core.wall.statistics.binned_counts import MOST_CELLS, BinnedCounts
 
 if TYPE_CHECKING:
     from dp_core.wall.curator import Curator

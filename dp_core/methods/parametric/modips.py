@@ -24,7 +24,7 @@ from dp_core.schema.privacy import Neighbours
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement, Released, Totals
-from dp_core.wall.statistics.sums.moments import Products
+from dp_core.wall.statistics.moments import Products
 
 if TYPE_CHECKING:
     from dp_core.wall.curator import Curator

@@ -22,7 +22,7 @@ from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Released, Table
-from dp_core.wall.statistics.sums import Sum
+from dp_core.wall.statistics import Sum
 
 if TYPE_CHECKING:
     from dp_core.wall.curator import Curator

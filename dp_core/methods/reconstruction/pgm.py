@@ -42,7 +42,7 @@ from dp_core.wall.released import (
     interactions_of,
     tables_of,
 )
-from dp_core.wall.statistics.sums.interactions import Interaction
+from dp_core.wall.statistics.interactions import Interaction
 
 _LOG = logging.getLogger(__name__)
 _MBI_ROUNDS = 40

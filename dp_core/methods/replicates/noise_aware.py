@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from dp_core.schema.privacy import Noise
 from dp_core.wall.released import Answers, Measurement, Released, Totals
-from dp_core.wall.statistics.sums.interactions import Interaction
+from dp_core.wall.statistics.interactions import Interaction
 
 SETS = 20
 """How many to make: the noise's part of an interval is within 7 % of what ever more sets give."""

@@ -34,9 +34,8 @@ from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
 from dp_core.wall.released import Released, ReleasedKind, tables_of
-from dp_core.wall.statistics import InDif
-from dp_core.wall.statistics.sums import sum_bounds
-from dp_core.wall.statistics.sums.interactions import MOST_ENTRIES, Interaction
+from dp_core.wall.statistics import InDif, sensitivities
+from dp_core.wall.statistics.interactions import MOST_ENTRIES, Interaction
 
 if TYPE_CHECKING:
     from dp_core.wall.curator import Curator
@@ -350,7 +349,7 @@ class Costs:
         key = tuple(sorted(sizes))
         if key not in self._known:
             asked = _interaction(key)
-            _, l1, l2_squared = sum_bounds(asked, self.relation)
+            l1, l2_squared = sensitivities(asked, self.relation)
             stddev = self._variance(l1=l1, l2_squared=l2_squared) ** 0.5
             self._known[key] = float(asked.cell_stddev(stddev) ** 2)
         return self._known[key]

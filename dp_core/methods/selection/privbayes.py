@@ -27,7 +27,7 @@ from dp_core.schema.privacy import Neighbours, Stage
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Released
-from dp_core.wall.statistics import FScore, MutualInformation, RScore, Statistic
+from dp_core.wall.statistics import FScore, MutualInformation, RScore, TableStatistic
 
 if TYPE_CHECKING:
     from dp_core.wall.curator import Curator
@@ -143,7 +143,7 @@ class PrivBayes(Selector):
 
     def _statistic(
         self, domain: Domain, pairs: tuple[tuple[str, Clique], ...], rows: float | None
-    ) -> Statistic:
+    ) -> TableStatistic:
         if self.score == "r":
             return RScore(pairs)
         if self.score == "f":

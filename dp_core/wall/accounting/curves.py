@@ -21,7 +21,7 @@ MOST_CELLS = 2**31
 
 One or two of each table for every row of it (at most `dp_core.schema.privacy.MOST_ROWS`), all of a
 vector of scores, and all entries of an interaction, of which each set has 2^20 at most
-(`dp_core.wall.statistics.sums.interactions.MOST_ENTRIES`): far below, whatever a release measures.
+(`dp_core.wall.statistics.interactions.MOST_ENTRIES`): far below, whatever a release measures.
 """
 
 TINIEST = 1e-290

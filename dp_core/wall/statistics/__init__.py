@@ -1,21 +1,29 @@
-"""Whole-number statistics that the curator may release or choose by, with proven sensitivities.
+"""Every question that the curator answers: whole numbers with proven sensitivities.
 
-This list is closed on purpose: a method asks for one of these, it cannot bring its own. To add a
-statistic is to add a proof here and an audit in `tests/distributions`.
+Read `statistic` first, then `vetted`, the closed list. A method asks for a statistic on the list
+and cannot bring its own. A new statistic needs a proof here and an audit in `tests/distributions`.
 """
 
-from dp_core.wall.statistics.base import Statistic
 from dp_core.wall.statistics.dependence.f_score import FScore
 from dp_core.wall.statistics.dependence.indif import InDif
 from dp_core.wall.statistics.dependence.mutual_information import MutualInformation
 from dp_core.wall.statistics.dependence.r_score import RScore
 from dp_core.wall.statistics.quantile import Quantile
 from dp_core.wall.statistics.query_scores import QueryCounts, QueryDistance, SignedQueries
+from dp_core.wall.statistics.statistic import Statistic, Sum, TableStatistic, check_codes
 from dp_core.wall.statistics.table_checks import TableChecks
 from dp_core.wall.statistics.table_distance import TableDistance
-from dp_core.wall.statistics.vetted import VETTED, bounds, required, sensitivities
+from dp_core.wall.statistics.vetted import (
+    SUMS,
+    VETTED,
+    bounds,
+    required,
+    sensitivities,
+    sum_from_json,
+)
 
 __all__ = [
+    "SUMS",
     "VETTED",
     "FScore",
     "InDif",
@@ -26,9 +34,13 @@ __all__ = [
     "RScore",
     "SignedQueries",
     "Statistic",
+    "Sum",
     "TableChecks",
     "TableDistance",
+    "TableStatistic",
     "bounds",
+    "check_codes",
     "required",
     "sensitivities",
+    "sum_from_json",
 ]

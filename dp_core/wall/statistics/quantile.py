@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +12,14 @@ from numpy.typing import NDArray
 from dp_core.schema.privacy import Neighbours
 from dp_core.tables.domain import Clique
 from dp_core.tables.marginal import Marginal
-from dp_core.wall.statistics.base import MOST, Bounds, alike, saturated, whole
+from dp_core.wall.accounting.sensitivity import Bounds
+from dp_core.wall.statistics.descriptions import whole
+from dp_core.wall.statistics.statistic import TableStatistic, alike
+from dp_core.wall.statistics.whole_numbers import MOST, saturated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quantile:
+class Quantile(TableStatistic):
     """Minus the distance of each cut of a range from a quantile, in 1/of records.
 
     A cut at position c has the records at positions low to c - 1 below it, and those at c to high -
@@ -31,6 +34,8 @@ class Quantile:
             entries are the cuts low + 1 to high - 1.
         part, of: The quantile as a fraction, 0 < part < of.
     """
+
+    NAME: ClassVar[str] = "quantile"
 
     column: str
     low: int
@@ -78,7 +83,7 @@ class Quantile:
 
     def to_json(self) -> dict[str, object]:
         return {
-            "name": "quantile",
+            "name": self.NAME,
             "column": self.column,
             "low": self.low,
             "length": self.length,
@@ -86,10 +91,10 @@ class Quantile:
             "of": self.of,
         }
 
-    @staticmethod
-    def required(document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
+    @classmethod
+    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
         part, of = whole(document, "part", least=1), whole(document, "of", least=2)
         if part >= of:
             raise ValueError("A quantile is a fraction between 0 and 1.")
-        change = Quantile(column="", low=0, high=2, part=part, of=of).largest_change(neighbours)
+        change = cls(column="", low=0, high=2, part=part, of=of).largest_change(neighbours)
         return alike(change, document)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,17 +12,22 @@ from numpy.typing import NDArray
 from dp_core.schema.privacy import Neighbours
 from dp_core.tables.domain import Clique
 from dp_core.tables.marginal import Marginal
-from dp_core.wall.statistics.base import MOST, Bounds, alike, saturated, whole
+from dp_core.wall.accounting.sensitivity import Bounds
 from dp_core.wall.statistics.counting_queries import Queries, queries_from_json
+from dp_core.wall.statistics.descriptions import whole
+from dp_core.wall.statistics.statistic import TableStatistic, alike
+from dp_core.wall.statistics.whole_numbers import MOST, saturated
 
 
 @dataclass(frozen=True, slots=True)
-class QueryCounts:
+class QueryCounts(TableStatistic):
     """The numbers of records of counting queries.
 
     Attributes:
         queries: What is counted.
     """
+
+    NAME: ClassVar[str] = "query-counts"
 
     queries: Queries
 
@@ -50,17 +55,17 @@ class QueryCounts:
         return _exact(self.queries, counts)
 
     def to_json(self) -> dict[str, object]:
-        return {"name": "query-counts", "queries": self.queries.to_json()}
+        return {"name": self.NAME, "queries": self.queries.to_json()}
 
-    @staticmethod
-    def required(document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
+    @classmethod
+    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
         # privacy: the queries themselves are read, and what they say of themselves is proven.
         queries = queries_from_json(document["queries"])
         return 1, queries.l1(neighbours), queries.l2_squared(neighbours)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class QueryDistance:
+class QueryDistance(TableStatistic):
     """How far each query's count is from a public answer, in units of 1/grid record.
 
     Entry i is |grid * count_i - answers_i|. Chosen by in MWEM (Hardt, Ligett & McSherry 2012,
@@ -71,6 +76,8 @@ class QueryDistance:
         answers: Public, shape (length,), in units of 1/grid record.
         grid: Parts of a record in which answers are given, at least 1.
     """
+
+    NAME: ClassVar[str] = "query-distance"
 
     queries: Queries
     answers: NDArray[np.int64]
@@ -111,15 +118,15 @@ class QueryDistance:
         )
 
     def to_json(self) -> dict[str, object]:
-        return {"name": "query-distance", "length": self.length, "grid": int(self.grid)}
+        return {"name": self.NAME, "length": self.length, "grid": int(self.grid)}
 
-    @staticmethod
-    def required(document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:  # noqa: ARG004
+    @classmethod
+    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:  # noqa: ARG003
         return alike(whole(document, "grid", least=1), document)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SignedQueries:
+class SignedQueries(TableStatistic):
     """Multiples of each query's count, with a sign, less a public number.
 
     Entry i is signs_i * factor * count_i - offsets_i. The payoffs of DualQuery (Gaboardi et al.
@@ -131,6 +138,8 @@ class SignedQueries:
         offsets: Public, shape (length,).
         signs: 1, 0 or -1, shape (length,).
     """
+
+    NAME: ClassVar[str] = "signed-queries"
 
     queries: Queries
     factor: int
@@ -175,10 +184,10 @@ class SignedQueries:
         )
 
     def to_json(self) -> dict[str, object]:
-        return {"name": "signed-queries", "length": self.length, "factor": int(self.factor)}
+        return {"name": self.NAME, "length": self.length, "factor": int(self.factor)}
 
-    @staticmethod
-    def required(document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:  # noqa: ARG004
+    @classmethod
+    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:  # noqa: ARG003
         return alike(whole(document, "factor", least=1), document)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +14,13 @@ from dp_core.documents.canonical import canonical_json
 from dp_core.schema.privacy import Neighbours
 from dp_core.tables.domain import Clique
 from dp_core.tables.marginal import Marginal
-from dp_core.wall.statistics.base import Bounds, alike, saturated
+from dp_core.wall.accounting.sensitivity import Bounds
+from dp_core.wall.statistics.statistic import TableStatistic, alike
+from dp_core.wall.statistics.whole_numbers import saturated
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TableChecks:
+class TableChecks(TableStatistic):
     """How far each table of counts is from public reference counts, in records.
 
     Entry r is the sum over cells of |count - references[r]|: twice the number of records that would
@@ -28,6 +30,8 @@ class TableChecks:
         cliques: Tables.
         references: Public counts, each of its clique's shape, whole and not negative.
     """
+
+    NAME: ClassVar[str] = "table-checks"
 
     cliques: tuple[Clique, ...]
     references: tuple[NDArray[np.int64], ...]
@@ -64,8 +68,8 @@ class TableChecks:
     def to_json(self) -> dict[str, object]:
         return checks_asked(self.cliques, self.references)
 
-    @staticmethod
-    def required(document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
+    @classmethod
+    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
         tables = document["tables"]
         # privacy: the more tables, the larger the sensitivity; an empty list has none.
         if type(tables) is not list or not tables or not all(type(t) is list for t in tables):

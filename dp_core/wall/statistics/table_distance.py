@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +12,14 @@ from numpy.typing import NDArray
 from dp_core.schema.privacy import Neighbours
 from dp_core.tables.domain import Clique
 from dp_core.tables.marginal import Marginal
-from dp_core.wall.statistics.base import Bounds, alike, saturated, whole
+from dp_core.wall.accounting.sensitivity import Bounds
+from dp_core.wall.statistics.descriptions import whole
+from dp_core.wall.statistics.statistic import TableStatistic, alike
+from dp_core.wall.statistics.whole_numbers import saturated
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TableDistance:
+class TableDistance(TableStatistic):
     """How far each table of counts is from a public table, in units of 1/grid record.
 
     Entry r is weights[r] (sum over cells of |grid * count - answers[r]| - offsets[r]). The score of
@@ -30,6 +33,8 @@ class TableDistance:
         weights: Whole numbers, not negative.
         offsets: Public, in units of 1/grid record.
     """
+
+    NAME: ClassVar[str] = "table-distance"
 
     cliques: tuple[Clique, ...]
     answers: tuple[NDArray[np.int64], ...]
@@ -73,14 +78,14 @@ class TableDistance:
 
     def to_json(self) -> dict[str, object]:
         return {
-            "name": "table-distance",
+            "name": self.NAME,
             "length": self.length,
             "grid": int(self.grid),
             "weight": max(1, int(max(self.weights, default=1))),
         }
 
-    @staticmethod
-    def required(document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
+    @classmethod
+    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
         grid, weight = whole(document, "grid", least=1), whole(document, "weight", least=1)
         return alike(_change(grid, weight, neighbours), document)
 

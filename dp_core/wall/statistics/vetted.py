@@ -1,85 +1,117 @@
-"""The closed list of statistics whose sensitivity is proven."""
+"""The closed list of statistics with proven sensitivities."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from dp_core.schema.privacy import Neighbours, Relation
+from dp_core.schema.privacy import Relation
 from dp_core.wall.accounting.sensitivity import Bounds, of_unit
-from dp_core.wall.statistics.base import Statistic
+from dp_core.wall.statistics.binned_counts import BinnedCounts
 from dp_core.wall.statistics.dependence.f_score import FScore
 from dp_core.wall.statistics.dependence.indif import InDif
 from dp_core.wall.statistics.dependence.mutual_information import MutualInformation
 from dp_core.wall.statistics.dependence.r_score import RScore
+from dp_core.wall.statistics.interactions import Interaction
+from dp_core.wall.statistics.moments import CellCounts, CellSums, Products
 from dp_core.wall.statistics.quantile import Quantile
 from dp_core.wall.statistics.query_scores import QueryCounts, QueryDistance, SignedQueries
-from dp_core.wall.statistics.sums import SUMS, sum_bounds, sum_from_json
+from dp_core.wall.statistics.regressions.gradients import ClassGradient, NumberGradient
+from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
+from dp_core.wall.statistics.statistic import Statistic, Sum, TableStatistic
 from dp_core.wall.statistics.table_checks import TableChecks
 from dp_core.wall.statistics.table_distance import TableDistance
 
-_BY_NAME: Mapping[str, type[Statistic]] = {
-    "indif": InDif,
-    "query-counts": QueryCounts,
-    "query-distance": QueryDistance,
-    "table-distance": TableDistance,
-    "table-checks": TableChecks,
-    "r-score": RScore,
-    "signed-queries": SignedQueries,
-    "f-score": FScore,
-    "mutual-information": MutualInformation,
-    "quantile": Quantile,
-}
+_SUMS: tuple[type[Sum], ...] = (
+    CellCounts,
+    CellSums,
+    Products,
+    ClassGradient,
+    NumberGradient,
+    ClassMinimiser,
+    BinnedCounts,
+    Interaction,
+)
+_TABLE_STATISTICS: tuple[type[TableStatistic], ...] = (
+    InDif,
+    QueryCounts,
+    QueryDistance,
+    TableDistance,
+    TableChecks,
+    RScore,
+    SignedQueries,
+    FScore,
+    MutualInformation,
+    Quantile,
+)
 
-VETTED: tuple[type, ...] = tuple(_BY_NAME.values())
-"""Statistics whose sensitivity is proven in this package."""
+SUMS: Mapping[str, type[Sum]] = {kind.NAME: kind for kind in _SUMS}
+"""Vetted sums over records, by the name in their description."""
+
+VETTED: Mapping[str, type[Statistic]] = {
+    **{kind.NAME: kind for kind in _TABLE_STATISTICS},
+    **SUMS,
+}
+"""Every statistic whose sensitivity is proven in this package, by the name in its description."""
 
 
 def bounds(statistic: Statistic, relation: Relation) -> Bounds:
     """Return the largest change of an entry, and the L1 and squared L2 sensitivity of all.
 
-    Every entry may move by its largest change, unless the statistic proves more of itself.
-
     Raises:
-        TypeError: if the statistic is not one whose sensitivity is proven here.
-        BadInput: if it is proven for a public number of rows only, and that is not public.
+        TypeError: if the statistic is not on the list.
+        BadInput: if its sensitivity is proven for a public number of rows only, and that is not
+            public.
     """
-    # privacy: a sensitivity is believed only where it is proven.
-    if type(statistic) not in VETTED:
+    # privacy: a sensitivity is believed only if it is proven; a subclass could claim any.
+    if type(statistic) not in VETTED.values():
         raise TypeError(f"{type(statistic).__name__} has no proven sensitivity.")
-
-    def of_row(rows: Neighbours) -> Bounds:
-        change = statistic.largest_change(rows)
-        if isinstance(statistic, QueryCounts):
-            return change, statistic.l1(rows), statistic.l2_squared(rows)
-        return change, change * statistic.length, change**2 * statistic.length
-
-    return of_unit(relation, of_row)
+    return of_unit(
+        relation,
+        lambda rows: (
+            statistic.largest_change(rows),
+            statistic.l1(rows),
+            statistic.l2_squared(rows),
+        ),
+    )
 
 
 def sensitivities(statistic: Statistic, relation: Relation) -> tuple[int, int]:
-    """Return L1 and squared L2 sensitivity of a statistic; see `bounds`."""
+    """Return the L1 and the squared L2 sensitivity; see `bounds`."""
     return bounds(statistic, relation)[1:]
 
 
 def required(document: Mapping[str, Any], relation: Relation) -> Bounds:
-    """Return the sensitivities of a statistic or sum from its `to_json` alone, for whoever checks.
+    """Return the bounds of a statistic from its description alone, to verify a receipt.
 
     Args:
-        document: The statistic as a receipt describes it; nothing in it is trusted but that it
-            names what was computed.
-        relation: Of the release.
+        document: The statistic as a receipt describes it; it is trusted only to name what was
+            computed.
+        relation: The release's neighbouring relation.
 
     Returns:
         The largest change of an entry, and the L1 and squared L2 sensitivity of all entries.
 
     Raises:
-        ValueError: or another error of its kind, if it describes no statistic of the list.
-        BadInput: as of `bounds`.
+        ValueError: or another error of `GARBAGE`, if it describes no statistic on the list.
+        BadInput: see `bounds`.
     """
-    if document["name"] in SUMS:
-        return sum_bounds(sum_from_json(document), relation)
-    statistic = _BY_NAME.get(document["name"])
-    if statistic is None:
+    kind = VETTED.get(document["name"])
+    if kind is None:
         raise ValueError("No statistic of that name has a proven sensitivity.")
-    return of_unit(relation, lambda rows: statistic.required(document, rows))
+    return of_unit(relation, lambda rows: kind.required(document, rows))
+
+
+def sum_from_json(document: Mapping[str, Any]) -> Sum:
+    """Return the sum that a receipt or a file of noisy tables describes.
+
+    Args:
+        document: What `to_json` returned, or what somebody claims that it returned.
+
+    Raises:
+        ValueError: or another error of `GARBAGE`, if it describes no sum on the list.
+    """
+    kind = SUMS.get(document["name"])
+    if kind is None:
+        raise ValueError("No sum of that name has a proven sensitivity.")
+    return kind.read(document)

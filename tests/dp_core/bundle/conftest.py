@@ -32,8 +32,8 @@ from dp_core.wall.ledger.ledger_position import Place, Total
 from dp_core.wall.ledger.receipts import START, Receipt, make_receipt, result_hash
 from dp_core.wall.ledger.session import TABLE
 from dp_core.wall.released import Measurement, Totals
-from dp_core.wall.statistics.sums import sum_bounds
-from dp_core.wall.statistics.sums.interactions import Interaction
+from dp_core.wall.statistics import sensitivities
+from dp_core.wall.statistics.interactions import Interaction
 
 NASTY = "<script>alert('x')</script> & \"quoted\""
 ACCOUNT, RELEASE = "survey", "survey-2026"
@@ -224,7 +224,7 @@ def make_published(
     interactions = []
     for clique in beyond:
         of = Interaction(clique, schema.domain.project(clique).sizes)
-        _, l1, l2_squared = sum_bounds(of, privacy.relation)
+        l1, l2_squared = sensitivities(of, privacy.relation)
         event = currency.noise_event(cost, l1=l1, l2_squared=l2_squared)
         assert isinstance(event, LaplaceEvent | GaussianEvent)
         charge = {

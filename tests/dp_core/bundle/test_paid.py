@@ -12,7 +12,7 @@ from dp_core.bundle.verification.verify import verify
 from dp_core.documents.canonical import digest
 from dp_core.schema.privacy import Relation
 from dp_core.wall.statistics import InDif, required
-from dp_core.wall.statistics.sums.moments import CellSums
+from dp_core.wall.statistics.moments import CellSums
 from tests.dp_core.bundle.forgery import failed, relink, reseal, statement_of
 
 

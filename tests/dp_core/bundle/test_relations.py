@@ -14,9 +14,9 @@ from dp_core.spec.trial import codes_schema
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.released import Measurement, Totals
-from dp_core.wall.statistics.sums.binned_counts import BinnedCounts
-from dp_core.wall.statistics.sums.interactions import Interaction
-from dp_core.wall.statistics.sums.moments import CellCounts
+from dp_core.wall.statistics.binned_counts import BinnedCounts
+from dp_core.wall.statistics.interactions import Interaction
+from dp_core.wall.statistics.moments import CellCounts
 
 DOMAIN = Domain(("a", "b", "c"), (2, 2, 3))
 SCHEMA = codes_schema(DOMAIN, StructuralZeros())

@@ -19,7 +19,7 @@ from dp_core.spec.quality_checks import Threshold, judged, public_figures
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.released import Measurement, Totals
-from dp_core.wall.statistics.sums.interactions import Interaction
+from dp_core.wall.statistics.interactions import Interaction
 
 DOMAIN = Domain(("a", "b", "c"), (10, 8, 3))
 

@@ -23,8 +23,8 @@ from dp_core.wall.accounting.currency import NoiseScale
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.released import Totals, interactions_of
-from dp_core.wall.statistics.sums.interactions import Interaction
-from dp_core.wall.statistics.sums.moments import CellCounts
+from dp_core.wall.statistics.interactions import Interaction
+from dp_core.wall.statistics.moments import CellCounts
 from flows.answers.plan_answers import _what, plan_facts
 from tasks.stages.measure_marginals import read_selections, write_selections
 from tests.specs import SCHEMA, write_spec
@@ -83,7 +83,7 @@ def test_they_cost_their_weight_and_are_as_exact_as_planned(tmp_path, mode, priv
         assert (table.noise.kind, table.cells) == (item.noise, item.of.cells)
         assert table.noise.scale == pytest.approx(item.of.cell_stddev(item.scale))
         curator = Curator(plan.spec.schema.domain, MemoryCounter(data_of(plan)), session)
-        assert curator.total_noise(item.of, table.cost).scale == item.scale
+        assert curator.statistic_noise(item.of, table.cost).scale == item.scale
 
 
 def test_a_plan_says_that_they_are_none_of_its_tables(tmp_path):

@@ -16,15 +16,13 @@ from dp_core.wall.accounting.currency import Currency, largest_limit
 from dp_core.wall.curator import Curator, choice_event
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.noise import gaussian, laplace, noisy_max
-from dp_core.wall.statistics import InDif
+from dp_core.wall.statistics import SUMS, InDif, check_codes
+from dp_core.wall.statistics.binned_counts import BinnedCounts
+from dp_core.wall.statistics.interactions import Interaction
+from dp_core.wall.statistics.moments import CellCounts, CellSums, Products
 from dp_core.wall.statistics.regressions.features import Features, Levels, Number
 from dp_core.wall.statistics.regressions.gradients import ClassGradient, NumberGradient
 from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
-from dp_core.wall.statistics.sum_codes import check_codes
-from dp_core.wall.statistics.sums import SUMS
-from dp_core.wall.statistics.sums.binned_counts import BinnedCounts
-from dp_core.wall.statistics.sums.interactions import Interaction
-from dp_core.wall.statistics.sums.moments import CellCounts, CellSums, Products
 from tests.conftest import DatasetCounter
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))

@@ -447,8 +447,8 @@ def sum_of(kind, **about):
 
 def test_relations_that_only_sums_hold_are_told_as_such():
     from dp_core.inference.formulas.formula import read_formula
-    from dp_core.wall.statistics.sums.binned_counts import BinnedCounts
-    from dp_core.wall.statistics.sums.moments import Products
+    from dp_core.wall.statistics.binned_counts import BinnedCounts
+    from dp_core.wall.statistics.moments import Products
     from flows.answers.regression_answers import warnings_of
 
     honest = combine([1, 2], [1, 1], "split")

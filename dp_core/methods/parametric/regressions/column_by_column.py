@@ -41,10 +41,10 @@ from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement, Released, Totals
+from dp_core.wall.statistics import Sum
 from dp_core.wall.statistics.regressions.features import ONE, Features, Levels, Number
 from dp_core.wall.statistics.regressions.gradients import ClassGradient, NumberGradient
 from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
-from dp_core.wall.statistics.sums import Sum
 
 if TYPE_CHECKING:
     from dp_core.wall.curator import Curator

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from dp_core.methods.parametric.synthesizer import Ask
 from dp_core.schema.variables import Variable
 from dp_core.tables.domain import Clique
+from dp_core.wall.statistics import Sum
 from dp_core.wall.statistics.regressions.features import Features, Levels, Number
 from dp_core.wall.statistics.regressions.gradients import ClassGradient, NumberGradient
 from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
-from dp_core.wall.statistics.sums import Sum
 
 Minimiser = Literal["gradient", "output"]
 Part = Literal["rows", "table", "missing", "number", "levels"]

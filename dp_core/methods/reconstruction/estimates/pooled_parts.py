@@ -34,7 +34,7 @@ from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.currency import NoiseScale
 from dp_core.wall.released import Measurement, Released, Totals, interactions_of
-from dp_core.wall.statistics.sums.interactions import Interaction
+from dp_core.wall.statistics.interactions import Interaction
 
 _MOST_COLUMNS = 10
 """Of a table of more columns the parts are not looked at."""

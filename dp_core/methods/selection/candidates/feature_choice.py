@@ -21,7 +21,7 @@ from dp_core.methods.selection.candidates.known_rows import (
 from dp_core.schema.privacy import Neighbours, Stage
 from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.released import Released
-from dp_core.wall.statistics import MutualInformation, RScore, Statistic
+from dp_core.wall.statistics import MutualInformation, RScore, TableStatistic
 
 if TYPE_CHECKING:
     from dp_core.wall.curator import Curator
@@ -138,7 +138,7 @@ def _check_given(given: Sequence[Sequence[str]]) -> None:
 
 def _statistic(
     curator: Curator, domain: Domain, name: str, others: Sequence[str], score: Score, rows: int
-) -> Statistic:
+) -> TableStatistic:
     candidates = tuple((name, (other,)) for other in others)
     public = curator.neighbours == "replace-one"
     if score == "r" or (score == "auto" and not public):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,17 +12,18 @@ from numpy.typing import NDArray
 from dp_core.schema.privacy import Neighbours
 from dp_core.tables.domain import Clique
 from dp_core.tables.marginal import Marginal
-from dp_core.wall.statistics.base import Bounds, alike
+from dp_core.wall.accounting.sensitivity import Bounds
 from dp_core.wall.statistics.dependence.parent_candidates import (
     Candidate,
     by_parents,
     check_candidates,
     tables_of,
 )
+from dp_core.wall.statistics.statistic import TableStatistic, alike
 
 
 @dataclass(frozen=True, slots=True)
-class FScore:
+class FScore(TableStatistic):
     """2 n F of PrivBayes: how near a binary child is to being decided by its parents, in records.
 
     Split the combinations of the parents' codes into those that stand for 0 and those that stand
@@ -34,6 +35,8 @@ class FScore:
         candidates: Binary children with parents, which may have any number of codes; there may be
             no parents.
     """
+
+    NAME: ClassVar[str] = "f-score"
 
     candidates: tuple[Candidate, ...]
 
@@ -73,11 +76,11 @@ class FScore:
         )
 
     def to_json(self) -> dict[str, object]:
-        return {"name": "f-score", "length": self.length}
+        return {"name": self.NAME, "length": self.length}
 
-    @staticmethod
-    def required(document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
-        return alike(FScore(()).largest_change(neighbours), document)
+    @classmethod
+    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
+        return alike(cls(()).largest_change(neighbours), document)
 
 
 def _least_missing(table: NDArray[np.int64]) -> int:

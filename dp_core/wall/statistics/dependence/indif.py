@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from dp_core.schema.privacy import Neighbours
 from dp_core.tables.domain import Clique
 from dp_core.tables.marginal import Marginal
-from dp_core.wall.statistics.base import Bounds, alike
+from dp_core.wall.accounting.sensitivity import Bounds
+from dp_core.wall.statistics.statistic import TableStatistic, alike
 
 
 @dataclass(frozen=True, slots=True)
-class InDif:
+class InDif(TableStatistic):
     """Distance of pairs of columns from independence (PrivSyn's InDif), in records.
 
     For each pair, |M_ab - M_a M_b / n|_1 over its cells, rounded to a whole number.
@@ -24,6 +25,8 @@ class InDif:
     Attributes:
         pairs: Pairs of different columns.
     """
+
+    NAME: ClassVar[str] = "indif"
 
     pairs: tuple[tuple[str, str], ...]
 
@@ -51,11 +54,11 @@ class InDif:
         )
 
     def to_json(self) -> dict[str, object]:
-        return {"name": "indif", "length": self.length}
+        return {"name": self.NAME, "length": self.length}
 
-    @staticmethod
-    def required(document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
-        return alike(InDif(()).largest_change(neighbours), document)
+    @classmethod
+    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
+        return alike(cls(()).largest_change(neighbours), document)
 
 
 def from_independence(table: NDArray[np.int64]) -> int:

@@ -8,7 +8,7 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +17,16 @@ from dp_core.errors import BadInput
 from dp_core.schema.privacy import Neighbours
 from dp_core.tables.domain import Clique
 from dp_core.tables.marginal import Marginal
-from dp_core.wall.statistics.base import Bounds, alike, saturated, whole
+from dp_core.wall.accounting.sensitivity import Bounds
 from dp_core.wall.statistics.dependence.parent_candidates import (
     Candidate,
     by_parents,
     check_candidates,
     tables_of,
 )
+from dp_core.wall.statistics.descriptions import whole
+from dp_core.wall.statistics.statistic import TableStatistic, alike
+from dp_core.wall.statistics.whole_numbers import saturated
 
 _PLACES = 30
 """Logarithms are whole multiples of 10^-30."""
@@ -33,7 +36,7 @@ _SLACK = 40
 
 
 @dataclass(frozen=True, slots=True)
-class MutualInformation:
+class MutualInformation(TableStatistic):
     """Mutual information of child and parents in bits, in units of 1/grid bit.
 
     Only under replace-one: its sensitivity depends on n, which must be public. Zhang et al. (2017),
@@ -46,6 +49,8 @@ class MutualInformation:
         binary: Whether in every candidate the child has two codes, or all parents together two
             combinations; the sensitivity is then smaller.
     """
+
+    NAME: ClassVar[str] = "mutual-information"
 
     candidates: tuple[Candidate, ...]
     rows: int
@@ -130,15 +135,15 @@ class MutualInformation:
 
     def to_json(self) -> dict[str, object]:
         return {
-            "name": "mutual-information",
+            "name": self.NAME,
             "length": self.length,
             "rows": int(self.rows),
             "grid": int(self.grid),
             "binary": bool(self.binary),
         }
 
-    @staticmethod
-    def required(document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
+    @classmethod
+    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
         rows, grid = whole(document, "rows", least=1), whole(document, "grid", least=1)
         if type(document["binary"]) is not bool:
             raise ValueError("Mutual information is of binary columns, or it is not.")

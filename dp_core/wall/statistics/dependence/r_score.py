@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dp_core.schema.privacy import Neighbours
 from dp_core.tables.domain import Clique
 from dp_core.tables.marginal import Marginal
-from dp_core.wall.statistics.base import Bounds, alike
+from dp_core.wall.accounting.sensitivity import Bounds
 from dp_core.wall.statistics.dependence.indif import from_independence
 from dp_core.wall.statistics.dependence.parent_candidates import (
     Candidate,
@@ -20,10 +20,11 @@ from dp_core.wall.statistics.dependence.parent_candidates import (
     check_candidates,
     tables_of,
 )
+from dp_core.wall.statistics.statistic import TableStatistic, alike
 
 
 @dataclass(frozen=True, slots=True)
-class RScore:
+class RScore(TableStatistic):
     """2 n R of PrivBayes: distance of child and parents from independence, in records.
 
     R is half of the L1 distance between Pr[X, P] and Pr[X] Pr[P] (Zhang et al. 2017),
@@ -33,6 +34,8 @@ class RScore:
     Attributes:
         candidates: Children with parents; without parents the score is 0.
     """
+
+    NAME: ClassVar[str] = "r-score"
 
     candidates: tuple[Candidate, ...]
 
@@ -76,8 +79,8 @@ class RScore:
         )
 
     def to_json(self) -> dict[str, object]:
-        return {"name": "r-score", "length": self.length}
+        return {"name": self.NAME, "length": self.length}
 
-    @staticmethod
-    def required(document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
-        return alike(RScore(()).largest_change(neighbours), document)
+    @classmethod
+    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
+        return alike(cls(()).largest_change(neighbours), document)

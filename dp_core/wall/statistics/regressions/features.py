@@ -16,7 +16,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.wall.statistics.sums.moments import MOST_POSITIONS
+from dp_core.wall.statistics.descriptions import typed
+from dp_core.wall.statistics.statistic import ClaimedCodes
+from dp_core.wall.statistics.whole_numbers import MOST_CODES
 
 ONE = 1 << 12
 """The number 1 in the unit of features."""
@@ -41,10 +43,10 @@ class Number:
     missing: bool = False
 
     def __post_init__(self) -> None:
-        if not 1 <= self.positions <= MOST_POSITIONS:
-            raise ValueError(f"A column has 1 to {MOST_POSITIONS} positions.")
-        if not 1 <= self.reach <= MOST_POSITIONS or abs(self.centre) >= MOST_POSITIONS:
-            raise ValueError(f"Centre and reach are below {MOST_POSITIONS}.")
+        if not 1 <= self.positions <= MOST_CODES:
+            raise ValueError(f"A column has 1 to {MOST_CODES} positions.")
+        if not 1 <= self.reach <= MOST_CODES or abs(self.centre) >= MOST_CODES:
+            raise ValueError(f"Centre and reach are below {MOST_CODES}.")
 
     @property
     def width(self) -> int:
@@ -67,6 +69,10 @@ class Number:
         if not self.missing:
             return scaled[:, None]
         return np.column_stack([scaled, ONE * (codes >= self.positions)])
+
+    def claimed_codes(self) -> ClaimedCodes:
+        """Return the codes that its bounds assume."""
+        return ClaimedCodes(self.name, self.positions, or_missing=True)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values that define it."""
@@ -92,8 +98,8 @@ class Levels:
     size: int
 
     def __post_init__(self) -> None:
-        if not 1 <= self.size <= MOST_POSITIONS:
-            raise ValueError(f"A column has 1 to {MOST_POSITIONS} levels.")
+        if not 1 <= self.size <= MOST_CODES:
+            raise ValueError(f"A column has 1 to {MOST_CODES} levels.")
 
     @property
     def width(self) -> int:
@@ -103,6 +109,10 @@ class Levels:
     def matrix(self, codes: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
         """Return its features, shape (cells, width)."""
         return np.asarray(ONE * (codes[:, None] == np.arange(1, self.size)).astype(np.int64))
+
+    def claimed_codes(self) -> ClaimedCodes:
+        """Return the codes that its bounds assume."""
+        return ClaimedCodes(self.name, self.size, or_missing=False)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values that define it."""
@@ -151,6 +161,10 @@ class Features:
         parts += [each.matrix(cells[:, axis]) for axis, each in enumerate(self.all)]
         return np.hstack(parts)
 
+    def claimed_codes(self) -> list[ClaimedCodes]:
+        """Return the codes that the bounds of each column assume."""
+        return [each.claimed_codes() for each in self.all]
+
     def to_json(self) -> list[dict[str, Any]]:
         """Return plain values that define them."""
         return [each.to_json() for each in self.all]
@@ -188,14 +202,3 @@ NUMBER: Mapping[str, type] = {
     "missing": bool,
 }
 LEVELS: Mapping[str, type] = {"name": str, "size": int}
-
-
-def typed(document: Mapping[str, Any], kinds: Mapping[str, type]) -> dict[str, Any]:
-    """Return a description's values, if they are exactly those, of exactly these types.
-
-    Raises:
-        ValueError: if not.
-    """
-    if set(document) != set(kinds) or any(type(document[key]) is not kinds[key] for key in kinds):
-        raise ValueError(f"Expected {', '.join(kinds)}.")
-    return dict(document)

@@ -20,8 +20,10 @@ from numpy.typing import NDArray
 
 from dp_core.schema.privacy import Neighbours
 from dp_core.tables.domain import Clique
-from dp_core.wall.statistics.record_sum import Sum
-from dp_core.wall.statistics.regressions.features import ONE, Features, Number, number, typed
+from dp_core.wall.statistics.descriptions import typed, wholes
+from dp_core.wall.statistics.regressions.features import ONE, Features, Number, number
+from dp_core.wall.statistics.statistic import ClaimedCodes, Sum
+from dp_core.wall.statistics.whole_numbers import MOST, cut
 
 COEFFICIENT = 1 << 16
 """The number 1 in the unit of coefficients."""
@@ -34,7 +36,6 @@ PROBABILITY = 1 << 16
 
 _FAR = 22 * ONE  # e^-22 is 0 in the unit of probabilities
 _WEIGHT_BITS = 34
-_LARGEST = 2**62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +123,12 @@ class ClassGradient(Sum):
         own = self._residual()[1] * self.features.norm * ONE**2
         return own if neighbours == "add-remove" else 4 * own
 
+    def claimed_codes(self) -> list[ClaimedCodes]:
+        own = ClaimedCodes(
+            self.column, self.missing_from or self.classes, or_missing=bool(self.missing_from)
+        )
+        return [own, *self.features.claimed_codes()]
+
     def to_json(self) -> dict[str, Any]:
         return {
             "name": self.NAME,
@@ -150,7 +157,7 @@ class ClassGradient(Sum):
             classes=values["classes"],
             missing_from=values["missing_from"],
             features=Features.from_json(values["features"]),
-            at=whole_numbers(values["at"]),
+            at=wholes(values["at"]),
         )
 
 
@@ -217,6 +224,9 @@ class NumberGradient(Sum):
         own = (self.features.norm + 1) * ONE**4
         return own if neighbours == "add-remove" else 4 * own
 
+    def claimed_codes(self) -> list[ClaimedCodes]:
+        return [self.target.claimed_codes(), *self.features.claimed_codes()]
+
     def to_json(self) -> dict[str, Any]:
         return {
             "name": self.NAME,
@@ -231,7 +241,7 @@ class NumberGradient(Sum):
         return cls(
             target=number(values["target"]),
             features=Features.from_json(values["features"]),
-            at=whole_numbers(values["at"]),
+            at=wholes(values["at"]),
         )
 
 
@@ -291,10 +301,9 @@ def _weighted(
     """
     reach = int(np.abs(residual).max(initial=0)) * int(np.abs(matrix).max(initial=0))
     # The check makes an overflow impossible; what might not fit is added slowly.
-    kind = np.dtype(np.int64) if reach * int(counts.sum()) < _LARGEST else np.dtype(object)
+    kind = np.dtype(np.int64) if reach * int(counts.sum()) < MOST else np.dtype(object)
     sums = (residual.astype(kind) * counts.astype(kind)[:, None]).T @ matrix.astype(kind)
-    flat = np.asarray(sums).reshape(-1)
-    return np.asarray(np.clip(flat, -_LARGEST, _LARGEST), dtype=np.int64)
+    return cut(np.asarray(sums).reshape(-1))
 
 
 def _check(column: str, features: Features, at: tuple[int, ...], length: int) -> None:
@@ -305,14 +314,3 @@ def _check(column: str, features: Features, at: tuple[int, ...], length: int) ->
         raise ValueError(f"{len(at)} coefficients for {length}.")
     if any(abs(each) > LARGEST_COEFFICIENT for each in at):
         raise ValueError(f"A coefficient is at most {LARGEST_COEFFICIENT // COEFFICIENT}.")
-
-
-def whole_numbers(document: list[Any]) -> tuple[int, ...]:
-    """Return a list of whole numbers.
-
-    Raises:
-        ValueError: if it is none.
-    """
-    if any(type(each) is not int for each in document):
-        raise ValueError("Coefficients are a list of whole numbers.")
-    return tuple(document)

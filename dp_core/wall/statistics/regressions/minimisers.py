@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from dp_core.schema.privacy import Neighbours
 from dp_core.tables.domain import Clique
-from dp_core.wall.statistics.record_sum import Sum
+from dp_core.wall.statistics.descriptions import typed
 from dp_core.wall.statistics.regressions.exact_minimum import minimise
-from dp_core.wall.statistics.regressions.features import ONE, Features, typed
+from dp_core.wall.statistics.regressions.features import ONE, Features
+from dp_core.wall.statistics.statistic import ClaimedCodes, Sum
+from dp_core.wall.statistics.whole_numbers import cut
 
 _FINENESS = 12  # bits by which the grid is finer than the move of the minimiser
-_LARGEST = 2**62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +93,7 @@ class ClassMinimiser(Sum):
             gradient=float(self.ridge * self.unit / 2),
             bits=self._bits,
         )
-        return np.clip(found, -_LARGEST, _LARGEST)
+        return cut(found)
 
     def _move(self, neighbours: Neighbours) -> int:
         """Return how far, in units and by the L2 norm, the computed minimiser moves at most."""
@@ -130,6 +131,12 @@ class ClassMinimiser(Sum):
         """
         entries = self.length
         return (self._move(neighbours) + isqrt(entries - 1) + 1) ** 2
+
+    def claimed_codes(self) -> list[ClaimedCodes]:
+        own = ClaimedCodes(
+            self.column, self.missing_from or self.classes, or_missing=bool(self.missing_from)
+        )
+        return [own, *self.features.claimed_codes()]
 
     def to_json(self) -> dict[str, Any]:
         return {

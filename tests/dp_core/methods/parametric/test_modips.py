@@ -24,7 +24,7 @@ from dp_core.wall.accounting.curves import SMOOTHING
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.released import Measurement, Totals
-from dp_core.wall.statistics.sums.moments import Products
+from dp_core.wall.statistics.moments import Products
 
 NONE = StructuralZeros()
 G = Variable(name="g", size=3)

@@ -13,7 +13,7 @@ from dp_core.methods.reconstruction.pgm import GraphicalModel
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.released import Measurement, Totals
-from dp_core.wall.statistics.sums.interactions import Interaction
+from dp_core.wall.statistics.interactions import Interaction
 
 NONE = StructuralZeros()
 SMALL = Domain(tuple("abcde"), (2, 3, 2, 4, 2))

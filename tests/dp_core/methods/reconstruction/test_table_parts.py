@@ -13,7 +13,7 @@ from dp_core.methods.reconstruction.estimates.table_parts import (
 )
 from dp_core.tables.domain import Domain
 from dp_core.wall.released import Totals
-from dp_core.wall.statistics.sums.interactions import Interaction
+from dp_core.wall.statistics.interactions import Interaction
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
 TABLE = np.random.default_rng(2).integers(0, 900, (2, 3))

@@ -23,8 +23,7 @@ from dp_core.wall.ledger.session import differing_draws, drawn_asks
 from dp_core.wall.statistics import MutualInformation, QueryCounts, bounds, sensitivities
 from dp_core.wall.statistics.counting_queries import Cells
 from dp_core.wall.statistics.dependence.indif import InDif
-from dp_core.wall.statistics.sums import sum_bounds
-from dp_core.wall.statistics.sums.moments import CellSums
+from dp_core.wall.statistics.moments import CellSums
 
 KS = (1, 2, 5)
 
@@ -63,8 +62,8 @@ def test_other_statistics_cost_a_chain_of_rows(k):
     assert bounds(pair, Relation("add-remove", k)) == (4 * k, 8 * k, 32 * k**2)
     assert bounds(pair, Relation("replace-one", k)) == (7 * k, 14 * k, 98 * k**2)
     numbers = CellSums(column="x", positions=11)
-    assert sum_bounds(numbers, Relation("add-remove", k)) == (10 * k, 10 * k, 100 * k**2)
-    assert sum_bounds(numbers, Relation("replace-one", k)) == (20 * k, 20 * k, 400 * k**2)
+    assert bounds(numbers, Relation("add-remove", k)) == (10 * k, 10 * k, 100 * k**2)
+    assert bounds(numbers, Relation("replace-one", k)) == (20 * k, 20 * k, 400 * k**2)
 
 
 def test_a_number_of_rows_that_varies_counts_where_rows_alone_keep_it():

@@ -12,8 +12,8 @@ from dp_core.tables.domain import Domain
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
-from dp_core.wall.statistics.sums import sum_from_json
-from dp_core.wall.statistics.sums.binned_counts import MOST_CELLS, BinnedCounts
+from dp_core.wall.statistics import sum_from_json
+from dp_core.wall.statistics.binned_counts import MOST_CELLS, BinnedCounts
 from tests.statistical import FALSE_ALARM, discrete_gaussian, discrete_laplace, fits
 
 DOMAIN = Domain(("g", "x", "y"), (3, 11, 8))  # the last code of x means missing

@@ -16,6 +16,7 @@ from dp_core.tables.domain import Domain
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
+from dp_core.wall.statistics import sum_from_json
 from dp_core.wall.statistics.regressions.features import ONE, Features, Levels, Number
 from dp_core.wall.statistics.regressions.gradients import (
     COEFFICIENT,
@@ -25,7 +26,6 @@ from dp_core.wall.statistics.regressions.gradients import (
     NumberGradient,
     probabilities,
 )
-from dp_core.wall.statistics.sums import sum_from_json
 from tests.statistical import FALSE_ALARM
 
 P, Q = 9, 6  # positions of x and y; both may be missing

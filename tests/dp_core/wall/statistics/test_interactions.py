@@ -21,8 +21,8 @@ from dp_core.wall.accounting.sensitivity import of_unit
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.released import Measurement, Totals, interactions_of, kind_of
-from dp_core.wall.statistics.sums.interactions import LARGEST, MOST_ENTRIES, Interaction
-from dp_core.wall.statistics.sums.moments import CellCounts
+from dp_core.wall.statistics.interactions import LARGEST, MOST_ENTRIES, Interaction
+from dp_core.wall.statistics.moments import CellCounts
 from tests.statistical import FALSE_ALARM, discrete_gaussian, discrete_laplace, fits
 
 RELATIONS = ["add-remove", "replace-one"]
@@ -254,7 +254,7 @@ def test_the_charge_is_what_the_formula_says(kind, neighbours, max_rows):
         assert event.scale == pytest.approx(sqrt(event.l2_sensitivity_squared * 3 / 2), rel=1e-3)
     assert session.charges[0].step.cost == cost
     assert cost * Fraction(999_999, 10**6) <= session.currency.cost(event) <= cost
-    assert curator.total_noise(of_sizes((3, 5)), cost).scale == found.scale
+    assert curator.statistic_noise(of_sizes((3, 5)), cost).scale == found.scale
     relation = Relation(neighbours, max_rows)
     of = found.of
     assert isinstance(of, Interaction)

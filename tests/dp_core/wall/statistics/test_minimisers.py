@@ -15,11 +15,11 @@ from dp_core.tables.domain import Domain
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
+from dp_core.wall.statistics import sum_from_json
 from dp_core.wall.statistics.regressions import exact_minimum
 from dp_core.wall.statistics.regressions.exact_minimum import minimise
 from dp_core.wall.statistics.regressions.features import ONE, Features, Levels, Number
 from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
-from dp_core.wall.statistics.sums import sum_from_json
 from tests.statistical import FALSE_ALARM
 
 COLUMNS = {"x": 6, "g": 2, "h": 3, "b": 2}

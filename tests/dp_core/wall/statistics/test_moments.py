@@ -15,8 +15,8 @@ from dp_core.tables.domain import Domain
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
-from dp_core.wall.statistics.sums import sum_from_json
-from dp_core.wall.statistics.sums.moments import CellCounts, CellSums, Products
+from dp_core.wall.statistics import sum_from_json
+from dp_core.wall.statistics.moments import CellCounts, CellSums, Products
 from tests.statistical import FALSE_ALARM, discrete_gaussian, discrete_laplace, fits
 
 P, Q = 5, 4  # positions of x and y; both may be missing

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from dp_core.schema.privacy import Relation
 from dp_core.wall.statistics import required
-from dp_core.wall.statistics.base import MOST
 from dp_core.wall.statistics.quantile import Quantile
+from dp_core.wall.statistics.whole_numbers import MOST
 from tests.dp_core.wall.statistics.neighbours import (
     RELATIONS,
     all_tables,

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from dp_core.schema.privacy import Neighbours
 from dp_core.tables.domain import Clique
-from dp_core.wall.statistics.record_sum import Sum
+from dp_core.wall.statistics.descriptions import names, wholes
+from dp_core.wall.statistics.statistic import ClaimedCodes, Sum, claims
+from dp_core.wall.statistics.whole_numbers import MOST_CODES, cell_numbers
 
-MOST_CODES = 2**16
-"""Codes are 16 bits."""
 MOST_CELLS = 2**26
 """Cells of one table: its noise alone takes ten minutes and its counts half a gigabyte."""
 
@@ -76,14 +76,12 @@ class BinnedCounts(Sum):
         return self.columns
 
     def total(self, cells: NDArray[np.uint16], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        where = np.zeros(len(counts), dtype=np.int64)
-        for axis, (size, each) in enumerate(zip(self.shape, self.edges, strict=True)):
-            codes = cells[:, axis].astype(np.int64)
+        codes = cells.astype(np.int64)
+        for axis, each in enumerate(self.edges):
             if each is not None:
-                codes = np.searchsorted(each, codes, side="right") - 1
-            where = where * size + codes
+                codes[:, axis] = np.searchsorted(each, codes[:, axis], side="right") - 1
         found = np.zeros(self.length, dtype=np.int64)
-        np.add.at(found, where, counts)
+        np.add.at(found, cell_numbers(codes, self.shape), counts)
         return found
 
     def l1(self, neighbours: Neighbours) -> int:
@@ -93,6 +91,9 @@ class BinnedCounts(Sum):
     def l2_squared(self, neighbours: Neighbours) -> int:
         """1 under add-remove, 2 under replace-one: two cells move by 1 each, or none."""
         return 1 if neighbours == "add-remove" else 2
+
+    def claimed_codes(self) -> list[ClaimedCodes]:
+        return claims(self.columns, self.sizes)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -104,19 +105,11 @@ class BinnedCounts(Sum):
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        columns, edges = document["columns"], document["edges"]
-        if not isinstance(columns, list) or any(type(name) is not str for name in columns):
-            raise ValueError("Columns are a list of names.")
+        edges = document["edges"]
         if not isinstance(edges, list):
             raise ValueError("Edges are a list, with one entry for each column.")
         return cls(
-            columns=tuple(columns),
-            sizes=_wholes(document["sizes"]),
-            edges=tuple(None if each is None else _wholes(each) for each in edges),
+            columns=names(document["columns"]),
+            sizes=wholes(document["sizes"]),
+            edges=tuple(None if each is None else wholes(each) for each in edges),
         )
-
-
-def _wholes(document: Any) -> tuple[int, ...]:
-    if not isinstance(document, list) or any(type(number) is not int for number in document):
-        raise ValueError("Sizes and edges are whole numbers.")
-    return tuple(document)

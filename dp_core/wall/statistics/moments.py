@@ -18,13 +18,9 @@ from numpy.typing import NDArray
 
 from dp_core.schema.privacy import Neighbours
 from dp_core.tables.domain import Clique
-from dp_core.wall.statistics.record_sum import Sum
-
-MOST_POSITIONS = 2**16
-"""Codes are 16 bits."""
-
-_LARGEST = 2**62
-"""What is larger in size is cut to it, which brings no two results farther apart."""
+from dp_core.wall.statistics.descriptions import names, wholes
+from dp_core.wall.statistics.statistic import ClaimedCodes, Sum, claims
+from dp_core.wall.statistics.whole_numbers import MOST, MOST_CODES, cell_numbers, cut
 
 About = Literal["middle", "cells"]
 """What products are taken about: the middles of the ranges, or the means of each cell."""
@@ -70,8 +66,8 @@ class CellCounts(Sum):
     def total(self, cells: NDArray[np.uint16], counts: NDArray[np.int64]) -> NDArray[np.int64]:
         first = len(self.by)
         missing = cells[:, first:] >= np.array(self.positions, dtype=np.int64)
-        where = _cell(np.column_stack([cells[:, :first], missing]), self.shape)
-        return _fit(_add(where, np.ones(len(counts), dtype=np.int64), counts, self.length))
+        where = cell_numbers(np.column_stack([cells[:, :first], missing]), self.shape)
+        return cut(_add(where, np.ones(len(counts), dtype=np.int64), counts, self.length))
 
     def l1(self, neighbours: Neighbours) -> int:
         """1 under add-remove, 2 under replace-one: a record is in one entry, and adds 1 to it."""
@@ -80,6 +76,9 @@ class CellCounts(Sum):
     def l2_squared(self, neighbours: Neighbours) -> int:
         """1 under add-remove, 2 under replace-one: two entries move by 1 each, or none."""
         return 1 if neighbours == "add-remove" else 2
+
+    def claimed_codes(self) -> list[ClaimedCodes]:
+        return claims(self.by, self.sizes) + claims(self.numbers, self.positions, or_missing=True)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -93,10 +92,10 @@ class CellCounts(Sum):
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
         return cls(
-            by=_names(document["by"]),
-            sizes=_wholes(document["sizes"]),
-            numbers=_names(document["numbers"]),
-            positions=_wholes(document["positions"]),
+            by=names(document["by"]),
+            sizes=wholes(document["sizes"]),
+            numbers=names(document["numbers"]),
+            positions=wholes(document["positions"]),
         )
 
 
@@ -133,8 +132,8 @@ class CellSums(Sum):
 
     def total(self, cells: NDArray[np.uint16], counts: NDArray[np.int64]) -> NDArray[np.int64]:
         number, there = _centred(cells[:, -1], self.positions)
-        where = _cell(cells[:, :-1], self.sizes)
-        return _fit(_add(where[there], number[there], counts[there], self.length))
+        where = cell_numbers(cells[:, :-1], self.sizes)
+        return cut(_add(where[there], number[there], counts[there], self.length))
 
     def l1(self, neighbours: Neighbours) -> int:
         """Return r = P - 1 under add-remove, 2 r under replace-one; at least 1.
@@ -153,6 +152,10 @@ class CellSums(Sum):
         """
         return self.l1(neighbours) ** 2
 
+    def claimed_codes(self) -> list[ClaimedCodes]:
+        own = ClaimedCodes(self.column, self.positions, or_missing=True)
+        return [*claims(self.by, self.sizes), own]
+
     def to_json(self) -> dict[str, Any]:
         return {
             "name": self.NAME,
@@ -165,10 +168,10 @@ class CellSums(Sum):
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
         return cls(
-            column=_names([document["column"]])[0],
-            positions=_wholes([document["positions"]])[0],
-            by=_names(document["by"]),
-            sizes=_wholes(document["sizes"]),
+            column=names([document["column"]])[0],
+            positions=wholes([document["positions"]])[0],
+            by=names(document["by"]),
+            sizes=wholes(document["sizes"]),
         )
 
 
@@ -233,8 +236,8 @@ class Products(Sum):
         if self.about == "middle":
             if self.squares:
                 products = 2 * products - (self.positions[0] - 1) ** 2
-            return _fit(_add(np.zeros(len(counts), dtype=np.int64), products, counts, 1))
-        where = _cell(cells[there][:, : len(self.by)], self.sizes)
+            return cut(_add(np.zeros(len(counts), dtype=np.int64), products, counts, 1))
+        where = cell_numbers(cells[there][:, : len(self.by)], self.sizes)
         found, where = np.unique(where, return_inverse=True)
         # privacy: whole numbers of any size throughout; a float would not have the proven bound.
         sums = [
@@ -243,7 +246,7 @@ class Products(Sum):
         ]
         number, one, other, both = sums
         within = (number * both - one * other) // number if len(found) else number
-        return _fit(np.array([within.sum()], dtype=object))
+        return cut(np.array([within.sum()], dtype=object))
 
     def l1(self, neighbours: Neighbours) -> int:
         """Return the bound for each choice of `about`, with r, s = P - 1 of the two columns.
@@ -274,6 +277,9 @@ class Products(Sum):
         """Return the square of `l1`: there is one entry."""
         return self.l1(neighbours) ** 2
 
+    def claimed_codes(self) -> list[ClaimedCodes]:
+        return claims(self.by, self.sizes) + claims(self.columns, self.positions, or_missing=True)
+
     def to_json(self) -> dict[str, Any]:
         return {
             "name": self.NAME,
@@ -286,14 +292,14 @@ class Products(Sum):
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        first, second = _names(document["columns"])
-        one, other = _wholes(document["positions"])
+        first, second = names(document["columns"])
+        one, other = wholes(document["positions"])
         return cls(
             columns=(first, second),
             positions=(one, other),
             about=document["about"],
-            by=_names(document["by"]),
-            sizes=_wholes(document["sizes"]),
+            by=names(document["by"]),
+            sizes=wholes(document["sizes"]),
         )
 
 
@@ -308,20 +314,8 @@ def _check(
         raise ValueError("A sum's columns of levels and of numbers differ.")
     if len(by) != len(sizes) or len(numbers) > len(positions):
         raise ValueError("Every column has a size.")
-    if any(not 1 <= size <= MOST_POSITIONS for size in (*sizes, *positions)):
-        raise ValueError(f"A column has 1 to {MOST_POSITIONS} codes.")
-
-
-def _names(document: Any) -> tuple[str, ...]:
-    if not isinstance(document, list) or any(type(name) is not str for name in document):
-        raise ValueError("Columns are a list of names.")
-    return tuple(document)
-
-
-def _wholes(document: Any) -> tuple[int, ...]:
-    if not isinstance(document, list) or any(type(number) is not int for number in document):
-        raise ValueError("Sizes are a list of whole numbers.")
-    return tuple(document)
+    if any(not 1 <= size <= MOST_CODES for size in (*sizes, *positions)):
+        raise ValueError(f"A column has 1 to {MOST_CODES} codes.")
 
 
 def _centred(
@@ -329,14 +323,6 @@ def _centred(
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return numbers about the middle of their range, and which are not missing."""
     return 2 * codes.astype(np.int64) - (positions - 1), codes < positions
-
-
-def _cell(codes: NDArray[Any], sizes: Sequence[int]) -> NDArray[np.int64]:
-    """Return the flat number of each cell, shape (cells,)."""
-    where = np.zeros(len(codes), dtype=np.int64)
-    for axis, size in enumerate(sizes):
-        where = where * size + codes[:, axis]
-    return where
 
 
 def _add(
@@ -348,17 +334,7 @@ def _add(
     """Return the sum of values times counts by entry, exactly: whole numbers of any size."""
     largest = int(np.abs(values).max(initial=0)) * int(counts.sum())
     # The check makes an overflow impossible; what might not fit is added slowly.
-    kind = np.dtype(np.int64) if largest < _LARGEST else np.dtype(object)
+    kind = np.dtype(np.int64) if largest < MOST else np.dtype(object)
     sums = np.zeros(length, dtype=kind)
     np.add.at(sums, where, values.astype(kind) * counts.astype(kind))
     return sums
-
-
-def _fit(sums: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the sums as 64-bit whole numbers.
-
-    Privacy:
-        What does not fit is cut: min and max bring no two numbers farther apart, so that every
-        bound on a change holds.
-    """
-    return np.asarray(np.clip(sums, -_LARGEST, _LARGEST), dtype=np.int64)

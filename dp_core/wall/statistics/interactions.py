@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 
 from dp_core.schema.privacy import Neighbours
 from dp_core.tables.domain import Clique
-from dp_core.wall.statistics.record_sum import Sum
+from dp_core.wall.statistics.descriptions import names, wholes
+from dp_core.wall.statistics.statistic import ClaimedCodes, Sum, claims
+from dp_core.wall.statistics.whole_numbers import MOST_CODES, cell_numbers, cut
 
-MOST_CODES = 2**16
-"""Codes are 16 bits."""
 MOST_CELLS = 2**26
 """Cells of the table that it is of."""
 LARGEST = 2**33
@@ -43,8 +43,6 @@ A record may move every one of them, and the accounting of a release has room fo
 
 _ROWS = 2**29
 """Of a larger file the entries are computed in Python's whole numbers."""
-_CUT = 2**62
-"""What is larger in size is cut to it, which brings no two results farther apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +106,8 @@ class Interaction(Sum):
         return self.columns
 
     def total(self, cells: NDArray[np.uint16], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        where = np.zeros(len(counts), dtype=np.int64)
-        for axis, size in enumerate(self.sizes):
-            where = where * size + cells[:, axis]
         table = np.zeros(prod(self.sizes), dtype=np.int64)
-        np.add.at(table, where, counts)
+        np.add.at(table, cell_numbers(cells, self.sizes), counts)
         return self.of_table(table.reshape(self.sizes))
 
     def of_table(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -132,7 +127,7 @@ class Interaction(Sum):
             before = np.cumsum(found, axis=0)[:-1]
             steps, weights = _along(each.steps, before.ndim), _along(each.weights, before.ndim)
             table = np.moveaxis(weights * (before - steps * found[1:]), 0, axis)
-        return np.asarray(np.clip(table, -_CUT, _CUT).reshape(-1), dtype=np.int64)
+        return cut(table.reshape(-1))
 
     def l1(self, neighbours: Neighbours) -> int:
         """Return a bound on the L1 sensitivity.
@@ -173,17 +168,15 @@ class Interaction(Sum):
             least, most = min(ends), max(ends)
         return 2 * largest - 2 * least
 
+    def claimed_codes(self) -> list[ClaimedCodes]:
+        return claims(self.columns, self.sizes)
+
     def to_json(self) -> dict[str, Any]:
         return {"name": self.NAME, "columns": list(self.columns), "sizes": list(self.sizes)}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        columns, sizes = document["columns"], document["sizes"]
-        if not isinstance(columns, list) or any(type(name) is not str for name in columns):
-            raise ValueError("Columns are a list of names.")
-        if not isinstance(sizes, list) or any(type(number) is not int for number in sizes):
-            raise ValueError("Sizes are whole numbers.")
-        return cls(tuple(columns), tuple(sizes))
+        return cls(names(document["columns"]), wholes(document["sizes"]))
 
     # -- public side: what noisy entries say of the table
 

@@ -1,0 +1,215 @@
+"""What may be asked of the data: whole numbers with proven sensitivities, described by plain JSON.
+
+A `TableStatistic` is computed from exact marginals, a `Sum` from the cells that hold a record.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.schema.privacy import Neighbours
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.marginal import Counter, Marginal
+from dp_core.wall.accounting.sensitivity import Bounds
+from dp_core.wall.statistics.descriptions import whole
+
+
+class ClaimedCodes(NamedTuple):
+    """What the bounds of a statistic assume about the codes of a column.
+
+    Attributes:
+        column: Name of the column.
+        codes: Number of codes.
+        or_missing: Whether the column may have one more code, which means missing.
+    """
+
+    column: str
+    codes: int
+    or_missing: bool
+
+
+class Statistic(ABC):
+    """A vector of whole numbers computed from the confidential file.
+
+    The question is public; the answer is public only after noise is added. All values are whole
+    numbers, in a unit that the class states. Each class proves how far one row can move its values,
+    for any number of rows; `dp_core.wall.accounting.sensitivity.of_unit` derives the bounds for a
+    person with several rows. A class whose bound holds only for the file's own number of rows
+    refuses add-remove.
+
+    Attributes:
+        NAME: The `name` in `to_json`, by which the list of vetted statistics knows the class.
+    """
+
+    __slots__ = ()
+
+    NAME: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def length(self) -> int:
+        """Number of entries."""
+
+    @abstractmethod
+    def largest_change(self, neighbours: Neighbours) -> int:
+        """Return a bound on the change that one row makes to any one entry, with the proof."""
+
+    def l1(self, neighbours: Neighbours) -> int:
+        """Return a bound on the sum of the changes that one row makes to all entries.
+
+        By default every entry may move by the largest change at once.
+        """
+        return self.largest_change(neighbours) * self.length
+
+    def l2_squared(self, neighbours: Neighbours) -> int:
+        """Return a bound on the sum of the squares of these changes."""
+        return self.largest_change(neighbours) ** 2 * self.length
+
+    @abstractmethod
+    def exact(self, counter: Counter) -> NDArray[np.int64]:
+        """Return the exact values, shape (length,). Confidential."""
+
+    def claimed_codes(self) -> Iterable[ClaimedCodes]:
+        """Return what the bounds assume about the codes of the file; by default nothing."""
+        return ()
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """Return `NAME` as `name` and the public parameters that decide the sensitivity."""
+
+    @classmethod
+    @abstractmethod
+    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
+        """Return the bounds for one row of the statistic that `to_json` described.
+
+        Args:
+            document: What `to_json` returned, or what a receipt claims that it returned.
+            neighbours: The relation between single rows.
+
+        Raises:
+            ValueError: or another error of `GARBAGE`, if `to_json` cannot have returned it.
+        """
+
+
+class TableStatistic(Statistic):
+    """A statistic computed from exact marginals."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:  # at run time it would be the default of a field of this name
+
+        @property
+        def cliques(self) -> tuple[Clique, ...]:
+            """Marginals that it is computed from."""
+
+    @abstractmethod
+    def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
+        """Return the exact values, shape (length,). Confidential."""
+
+    def exact(self, counter: Counter) -> NDArray[np.int64]:
+        return self.compute(counter.count(self.cliques))
+
+
+class Sum(Statistic):
+    """A sum over records, computed from the cells that hold a record.
+
+    The columns may have any number of codes. A statistic that is not a count is first rounded to a
+    fixed grid; the bounds are for the rounded values. `to_json` describes a sum completely.
+    """
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def clique(self) -> Clique:
+        """Columns that it is computed from."""
+
+    @abstractmethod
+    def total(self, cells: NDArray[np.uint16], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the exact values, shape (length,). Confidential.
+
+        Args:
+            cells: Codes of the cells that hold a record, shape (cells, columns), in the clique's
+                order of columns.
+            counts: Records in each cell, shape (cells,), all positive.
+        """
+
+    @abstractmethod
+    def l1(self, neighbours: Neighbours) -> int:
+        """Return a bound on the sum of the changes one row makes to all entries, at least 1."""
+
+    @abstractmethod
+    def l2_squared(self, neighbours: Neighbours) -> int:
+        """Return a bound on the sum of the squares of these changes, at least 1."""
+
+    @abstractmethod
+    def claimed_codes(self) -> Iterable[ClaimedCodes]:
+        """Return the number of codes that the bounds assume for each column."""
+
+    @classmethod
+    @abstractmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Return the sum that `to_json` described; see `read`."""
+
+    def largest_change(self, neighbours: Neighbours) -> int:
+        """Return `l1`: one entry moves by no more than all of them together."""
+        return self.l1(neighbours)
+
+    def exact(self, counter: Counter) -> NDArray[np.int64]:
+        return self.total(*counter.observed(self.clique))
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """Return the sum that `to_json` described.
+
+        Raises:
+            ValueError: or another error of `GARBAGE`, if it is not exactly what `to_json` returns.
+        """
+        found = cls.from_json(document)
+        # privacy: a key that `from_json` ignores could change what the description means.
+        if found.to_json() != document:
+            raise ValueError("The description of a sum has missing or unknown parts.")
+        return found
+
+    @classmethod
+    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
+        found = cls.read(document)
+        return found.largest_change(neighbours), found.l1(neighbours), found.l2_squared(neighbours)
+
+
+def check_codes(statistic: Statistic, domain: Domain) -> None:
+    """Refuse a statistic whose bounds assume other columns or codes than the file has.
+
+    Raises:
+        ValueError: if a column does not exist, or has another number of codes.
+    """
+    sizes = dict(zip(domain.columns, domain.sizes, strict=True))
+    for name, codes, or_missing in statistic.claimed_codes():
+        if name not in sizes:
+            raise ValueError(f"{statistic.NAME} asks about {name!r}, which is no column.")
+        # privacy: the bounds are proven for the claimed codes only.
+        if codes != sizes[name] and not (or_missing and codes == sizes[name] - 1):
+            what = "positions" if or_missing else "codes"
+            raise ValueError(
+                f"{statistic.NAME} takes {name!r} to have {codes} {what}; it has {sizes[name]}"
+                " codes."
+            )
+
+
+def claims(
+    columns: Iterable[str], codes: Iterable[int], *, or_missing: bool = False
+) -> list[ClaimedCodes]:
+    """Return one claim for each column."""
+    pairs = zip(columns, codes, strict=True)
+    return [ClaimedCodes(name, number, or_missing) for name, number in pairs]
+
+
+def alike(change: int, document: Mapping[str, Any]) -> Bounds:
+    """Return the bounds if each of `length` entries may move by `change` at once."""
+    length = whole(document, "length")
+    return change, change * length, change**2 * length
