@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dp_core.wall.noise import gaussian, laplace
+from dp_core.wall.noise import granted_noise
 
 Values = NDArray[np.int64]
 
@@ -35,8 +35,7 @@ def handed_over(patch: pytest.MonkeyPatch, ask: Callable[[], Values]) -> tuple[V
 
     with patch.context() as here:
         # In the place of OpenDP: the curator computes, charges and hands over as ever.
-        here.setattr(laplace, "add_noise", noise)
-        here.setattr(gaussian, "add_noise", noise)
+        here.setattr(granted_noise, "add_noise", noise)
         answer = ask()
     ((values, kind, scale),) = asked
     # Nothing but what was drawn is answered.

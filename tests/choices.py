@@ -16,7 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dp_core.wall.curator import Curator
-from dp_core.wall.noise import noisy_max
+from dp_core.wall.noise import granted_noise
 from dp_core.wall.statistics import Statistic
 
 
@@ -55,7 +55,7 @@ def chances(
 
     with patch.context() as here:
         # In the place of OpenDP: the curator computes, charges and hands over as ever.
-        here.setattr(noisy_max, "noisy_max", noise)
+        here.setattr(granted_noise, "noisy_max", noise)
         curator.choose("select", "x", statistic, cost)
     (found,) = asked
     return found

@@ -32,8 +32,8 @@ from dp_core.wall.ledger.session import (
     drawn_cells_asks,
     sparse_asks,
 )
-from dp_core.wall.noise import drawn_cells, gaussian, laplace, noisy_max, perturbed_draws, stability
-from dp_core.wall.noise.side_by_side import perturbed
+from dp_core.wall.noise import drawn_cells, granted_noise, perturbed_draws, stability
+from dp_core.wall.noise.threaded_noise import add_in_pieces
 from dp_core.wall.quality_figures import Charged
 from dp_core.wall.released import Answers, Measurement, SparseTable, Totals
 from dp_core.wall.statistics import (
@@ -139,7 +139,9 @@ class Curator:
 
         def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
             counts = self._counter.count(cliques)
-            return perturbed(_add_noise, [counts[clique].counts for clique in cliques], grants)
+            return add_in_pieces(
+                granted_noise.add, [counts[clique].counts for clique in cliques], grants
+            )
 
         results = self._session.perform(batch_name(stage, replicate, round), steps, draw)
         return tuple(
@@ -203,7 +205,7 @@ class Curator:
             counts = self._counter.count(cliques)
             # privacy: whole numbers, never a float.
             exact = [of.of_table(counts[of.clique].counts) for of in asked]
-            return perturbed(_add_noise, exact, grants)
+            return add_in_pieces(granted_noise.add, exact, grants)
 
         # Tables may be measured in the same stage, set and round.
         batch = f"{batch_name(stage, replicate, round)}-interactions"
@@ -577,7 +579,9 @@ class Curator:
 
         def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
             exact = statistic.exact(self._counter)
-            return [np.array([noisy_max.choose(exact, grant)], dtype=np.int64) for grant in grants]
+            return [
+                np.array([granted_noise.choose(exact, grant)], dtype=np.int64) for grant in grants
+            ]
 
         batch = f"{batch_name(stage, replicate, 0)}-{step}"
         return tuple(int(value[0]) for _, value in self._session.perform(batch, steps, draw))
@@ -606,7 +610,7 @@ class Curator:
             exact = asked.exact(self._counter)
             # privacy: whole numbers, never a float.
             assert exact.dtype == np.int64
-            return perturbed(_add_noise, [exact], grants)
+            return add_in_pieces(granted_noise.add, [exact], grants)
 
         batch = f"{batch_name(stage, replicate, round)}-{step}"
         ((grant, values),) = self._session.perform(batch, [planned], draw)
@@ -649,11 +653,6 @@ def _number_of_bins(edges: Sequence[int], size: int) -> int:
     if len(edges) < 2 or edges[0] != 0 or edges[-1] != size or any(np.diff(edges) <= 0):
         raise ValueError(f"Bins are of codes from 0 to {size}, ascending, not {edges!r:.60}.")
     return len(edges) - 1
-
-
-def _add_noise(exact: NDArray[np.int64], grant: Grant) -> NDArray[np.int64]:
-    perturb = laplace.perturb if isinstance(grant.step.event, LaplaceEvent) else gaussian.perturb
-    return perturb(exact, grant)
 
 
 def _noise_event(grant: Grant) -> LaplaceEvent | GaussianEvent:

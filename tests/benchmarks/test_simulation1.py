@@ -26,7 +26,7 @@ from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.accounting.events import LaplaceEvent
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import Grant, MemorySession, Step
-from dp_core.wall.noise import laplace
+from dp_core.wall.noise import granted_noise
 from tests.statistical import FALSE_ALARM
 
 HERE = 20_000
@@ -126,7 +126,7 @@ def by_noise():
     """Return the noisy number of ones many times, as the library draws it."""
     event = LaplaceEvent(Fraction(SETS) / Fraction(EPSILON), 1)
     step = Step("measure", "x", Fraction(EPSILON) / SETS, event, (NOISES,))
-    drawn = laplace.perturb(np.full(NOISES, ONES, dtype=np.int64), Grant(1, step))
+    drawn = granted_noise.add(np.full(NOISES, ONES, dtype=np.int64), Grant(1, step))
     return np.clip(drawn, 0, N)
 
 

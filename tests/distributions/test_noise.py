@@ -18,8 +18,8 @@ from dp_core.tables.marginal import Marginal
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator, choice_event
 from dp_core.wall.ledger.session import Grant, MemorySession, Step
-from dp_core.wall.noise import noisy_max
-from dp_core.wall.noise.side_by_side import PIECE_CELLS
+from dp_core.wall.noise import granted_noise
+from dp_core.wall.noise.threaded_noise import PIECE_CELLS
 from tests.choices import exponential_mechanism, permute_and_flip
 from tests.statistical import FALSE_ALARM, discrete_gaussian, discrete_laplace, fits
 
@@ -113,7 +113,7 @@ def test_the_private_choice_has_its_distribution_and_not_that_of_another_scale(k
     event = choice_event(Currency(kind, cost), cost, 4)
     assert event.epsilon() == 2  # of a scale of 4
     grant = Grant(1, Step("select", "x", cost, event, (1,)))
-    seen = np.bincount([noisy_max.choose(scores, grant) for _ in range(4_500)], minlength=5)
+    seen = np.bincount([granted_noise.choose(scores, grant) for _ in range(4_500)], minlength=5)
     scale = float(event.scale)
     assert stats.chisquare(seen, law(scores, scale) * seen.sum()).pvalue > FALSE_ALARM
     others = [exponential_mechanism, permute_and_flip]

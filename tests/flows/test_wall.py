@@ -62,7 +62,7 @@ def frozen(monkeypatch):
         return rng.integers(0, sizes, size=grant.step.shape, dtype=np.int64)
 
     monkeypatch.setattr(curator, "_add_noise", noisy)
-    monkeypatch.setattr(curator.noisy_max, "choose", chosen)
+    monkeypatch.setattr(curator.granted_noise, "choose", chosen)
     monkeypatch.setattr(curator.stability, "release", kept)
     monkeypatch.setattr(curator.perturbed_draws, "draw", drawn)
     monkeypatch.setattr(curator.drawn_cells, "draw", of_cells)

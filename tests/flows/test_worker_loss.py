@@ -9,7 +9,7 @@ import pytest
 
 from dp_core.bundle.verification.verify import verify
 from dp_core.confidential.code_store import CodeStore, StoreWriter
-from dp_core.wall.noise import gaussian, laplace
+from dp_core.wall.noise import granted_noise
 from tasks.support import dask_cluster as cluster_module
 from tests.workers import a_task_for_each_chunk, can_draw, meanwhile, trapped_cluster
 
@@ -40,15 +40,14 @@ def draws(monkeypatch):
     """Record the exact counts that went into every draw, by stage and step."""
     seen = {}
     with monkeypatch.context() as patch:
-        for module in (laplace, gaussian):
 
-            def perturb(exact, grant, original=module.perturb):
-                key = (grant.step.stage, grant.step.name)
-                assert key not in seen, "drawn twice"
-                seen[key] = exact.copy()
-                return original(exact, grant)
+        def perturb(exact, grant, original=granted_noise.add):
+            key = (grant.step.stage, grant.step.name)
+            assert key not in seen, "drawn twice"
+            seen[key] = exact.copy()
+            return original(exact, grant)
 
-            patch.setattr(module, "perturb", perturb)
+        patch.setattr(granted_noise, "add", perturb)
         yield seen
 
 

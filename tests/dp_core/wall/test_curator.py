@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import pickle
 from fractions import Fraction
 
@@ -14,8 +15,8 @@ from dp_core.tables.domain import Domain
 from dp_core.tables.marginal import Marginal
 from dp_core.wall.accounting.currency import Currency, largest_limit
 from dp_core.wall.curator import Curator, choice_event
-from dp_core.wall.ledger.session import MemorySession
-from dp_core.wall.noise import gaussian, laplace, noisy_max
+from dp_core.wall.ledger.session import Grant, MemorySession
+from dp_core.wall.noise import granted_noise
 from dp_core.wall.statistics import SUMS, InDif, check_codes
 from dp_core.wall.statistics.binned_counts import BinnedCounts
 from dp_core.wall.statistics.interactions import Interaction
@@ -40,9 +41,8 @@ def curator_of(kind="pure", neighbours="add-remove", *, rows=50, limit=None):
 @pytest.fixture
 def no_noise(monkeypatch):
     """Mechanisms that add nothing: what is left is the exact answer."""
-    monkeypatch.setattr(laplace, "perturb", lambda values, _: values)
-    monkeypatch.setattr(gaussian, "perturb", lambda values, _: values)
-    monkeypatch.setattr(noisy_max, "choose", lambda values, _: int(np.argmax(values)))
+    monkeypatch.setattr(granted_noise, "add", lambda values, _: values)
+    monkeypatch.setattr(granted_noise, "choose", lambda values, _: int(np.argmax(values)))
 
 
 @pytest.mark.usefixtures("no_noise")
@@ -171,12 +171,13 @@ def test_noise_refuses_a_grant_for_another_mechanism():
     )
     curator.measure("measure", [("a",)], [Fraction(1)])
     (grant,) = session.charges
-    with pytest.raises(TypeError, match="not for Gaussian"):
-        gaussian.perturb(np.zeros(2, dtype=np.int64), grant)
-    with pytest.raises(TypeError, match="not for a noisy max"):
-        noisy_max.choose(np.zeros(2, dtype=np.int64), grant)
+    with pytest.raises(TypeError, match="LaplaceEvent"):
+        granted_noise.choose(np.zeros(2, dtype=np.int64), grant)
+    other = dataclasses.replace(grant.step, event=choice_event(session.currency, Fraction(1), 1))
+    with pytest.raises(TypeError, match="NoisyMaxEvent"):
+        granted_noise.add(np.zeros(2, dtype=np.int64), Grant(1, other))
     with pytest.raises(TypeError, match="int64"):
-        laplace.perturb(np.zeros(2), grant)
+        granted_noise.add(np.zeros(2), grant)
 
 
 def sums_of(a=2, b=3, c=4, name="a"):

@@ -17,7 +17,7 @@ from dp_core.tables.domain import Domain
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
-from dp_core.wall.noise import gaussian, laplace
+from dp_core.wall.noise import granted_noise
 from tasks.counting.dask_counter import DaskCounter
 from tasks.support import dask_cluster as cluster_module
 from tasks.support.dask_cluster import dask_client
@@ -55,16 +55,15 @@ def drawn_and_stored(monkeypatch, stored=None):
     """Record every draw and its noise by step; with `stored` noise, add that and draw none."""
     drawn = {}
     with monkeypatch.context() as patch:
-        for module in (laplace, gaussian):
 
-            def perturb(exact, grant, original=module.perturb):
-                name = grant.step.name
-                assert name not in drawn, "drawn twice"
-                noisy = original(exact, grant) if stored is None else exact + stored[name]
-                drawn[name] = noisy - exact
-                return noisy
+        def perturb(exact, grant, original=granted_noise.add):
+            name = grant.step.name
+            assert name not in drawn, "drawn twice"
+            noisy = original(exact, grant) if stored is None else exact + stored[name]
+            drawn[name] = noisy - exact
+            return noisy
 
-            patch.setattr(module, "perturb", perturb)
+        patch.setattr(granted_noise, "add", perturb)
         yield drawn
 
 

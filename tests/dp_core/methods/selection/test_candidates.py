@@ -21,7 +21,7 @@ from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
-from dp_core.wall.noise import gaussian, noisy_max
+from dp_core.wall.noise import granted_noise
 from dp_core.wall.released import Measurement
 
 
@@ -79,8 +79,8 @@ def test_cells_are_drawn_in_one_by_one():
 def test_aim_takes_a_small_table_before_a_large_one_of_which_noise_would_leave_nothing(
     monkeypatch,
 ):
-    monkeypatch.setattr(gaussian, "perturb", lambda values, _: values)
-    monkeypatch.setattr(noisy_max, "choose", lambda values, _: int(np.argmax(values)))
+    monkeypatch.setattr(granted_noise, "add", lambda values, _: values)
+    monkeypatch.setattr(granted_noise, "choose", lambda values, _: int(np.argmax(values)))
     draw = np.random.default_rng(0)
     domain = Domain(("a", "b", "c", "d"), (2, 2, 20, 20))
     a, c, d = (draw.integers(0, size, 1000) for size in (2, 20, 20))

@@ -23,7 +23,7 @@ from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.currency import Currency, largest_limit
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
-from dp_core.wall.noise import gaussian, laplace, noisy_max
+from dp_core.wall.noise import granted_noise
 from dp_core.wall.released import Answers, Measurement
 from dp_core.wall.statistics import QueryDistance
 from tests.statistical import FALSE_ALARM
@@ -81,9 +81,8 @@ def fit(domain, released, *, rows=100, **options):
 @pytest.fixture
 def no_noise(monkeypatch):
     """Mechanisms that add nothing: what is left is the exact answer."""
-    monkeypatch.setattr(laplace, "perturb", lambda values, _: values)
-    monkeypatch.setattr(gaussian, "perturb", lambda values, _: values)
-    monkeypatch.setattr(noisy_max, "choose", lambda values, _: int(np.argmax(values)))
+    monkeypatch.setattr(granted_noise, "add", lambda values, _: values)
+    monkeypatch.setattr(granted_noise, "choose", lambda values, _: int(np.argmax(values)))
 
 
 @pytest.mark.usefixtures("no_noise")

@@ -15,7 +15,7 @@ from dp_core.wall.accounting.currency import Currency, largest_limit
 from dp_core.wall.accounting.events import NoisyMaxEvent
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
-from dp_core.wall.noise import noisy_max
+from dp_core.wall.noise import granted_noise
 
 BINARY = Domain(tuple("abcdef"), (2,) * 6)
 MIXED = Domain(tuple("abcde"), (2, 3, 4, 2, 30))
@@ -130,7 +130,7 @@ def test_the_network_follows_the_data_where_there_is_hardly_noise():
 
 @pytest.mark.parametrize("score", ["r", "f", "mi"])
 def test_every_score_finds_the_chain(score, monkeypatch):
-    monkeypatch.setattr(noisy_max, "choose", lambda values, _: int(np.argmax(values)))
+    monkeypatch.setattr(granted_noise, "choose", lambda values, _: int(np.argmax(values)))
     selection, _ = choose(
         chain(BINARY, 5000), neighbours="replace-one", total=False, degree=1, score=score
     )

@@ -5,8 +5,8 @@ import threading
 import numpy as np
 import pytest
 
-from dp_core.wall.noise import side_by_side
-from dp_core.wall.noise.side_by_side import FEW_CELLS, PIECE_CELLS, perturbed
+from dp_core.wall.noise import threaded_noise
+from dp_core.wall.noise.threaded_noise import FEW_CELLS, PIECE_CELLS, add_in_pieces
 
 SHAPES = [(), (3, 5), (PIECE_CELLS,), (PIECE_CELLS + 1,), (7, 2000), (0,)]
 
@@ -19,7 +19,7 @@ def tables():
 @pytest.mark.parametrize("processors", [1, 3])
 @pytest.mark.parametrize("number", [3, len(SHAPES)])
 def test_every_cell_is_perturbed_once_by_its_own_grant(monkeypatch, processors, number):
-    monkeypatch.setattr(side_by_side.os, "sched_getaffinity", lambda _: range(processors))
+    monkeypatch.setattr(threaded_noise.os, "sched_getaffinity", lambda _: range(processors))
     exact = [np.asarray(table)[::-1] if np.ndim(table) else table for table in tables()[:number]]
     sizes = []
 
@@ -27,7 +27,7 @@ def test_every_cell_is_perturbed_once_by_its_own_grant(monkeypatch, processors, 
         sizes.append(cells.size)
         return cells + grant
 
-    drawn = perturbed(perturb, exact, range(number))
+    drawn = add_in_pieces(perturb, exact, range(number))
     assert sum(sizes) == sum(np.size(table) for table in exact)
     for grant, (one, noisy) in enumerate(zip(exact, drawn, strict=True)):
         assert noisy.shape == np.shape(one)
@@ -36,21 +36,21 @@ def test_every_cell_is_perturbed_once_by_its_own_grant(monkeypatch, processors, 
 
 
 def test_few_cells_need_no_threads(monkeypatch):
-    monkeypatch.setattr(side_by_side.os, "sched_getaffinity", lambda _: range(4))
+    monkeypatch.setattr(threaded_noise.os, "sched_getaffinity", lambda _: range(4))
     seen = set()
 
     def perturb(cells, _grant):
         seen.add(threading.current_thread())
         return cells
 
-    perturbed(perturb, [np.zeros(FEW_CELLS, np.int64)], [0])
+    add_in_pieces(perturb, [np.zeros(FEW_CELLS, np.int64)], [0])
     assert seen == {threading.current_thread()}
-    perturbed(perturb, [np.zeros(FEW_CELLS, np.int64)] * 2, [0, 1])
+    add_in_pieces(perturb, [np.zeros(FEW_CELLS, np.int64)] * 2, [0, 1])
     assert len(seen) > 1
 
 
 def test_of_a_draw_that_fails_nothing_is_returned(monkeypatch):
-    monkeypatch.setattr(side_by_side.os, "sched_getaffinity", lambda _: range(2))
+    monkeypatch.setattr(threaded_noise.os, "sched_getaffinity", lambda _: range(2))
 
     def perturb(cells, grant):
         if grant == 1:
@@ -58,4 +58,4 @@ def test_of_a_draw_that_fails_nothing_is_returned(monkeypatch):
         return cells
 
     with pytest.raises(ValueError, match="no entropy"):
-        perturbed(perturb, [np.zeros(FEW_CELLS, np.int64)] * 2, [0, 1])
+        add_in_pieces(perturb, [np.zeros(FEW_CELLS, np.int64)] * 2, [0, 1])
