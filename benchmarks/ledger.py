@@ -29,10 +29,10 @@ import sqlalchemy as sa
 from dp_core.spec.plan import Plan
 from dp_core.wall.ledger.entries import Entry
 from dp_core.wall.ledger.receipts import START
-from tasks.ledger.database.schema_tables import ENTRIES
+from tasks.ledger.database.ledger_tables import ENTRIES
 from tasks.ledger.database.transaction import _columns
 from tasks.ledger.ledger import Ledger
-from tasks.ledger.release_holder import Hold
+from tasks.ledger.release_writer import ReleaseWriter
 from tests import postgres
 from tests.ledger_filler import CHARGES, KEY, fill, steps_of
 from tests.ledger_worker import named
@@ -84,23 +84,23 @@ def measure(ledger: Ledger, plan: Plan, count: int) -> dict[str, str]:
     def take(name: str, do: Callable[[], object]) -> None:
         found.setdefault(name, []).append(timed(do))
 
-    def work(hold: Hold, mine: Plan, *, charge: bool) -> None:
-        take("open a reservation", lambda: hold.reserve(mine))
-        reservation = hold.reservation()
+    def work(writer: ReleaseWriter, mine: Plan, *, charge: bool) -> None:
+        take("open a reservation", lambda: writer.reserve(mine))
+        reservation = writer.reservation()
         assert reservation is not None
         if not charge:
-            hold.settle(reservation, "returned")
+            writer.settle(reservation, "returned")
             return
-        hold.bind_input(reservation, f"input of {mine.spec.release}", KEY)
+        writer.bind_input(reservation, f"input of {mine.spec.release}", KEY)
         steps = steps_of(mine)
-        take("charge a batch of 100", lambda: hold.charge(reservation, "tables", steps))
-        take("commit it", lambda: hold.commit(reservation, "tables", START))
-        take("settle", lambda: hold.settle(reservation, "finished"))
+        take("charge a batch of 100", lambda: writer.charge(reservation, "tables", steps))
+        take("commit it", lambda: writer.commit(reservation, "tables", START))
+        take("settle", lambda: writer.settle(reservation, "finished"))
 
     for place in range(count):
         mine = named(plan, f"new-{place}")
-        with ledger.hold(mine.spec.release, "home") as hold:
-            work(hold, mine, charge=place % 10 == 0)
+        with ledger.lease(mine.spec.release, "home") as writer:
+            work(writer, mine, charge=place % 10 == 0)
     held = ledger.reservation("old-1")
     assert held is not None
     for _ in range(10):

@@ -23,7 +23,7 @@ from flows.monitoring.prefect_artifacts import ReleaseArtifacts
 from flows.releases.lost_results import forget_lost, needs_data
 from flows.releases.opening import check_opening, is_publishing, require_known_results
 from tasks.ledger.ledger import Ledger
-from tasks.ledger.release_holder import Hold
+from tasks.ledger.release_writer import ReleaseWriter
 from tasks.run.confidential_run import ConfidentialRun
 from tasks.run.home import home, home_id, open_ledger
 from tasks.run.release_run import Progress, Run, silent
@@ -33,7 +33,7 @@ from tasks.stages.count_marginals import count_marginals
 from tasks.stages.discretize import discretize
 from tasks.stages.identify import identify
 from tasks.stages.measure_marginals import measure_basics, measure_marginals
-from tasks.stages.pass_gate import pass_gate, require_as_held
+from tasks.stages.publication_approval import require_approval, require_unchanged
 from tasks.stages.publish import publish, tidy
 from tasks.stages.reconstruct import reconstruct
 from tasks.stages.select_marginals import select_marginals
@@ -145,12 +145,12 @@ def carry_out(
     release = check_opening(spec, out).spec.release
     ledger = open_ledger(where)
     # Held before anything is promised or given back: another process may be at work on it.
-    with ledger.hold(release, home_id(where)) as hold, dask_client(dask) as client:
-        run = open_run(spec, out, ledger, hold, keep_confidential=keep_confidential)
+    with ledger.lease(release, home_id(where)) as writer, dask_client(dask) as client:
+        run = open_run(spec, out, ledger, writer, keep_confidential=keep_confidential)
         run.client = client
         run.committed = partial(log.committed, run)
         log.opened(run)
-        run.note_head()
+        run.note_anchor()
         try:
             make_release(run, log.watched(perform))
         except BadInput as error:
@@ -164,13 +164,13 @@ def carry_out(
         finally:
             # What stops the release here must not be hidden by a note that could not be written.
             with suppress(ReleaseError, OSError):
-                run.note_head()
+                run.note_anchor()
     return run
 
 
 def make_release(run: ConfidentialRun, perform: Perform = Task.__call__) -> None:
     """Do every stage that is not done yet."""
-    if run.hold.gate(run.reservation).held is None:
+    if run.writer.gate(run.reservation).held is None:
         forget_lost(run)
         if needs_data(run):
             # Whatever was finished earlier was finished for this input, or not at all.
@@ -179,11 +179,11 @@ def make_release(run: ConfidentialRun, perform: Perform = Task.__call__) -> None
         for stage in STAGES[:-1]:
             if run.has(stage.name):
                 perform(stage, run)
-        pass_gate(run)
+        require_approval(run)
     elif run.folder.done("publish") is None:
         # privacy: what a person may have looked at is published as it is, and never made again.
         # Once it is published its sets are deleted here, and an interruption leaves some of them.
-        require_as_held(run)
+        require_unchanged(run)
     perform(publish, run)
     tidy(run)
 
@@ -192,7 +192,7 @@ def open_run(
     spec_path: Path,
     out: Path,
     ledger: Ledger,
-    hold: Hold,
+    writer: ReleaseWriter,
     *,
     keep_confidential: bool = False,
 ) -> ConfidentialRun:
@@ -204,9 +204,9 @@ def open_run(
     """
     plan = check_opening(spec_path, out)
     where = home()
-    held = hold.reservation()
-    if held and not held.outcome and ledger.charges(held):
-        folder = RunFolder(where, plan.spec.release, held.link)
+    reservation = writer.reservation()
+    if reservation and not reservation.outcome and ledger.charges(reservation):
+        folder = RunFolder(where, plan.spec.release, reservation.link)
         if not folder.exists():
             # privacy: results of its charges lie elsewhere; to draw them here would be a second
             # draw.
@@ -216,18 +216,23 @@ def open_run(
                 " back; its results are never drawn again.",
                 row="other-home",
             )
-    if not is_publishing(held, plan):
-        if held and not held.outcome and held.plan != plan.hash and not ledger.charges(held):
+    if not is_publishing(reservation, plan):
+        if (
+            reservation
+            and not reservation.outcome
+            and reservation.plan != plan.hash
+            and not ledger.charges(reservation)
+        ):
             # It spent nothing, so a corrected spec may simply begin again.
-            require_known_results(where, ledger, held)
-            held = hold.settle(held, "returned")
-        if held is None or held.outcome is not None:
+            require_known_results(where, ledger, reservation)
+            reservation = writer.settle(reservation, "returned")
+        if reservation is None or reservation.outcome is not None:
             RunFolder(where, plan.spec.release).refuse_results()
-        held = hold.reserve(plan)
-    assert held is not None
-    folder = RunFolder(where, plan.spec.release, held.link)
+        reservation = writer.reserve(plan)
+    assert reservation is not None
+    folder = RunFolder(where, plan.spec.release, reservation.link)
     if folder.exists():
-        tell_release("resumed", held.release, held.account)
+        tell_release("resumed", reservation.release, reservation.account)
     folder.begin(spec=spec_path.absolute(), out=out.absolute())
     return ConfidentialRun(
         planned=plan,
@@ -235,8 +240,8 @@ def open_run(
         out=out.absolute(),
         home=where,
         ledger=ledger,
-        hold=hold,
-        reservation=held,
+        writer=writer,
+        reservation=reservation,
         keep_confidential=keep_confidential,
         progress=_PROGRESS.get(),
     )
@@ -247,6 +252,6 @@ def give_back(run: Run) -> bool:
     require_known_results(run.home, run.ledger, run.reservation)
     if run.ledger.charges(run.reservation):
         return False
-    run.hold.settle(run.reservation, "returned")
+    run.writer.settle(run.reservation, "returned")
     run.folder.remove_confidential()
     return True

@@ -34,8 +34,8 @@ from flows.releases.attempts import DEFECT, INTERRUPTED, Attempt, Attempts, Begu
 from flows.releases.unattended import unattended
 from flows.scheduled import FLOW as SCHEDULED
 from tasks.ledger.ledger import Ledger
-from tasks.run.cleanup import clear_all_leftovers
 from tasks.run.home import home, ledger_exists, open_ledger
+from tasks.run.release_cleanup import clear_all_leftovers
 
 FLOW = "resume-unfinished"
 PASSING = (StageFailed.exit_code, INTERRUPTED, DEFECT)

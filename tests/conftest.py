@@ -85,7 +85,7 @@ HEAVY = (
     "tests/flows/test_database_release.py",
     "tests/flows/test_presets.py",
     "tests/distributions/test_audit.py",
-    "tests/tasks/ledger/test_release_holder.py",
+    "tests/tasks/ledger/test_release_writer.py",
     "tests/tasks/ledger/test_ledger_stress.py",
     "tests/tasks/ledger/test_ledger_machine.py",
     "tests/flows/test_release.py",

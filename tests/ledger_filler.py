@@ -15,10 +15,10 @@ from dp_core.wall.ledger.ledger_position import whereabouts
 from dp_core.wall.ledger.receipts import PUBLISHED, START, make_receipt
 from dp_core.wall.ledger.rules import changes
 from dp_core.wall.ledger.session import Step
-from tasks.ledger.database.schema_tables import ENTRIES, TOTALS
+from tasks.ledger.database.ledger_tables import ENTRIES, TOTALS
 from tasks.ledger.database.transaction import _columns, now
+from tasks.ledger.input_seals import seal
 from tasks.ledger.ledger import Ledger
-from tasks.ledger.seals import seal
 from tests.ledger_worker import named
 
 CHARGES = 100
@@ -53,7 +53,7 @@ class Filler:
         self._changed: dict[str, tuple[int, str]] = {}
 
     def add(self, kind: str, *, about: str | None, key: str | None = None, **values: object) -> int:
-        """Add an entry as `Rows.append` does; return its position."""
+        """Add an entry as `Transaction.append` does; return its position."""
         position, recorded = self._position + 1, now()
         number, previous = self._receipt if kind in PUBLISHED else (-1, START)
         if kind == "reserve":

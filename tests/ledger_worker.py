@@ -28,7 +28,7 @@ from dp_core.spec.plan import Plan
 from dp_core.wall.ledger.session import Step
 from tasks.ledger import leases
 from tasks.ledger.ledger import Ledger
-from tasks.ledger.release_holder import Hold
+from tasks.ledger.release_writer import ReleaseWriter
 from tasks.ledger.reservations import Reservation
 from tests.specs import plan_of
 
@@ -125,11 +125,11 @@ class Worker:
         while self._journal.operations < self._operations:
             name = self._choose()
             plan = named(self._templates["-".join(name.split("-")[:2])], name)
-            held: list[Hold] = []
+            held: list[ReleaseWriter] = []
             with contextlib.ExitStack() as stack:
 
                 def enter(name: str = name, stack: Any = stack, held: Any = held) -> dict[str, Any]:
-                    held.append(stack.enter_context(self._ledger.hold(name, HOME)))
+                    held.append(stack.enter_context(self._ledger.lease(name, HOME)))
                     return {"fence": held[0].lease.fence}
 
                 if self._journal.ask("hold", enter, release=name):
@@ -149,24 +149,24 @@ class Worker:
         size = self._random.randrange(len(EPSILONS))
         return f"{account}-{size}-by{self._index}-{self._journal.operations}"
 
-    def _work(self, hold: Hold, plan: Plan) -> None:
+    def _work(self, writer: ReleaseWriter, plan: Plan) -> None:
         for _ in range(self._random.randint(2, 10)):
             if self._journal.operations >= self._operations:
                 return
-            if not self._operate(hold, plan) and self._random.random() < 0.3:
+            if not self._operate(writer, plan) and self._random.random() < 0.3:
                 return
 
-    def _operate(self, hold: Hold, plan: Plan) -> bool:
-        name, fence = plan.spec.release, hold.lease.fence
-        reservation = hold.reservation()
+    def _operate(self, writer: ReleaseWriter, plan: Plan) -> bool:
+        name, fence = plan.spec.release, writer.lease.fence
+        reservation = writer.reservation()
         if reservation is None or reservation.outcome is not None:
 
             def reserve() -> dict[str, object]:
-                return {"position": hold.reserve(plan).position}
+                return {"position": writer.reserve(plan).position}
 
             return self._journal.ask("reserve", reserve, release=name, fence=fence, plan=plan.hash)
         batches = batches_of(plan)
-        what, batch = self._next(hold, reservation, list(batches))
+        what, batch = self._next(writer, reservation, list(batches))
         values = {"release": name, "fence": fence, "position": reservation.position}
         if what in ("charge", "attempt", "commit"):
             values["batch"] = batch
@@ -177,22 +177,22 @@ class Worker:
         if what == "settle":
             outcomes = ("finished", "abandoned", "returned")
             values["outcome"] = self._random.choice(outcomes)
-            charged = bool(hold.charges(reservation))
+            charged = bool(writer.charges(reservation))
             values["stored"] = charged and self._random.random() < 0.5
 
         def do() -> dict[str, object]:
-            return _do(hold, reservation, what, values, batches)
+            return _do(writer, reservation, what, values, batches)
 
         return self._journal.ask(what, do, **values)
 
     def _next(
-        self, hold: Hold, reservation: Reservation, batches: list[str]
+        self, writer: ReleaseWriter, reservation: Reservation, batches: list[str]
     ) -> tuple[Operation, str]:
         """Return what comes next in a release, or something at random, and a batch."""
         if self._random.random() < 0.3:
             what = self._random.choice(get_args(Operation))
             return what, self._random.choice(batches)
-        charges = hold.charges(reservation)
+        charges = writer.charges(reservation)
         charged = {charge.batch: charge.result for charge in charges}
         if not charges and self._random.random() < 0.5:
             return "bind", ""
@@ -205,7 +205,7 @@ class Worker:
 
 
 def _do(
-    hold: Hold,
+    writer: ReleaseWriter,
     reservation: Reservation,
     what: str,
     values: Mapping[str, Any],
@@ -213,19 +213,19 @@ def _do(
 ) -> dict[str, object]:
     match what:
         case "bind":
-            hold.bind_input(reservation, values["input"], KEY)
+            writer.bind_input(reservation, values["input"], KEY)
         case "charge":
             batch = values["batch"]
-            charges = hold.charge(reservation, batch, batches[batch])
+            charges = writer.charge(reservation, batch, batches[batch])
             return {"numbers": [charge.number for charge in charges]}
         case "attempt":
-            if not hold.charges(reservation, values["batch"]):
+            if not writer.charges(reservation, values["batch"]):
                 raise ValueError("Not charged.")
-            hold.attempt(reservation, values["batch"])
+            writer.attempt(reservation, values["batch"])
         case "commit":
-            hold.commit(reservation, values["batch"], values["result"])
+            writer.commit(reservation, values["batch"], values["result"])
         case "settle":
-            hold.settle(reservation, values["outcome"], stored=values["stored"])
+            writer.settle(reservation, values["outcome"], stored=values["stored"])
     return {}
 
 

@@ -19,7 +19,7 @@ from dp_core.wall.ledger.session import Step
 from tasks.ledger.accounts import Account
 from tasks.ledger.database import transaction
 from tasks.ledger.ledger import Ledger
-from tasks.ledger.release_holder import Hold
+from tasks.ledger.release_writer import ReleaseWriter
 from tasks.ledger.reservations import Reservation
 from tests.specs import FIXED
 
@@ -86,19 +86,21 @@ def step(reservation: Reservation, stage: Stage, name: str, cost: Fraction) -> S
     return Step(stage, name, cost, event, (2,))
 
 
-def begin(hold: Hold, plan: Plan) -> Reservation:
+def begin(writer: ReleaseWriter, plan: Plan) -> Reservation:
     """Reserve, and bind the release to an input of its own."""
-    reservation = hold.reserve(plan)
-    hold.bind_input(reservation, f"input of {plan.spec.release}", KEY)
+    reservation = writer.reserve(plan)
+    writer.bind_input(reservation, f"input of {plan.spec.release}", KEY)
     return reservation
 
 
-def measure(hold: Hold, plan: Plan, stages: Sequence[str] = ("one_way", "measure")) -> Reservation:
+def measure(
+    writer: ReleaseWriter, plan: Plan, stages: Sequence[str] = ("one_way", "measure")
+) -> Reservation:
     """Begin, and charge and commit whole stages."""
-    reservation = begin(hold, plan)
+    reservation = begin(writer, plan)
     for stage in stages:
-        hold.charge(reservation, f"{stage}-0", steps_of(plan, stage))
-        hold.commit(reservation, f"{stage}-0", "0" * 64)
+        writer.charge(reservation, f"{stage}-0", steps_of(plan, stage))
+        writer.commit(reservation, f"{stage}-0", "0" * 64)
     return reservation
 
 
@@ -109,15 +111,15 @@ def spend(
     stages: Sequence[str] = ("one_way", "measure"),
 ) -> Reservation:
     """Let a release happen: whole stages, and its end where an outcome is given."""
-    with ledger.hold(plan.spec.release, HOME) as hold:
-        reservation = measure(hold, plan, stages)
-        return reservation if outcome is None else hold.settle(reservation, outcome)
+    with ledger.lease(plan.spec.release, HOME) as writer:
+        reservation = measure(writer, plan, stages)
+        return reservation if outcome is None else writer.settle(reservation, outcome)
 
 
 def reserve(ledger: Ledger, plan: Plan) -> Reservation:
     """Reserve for a release, and let it rest."""
-    with ledger.hold(plan.spec.release, HOME) as hold:
-        return hold.reserve(plan)
+    with ledger.lease(plan.spec.release, HOME) as writer:
+        return writer.reserve(plan)
 
 
 @contextmanager
@@ -144,7 +146,7 @@ def owner(url: str) -> Iterator[sa.Connection]:
 
 def set_lease(url: str, **values: object) -> None:
     """Change the leases, as time or another process does."""
-    from tasks.ledger.database.schema_tables import LEASES
+    from tasks.ledger.database.ledger_tables import LEASES
 
     engine = sa.create_engine(url, poolclass=sa.NullPool)
     with engine.begin() as connection:

@@ -122,7 +122,7 @@ def synthesize(data: Dataset, row: Row, epsilon: Fraction, seed: int) -> Dataset
     return sample(plan, outcome.models, 1)
 
 
-class Judge:
+class SuiteJudge:
     """The tasks, on one real file."""
 
     def __init__(self, data: Dataset, *, trees: bool) -> None:
@@ -196,7 +196,7 @@ def main() -> None:
     parser.add_argument("--trees", action="store_true")
     arguments = parser.parse_args()
     data = load(arguments.path)
-    judge = Judge(data, trees=arguments.trees)
+    judge = SuiteJudge(data, trees=arguments.trees)
     rng = np.random.default_rng(0)
     print(f"python {platform.python_version()}, numpy {np.__version__}, {data.rows} rows")
     again = Dataset(data.domain, data.codes[:, rng.integers(0, data.rows, data.rows)])

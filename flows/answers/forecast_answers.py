@@ -38,7 +38,7 @@ def forecast_facts(ledger: Ledger, plan: Plan, *, every: Period | None) -> dict[
     spec = plan.spec
     for account in ledger.lineage(spec.account):
         check_terms(account.charter, plan)
-    now = ledger.standings(spec.account)
+    now = ledger.balances(spec.account)
     calendars = [one.calendar.period for one in now if one.calendar is not None]
     cadence = every or (calendars[0] if calendars else None)
     today = ledger.account(spec.account).day
@@ -49,11 +49,11 @@ def forecast_facts(ledger: Ledger, plan: Plan, *, every: Period | None) -> dict[
         if kinds == {other}:
             continue
         try:
-            standings = ledger.standings(spec.account, other)
+            balances = ledger.balances(spec.account, other)
         except BadInput as error:
             forecasts.append({"composition": other, "now": False, "impossible": error.message})
             continue
-        forecasts.append(_row(other, standings, plan, today, cadence, now=False))
+        forecasts.append(_row(other, balances, plan, today, cadence, now=False))
     return {
         "release": spec.release,
         "account": spec.account,
@@ -87,15 +87,15 @@ def _count(left: Amount, asked: Amount) -> int:
 
 def _row(
     composition: str,
-    standings: Sequence[Standing],
+    balances: Sequence[Standing],
     plan: Plan,
     today: date,
     every: Period | None,
     *,
     now: bool = True,
 ) -> dict[str, object]:
-    asked = [asked_of(one, plan) for one in standings]
-    found = forecast(standings, asked, today=today, every=every)
+    asked = [asked_of(one, plan) for one in balances]
+    found = forecast(balances, asked, today=today, every=every)
     return {
         "composition": composition,
         "now": now,
@@ -103,15 +103,15 @@ def _row(
         "last": found.last.isoformat() if found.last and every else None,
         "days": [day.isoformat() for day in found.days],
         "stopped_by": found.stopped_by,
-        "note": "" if now else _supposed(standings),
+        "note": "" if now else _supposed(balances),
     }
 
 
-def _supposed(standings: Sequence[Standing]) -> str:
+def _supposed(balances: Sequence[Standing]) -> str:
     """Return what a restated calendar is supposed to allow of delta, where that is to be stated."""
     supposed = {
         float(one.calendar.delta)
-        for one in standings
+        for one in balances
         if one.calendar is not None and one.calendar.delta
     }
     return f" (with --period-delta {max(supposed):g})" if supposed else ""

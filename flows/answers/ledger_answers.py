@@ -33,7 +33,7 @@ def account_facts(ledger: Ledger, name: str) -> dict[str, object]:
     """
     account = ledger.account(name)
     charter, terms, balance = account.charter, account.terms, account.balance
-    standing = ledger.standings(name)[0]
+    standing = ledger.balances(name)[0]
     return {
         "account": account.name,
         "neighbours": charter.neighbours,

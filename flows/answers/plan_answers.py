@@ -83,7 +83,7 @@ def _account_of(plan: Plan, ledger: Ledger | None) -> dict[str, object]:
         return {"account_found": False, "account_missing": missing, **dict.fromkeys(nothing)}
     paying = ledger.lineage(account.name)
     closed = any(one.charter.closed for one in paying)
-    own, *others = ledger.standings(account.name)
+    own, *others = ledger.balances(account.name)
     fits, least = fitting_now(own, plan, account.day), own
     for other in others:
         count = fitting_now(other, plan, account.day)

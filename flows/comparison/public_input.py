@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dp_core.confidential.source import Source, keyed_digest
 from dp_core.errors import BadInput, StageFailed
-from tasks.ledger.seals import is_sealed
+from tasks.ledger.input_seals import is_sealed
 from tasks.run.home import assert_not_lost, home, home_key, ledger_exists, open_ledger
 
 

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from dp_core.errors import StageFailed
-from tasks.support.lazy_packages import SparedPackages
+from tasks.support.lazy_packages import LazyPackages
 
 QUIET = {
     # No usage data leaves this machine.
@@ -35,9 +35,9 @@ DEFAULTS = {
 
 SPARED = (
     # Prefect asks it for one function, to write down a flow's parameters.
-    SparedPackages(["fastapi"], {}),
+    LazyPackages(["fastapi"], {}),
     # numba makes sure that there is a BLAS; our loops use none.
-    SparedPackages(["scipy.linalg"], {}),
+    LazyPackages(["scipy.linalg"], {}),
 )
 """Packages of which a release needs little: a quarter of a second each."""
 

@@ -186,7 +186,7 @@ def _releases(
 
 
 def _budget(ledger: Ledger, account: Account) -> Budget:
-    standing = ledger.standings(account.name)[0]
+    standing = ledger.balances(account.name)[0]
     uses = ledger.uses(account.name)
     return Budget(account, _period(account, standing), days_left(account, uses))
 

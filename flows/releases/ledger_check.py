@@ -43,7 +43,7 @@ def check_ledger(
         BadInput: if a file holds no public key.
         LedgerCorrupt: naming the first entry that does not fit.
     """
-    from tasks.ledger.head_notes import HEAD
+    from tasks.ledger.ledger_anchor import HEAD
     from tasks.run.home import KEY, home_key
 
     trusted = [read_public(path) for path in keys]

@@ -10,9 +10,9 @@ from dp_core.spec.plan import Plan, make_plan
 from dp_core.spec.reading.spec_file import load_spec
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.reservations import Reservation
-from tasks.run.cleanup import clear_leftovers
 from tasks.run.home import home, open_ledger
-from tasks.run.release_state import refuse_failed, refuse_held
+from tasks.run.publication_refusals import refuse_failed, refuse_waiting
+from tasks.run.release_cleanup import clear_leftovers
 from tasks.support.run_folder import RunFolder
 
 
@@ -35,16 +35,16 @@ def check_opening(spec: Path, out: Path, *, release: str | None = None) -> Plan:
     plan = plan_of_release(spec, release)
     name = plan.spec.release
     ledger = open_ledger(home())
-    held = ledger.reservation(name)
-    if held is not None:
+    reservation = ledger.reservation(name)
+    if reservation is not None:
         clear_leftovers(home(), ledger, name)
-        _refuse_waiting(ledger, held, plan)
-        refuse_failed(home(), held, plan)
-    if held is None or not is_publishing(held, plan):
+        _refuse_waiting(ledger, reservation, plan)
+        refuse_failed(home(), reservation, plan)
+    if reservation is None or not is_publishing(reservation, plan):
         check_destination(out)
         ledger.check(plan)
         return plan
-    folder = RunFolder(home(), name, held.link)
+    folder = RunFolder(home(), name, reservation.link)
     if folder.done("publish") is not None and folder.done("tidy") is not None:
         raise BadInput(
             f"Release {name!r} is finished; its bundle is in {folder.remembered()[1]}."
@@ -75,7 +75,7 @@ def plan_of_release(spec: Path, release: str | None) -> Plan:
     return plan
 
 
-def _refuse_waiting(ledger: Ledger, held: Reservation, plan: Plan) -> None:
+def _refuse_waiting(ledger: Ledger, reservation: Reservation, plan: Plan) -> None:
     """Refuse to go on with a release that waits for a person.
 
     Raises:
@@ -83,34 +83,39 @@ def _refuse_waiting(ledger: Ledger, held: Reservation, plan: Plan) -> None:
         Held: otherwise.
     """
     try:
-        refuse_held(ledger, held)
+        refuse_waiting(ledger, reservation)
     except Held as error:
-        if held.plan == plan.hash:
+        if reservation.plan == plan.hash:
             raise
         raise BadInput(
-            f"Release {held.release!r} is held for a person, and spec or schema changed since: it"
-            " is published as it is or withdrawn, and never made again with another plan, seed or"
-            " method. Undo the change, or choose a new name under `release`.",
+            f"Release {reservation.release!r} awaits approval, and its spec or schema changed"
+            " since: it is published as it is or withdrawn, never made again with another plan,"
+            " seed or method. Undo the change, or choose a new name under `release`.",
             row="held-changed",
         ) from error
 
 
-def require_known_results(at: Path, ledger: Ledger, held: Reservation) -> None:
+def require_known_results(at: Path, ledger: Ledger, reservation: Reservation) -> None:
     """Refuse to end a reservation by a ledger that forgot what was charged to it.
 
     Raises:
         LedgerCorrupt: if there is a noisy result that it has no charge for.
     """
-    stored = RunFolder(at, held.release, held.link).batches()
-    forgotten = stored - {charge.batch for charge in ledger.charges(held)}
+    stored = RunFolder(at, reservation.release, reservation.link).batches()
+    forgotten = stored - {charge.batch for charge in ledger.charges(reservation)}
     if forgotten:
         raise LedgerCorrupt(
-            f"Release {held.release!r} has a noisy result ({min(forgotten)}) that the ledger has no"
-            " charge for: the ledger is older than the run's folder. Restore its newest copy.",
+            f"Release {reservation.release!r} has a noisy result ({min(forgotten)}) that the ledger"
+            " has no charge for: the ledger is older than the run's folder. Restore its newest"
+            " copy.",
             row="result-without-charge",
         )
 
 
-def is_publishing(held: Reservation | None, plan: Plan) -> bool:
+def is_publishing(reservation: Reservation | None, plan: Plan) -> bool:
     """Return whether the release is paid for in full and only its bundle may be missing."""
-    return held is not None and held.outcome == "finished" and held.plan == plan.hash
+    return (
+        reservation is not None
+        and reservation.outcome == "finished"
+        and reservation.plan == plan.hash
+    )

@@ -1,4 +1,4 @@
 """Files, object stores and database tables, as a checked confidential source and as codes.
 
-Read `opened_input` first.
+Read `open_input` first.
 """

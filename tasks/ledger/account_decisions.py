@@ -19,7 +19,7 @@ from dp_core.wall.ledger.rules import is_raised
 from dp_core.wall.ledger.signatures import Signer, key_proof
 from tasks.ledger.accounts import Account, read_account
 from tasks.ledger.database.ledger_database import Database
-from tasks.ledger.database.transaction import Rows, standing_keys
+from tasks.ledger.database.transaction import Transaction, valid_keys
 from tasks.ledger.refusals import show
 
 
@@ -68,17 +68,17 @@ class Decisions:
         Raises:
             BadInput: if the name is taken, or the account above is not there or of other terms.
         """
-        with self._database.writing() as rows:
-            if rows.charter(name) is not None:
+        with self._database.writing() as book:
+            if book.charter(name) is not None:
                 raise BadInput(
                     f"Account {name!r} is open already; `dp-release ledger show {name}` shows it."
                 )
             if within is not None:
-                _check_above(rows, within, neighbours, unit)
+                _check_above(book, within, neighbours, unit)
             if calendar is not None:
                 # An earlier start would carry over what was never allowed.
-                calendar = replace(calendar, start=rows.today())
-            rows.append(
+                calendar = replace(calendar, start=book.today())
+            book.append(
                 "open",
                 account=name,
                 about=within,
@@ -114,8 +114,8 @@ class Decisions:
         Raises:
             BadInput: if there is no such account, or what is asked for is no raise.
         """
-        with self._database.writing() as rows:
-            account = _open_account(rows, name)
+        with self._database.writing() as book:
+            account = _open_account(book, name)
             terms = account.terms
             epsilon = terms.epsilon if epsilon is None else epsilon
             delta = terms.delta if delta is None else delta
@@ -137,7 +137,7 @@ class Decisions:
                 replace(terms, epsilon=epsilon, delta=delta)
             except ValueError as error:
                 raise BadInput(f"Account {name!r} cannot be raised: {error}") from None
-            rows.append(
+            book.append(
                 "raise",
                 account=name,
                 body={
@@ -176,8 +176,8 @@ class Decisions:
             BadInput: if there is no such account, or these terms cannot be.
             BudgetRefused: if the history comes to more than the total under the new terms.
         """
-        with self._database.writing() as rows:
-            account = _open_account(rows, name)
+        with self._database.writing() as book:
+            account = _open_account(book, name)
             old = account.terms
             try:
                 terms = Terms(composition, old.epsilon, old.delta, own_delta)
@@ -187,7 +187,7 @@ class Decisions:
                 raise BadInput(f"Account {name!r} has these terms already.")
             calendar = _restated_calendar(account.charter, composition, period_delta)
             try:
-                rows.append(
+                book.append(
                     "restate",
                     account=name,
                     body={
@@ -207,10 +207,10 @@ class Decisions:
 
     def close_account(self, name: str, *, by: str, reason: str) -> None:
         """Let no more releases be reserved from an account."""
-        with self._database.writing() as rows:
-            if read_account(rows, name).charter.closed:
+        with self._database.writing() as book:
+            if read_account(book, name).charter.closed:
                 raise BadInput(f"Account {name!r} is closed already.")
-            rows.append("close", account=name, body={"by": by, "reason": reason})
+            book.append("close", account=name, body={"by": by, "reason": reason})
 
     def account(self, name: str) -> Account:
         """Return an account with its balance.
@@ -218,8 +218,8 @@ class Decisions:
         Raises:
             BadInput: if there is none of that name, naming the nearest.
         """
-        with self._database.reading() as rows:
-            return read_account(rows, name)
+        with self._database.reading() as book:
+            return read_account(book, name)
 
     # -- plans
 
@@ -242,11 +242,11 @@ class Decisions:
     def _decide(
         self, plan: str, kind: Literal["approve", "withdraw"], *, by: str, reason: str
     ) -> None:
-        with self._database.writing() as rows:
-            if rows.approved(plan) == (kind == "approve"):
+        with self._database.writing() as book:
+            if book.approved(plan) == (kind == "approve"):
                 word = "approved already" if kind == "approve" else "not approved"
                 raise BadInput(f"Plan {plan} is {word}.")
-            rows.append(kind, about=plan, body={"plan": plan, "by": by, "reason": reason})
+            book.append(kind, about=plan, body={"plan": plan, "by": by, "reason": reason})
 
     # -- keys
 
@@ -266,19 +266,19 @@ class Decisions:
             BadInput: if the ledger has keys and this process has none of them.
         """
         database = self._database
-        with database.reading() as rows:
-            known = [entry.body for entry in rows.find(kinds=("key",))]
+        with database.reading() as book:
+            known = [entry.body for entry in book.find(kinds=("key",))]
         first = not known
         if any(body["fingerprint"] == signer.fingerprint for body in known):
             raise BadInput(f"The ledger knows key {signer.fingerprint} already; make a new one.")
-        if replaces is not None and replaces not in standing_keys(known):
+        if replaces is not None and replaces not in valid_keys(known):
             raise BadInput(
                 f"Key {replaces} does not sign this ledger, so nothing can replace it;"
-                f" these do: {', '.join(sorted(standing_keys(known))) or 'none'}."
+                f" these do: {', '.join(sorted(valid_keys(known))) or 'none'}."
             )
         if first:
             database = Database(database.url, signer)
-        with database.writing() as rows:
+        with database.writing() as book:
             body: dict[str, object] = {
                 "public_key": signer.public,
                 "fingerprint": signer.fingerprint,
@@ -287,19 +287,19 @@ class Decisions:
                 "reason": reason,
             }
             # The new key vouches for all that it takes over: who trusts it need not know the old.
-            body["proof"] = signer.sign(key_proof(body, rows.link()))
-            rows.append("key", about=signer.fingerprint, body=body)
+            body["proof"] = signer.sign(key_proof(body, book.link()))
+            book.append("key", about=signer.fingerprint, body=body)
 
 
-def _open_account(rows: Rows, name: str) -> Account:
-    account = read_account(rows, name)
+def _open_account(book: Transaction, name: str) -> Account:
+    account = read_account(book, name)
     if account.charter.closed:
         raise BadInput(f"Account {name!r} is closed; nothing of it changes any more.")
     return account
 
 
-def _check_above(rows: Rows, name: str, neighbours: Neighbours, unit: str) -> None:
-    above = _open_account(rows, name).charter
+def _check_above(book: Transaction, name: str, neighbours: Neighbours, unit: str) -> None:
+    above = _open_account(book, name).charter
     if (above.neighbours, above.unit) != (neighbours, unit):
         raise BadInput(
             f"Account {name!r} protects one {above.unit} under {above.neighbours}; an account"

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import datetime
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dp_core.errors import BadInput
-from dp_core.wall.accounting.composition import Amount, Terms
+from dp_core.wall.accounting.composition import Amount, Composition, Tally, Terms
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.ledger.account_balance import Standing
 from dp_core.wall.ledger.account_terms import Charter
-from dp_core.wall.ledger.running_totals import Balance, balance, lineage, room_on, subtree, taken
-from tasks.ledger.database.transaction import Rows
+from dp_core.wall.ledger.running_totals import (
+    Balance,
+    balance,
+    lineage,
+    recounted,
+    room_on,
+    standing,
+    subtree,
+    taken,
+    use,
+)
+from tasks.ledger.database.transaction import Transaction
 from tasks.ledger.refusals import account_names, no_account
 
 
@@ -84,28 +96,22 @@ class Account:
         """What its own total leaves, whatever its calendar says."""
         return self.terms.limit - self.balance.used
 
-    def holds(self, amount: Amount) -> int:
-        """Return how many more releases of an amount its own total holds."""
-        left = self.total_left
-        fits = left.main // amount.main
-        return max(0, int(min(fits, left.delta // amount.delta) if amount.delta else fits))
 
-
-def read_account(rows: Rows, name: str) -> Account:
+def read_account(book: Transaction, name: str) -> Account:
     """Return an account with its balance.
 
     Raises:
         BadInput: if there is none of that name, naming the nearest.
     """
-    accounts = lineage(rows, name)
+    accounts = lineage(book, name)
     if not accounts:
-        raise BadInput(no_account(account_names(rows), name), row="no-account")
-    charter, today = accounts[0], rows.today()
-    left = room_on(rows, charter, today)
-    others = [Above(above.name, above.terms, room_on(rows, above, today)) for above in accounts[1:]]
+        raise BadInput(no_account(account_names(book), name), row="no-account")
+    charter, today = accounts[0], book.today()
+    left = room_on(book, charter, today)
+    others = [Above(above.name, above.terms, room_on(book, above, today)) for above in accounts[1:]]
     less = [other for other in others if _leaves_less(other, charter.terms, left)]
     least = min(less, key=lambda other: other.terms.epsilon_of(other.left), default=None)
-    return Account(charter, balance(rows, name), left, least, today)
+    return Account(charter, balance(book, name), left, least, today)
 
 
 def _leaves_less(above: Above, terms: Terms, left: Amount) -> bool:
@@ -115,11 +121,11 @@ def _leaves_less(above: Above, terms: Terms, left: Amount) -> bool:
     return above.terms.epsilon_of(above.left) < terms.epsilon_of(left)
 
 
-def read_uses(rows: Rows, account: Account) -> tuple[Used, ...]:
+def read_uses(book: Transaction, account: Account) -> tuple[Used, ...]:
     """Return what every release took of an account's total, in the order of their reservation."""
     found: list[tuple[int, Used]] = []
-    for promise, settlement in rows.promises_of(subtree(rows, account.name)):
-        amount = taken(rows, account.charter, promise, settlement)
+    for promise, settlement in book.promises_of(subtree(book, account.name)):
+        amount = taken(book, account.charter, promise, settlement)
         outcome = "reserved" if settlement is None else str(settlement.body["outcome"])
         epsilon, delta = promise.epsilon, promise.delta
         if outcome == "returned":
@@ -129,3 +135,61 @@ def read_uses(rows: Rows, account: Account) -> tuple[Used, ...]:
         )
         found.append((promise.position, used_by))
     return tuple(used for _, used in sorted(found, key=lambda item: item[0]))
+
+
+def read_balances(
+    book: Transaction, name: str, composition: Composition | None = None
+) -> tuple[Standing, ...]:
+    """Return how an account stands today, and each that it stands within, the nearest first.
+
+    Args:
+        book: The ledger, inside a transaction.
+        name: Of the account.
+        composition: As if all of them were restated to it, with their whole history; None as they
+            are. What a period then allows of delta is supposed to be the whole of it.
+
+    Raises:
+        BadInput: if there is no such account, or one of them cannot be restated.
+    """
+    accounts = lineage(book, name)
+    if not accounts:
+        raise BadInput(no_account(account_names(book), name), row="no-account")
+    today = book.today()
+    return tuple(
+        standing(book, charter, today)
+        if composition is None or composition == charter.terms.composition
+        else _restated(book, charter, composition)
+        for charter in accounts
+    )
+
+
+def read_tallies(book: Transaction, name: str) -> tuple[tuple[Currency, Tally], ...]:
+    """Return the currency and the charges of every release that an account pays for."""
+    return tuple(
+        (promise.currency, use(book, promise.position).tally)
+        for promise, _ in book.promises_of(subtree(book, name))
+    )
+
+
+def _restated(book: Transaction, charter: Charter, composition: Composition) -> Standing:
+    old = charter.terms
+    if composition == "zcdp" and old.delta == 0:
+        raise BadInput(f"account {charter.name!r} has delta 0, and zcdp needs one above 0")
+    terms = Terms(composition, old.epsilon, old.delta, Fraction(0))
+    calendar = charter.calendar
+    if calendar is not None:
+        # Its delta would be stated anew; supposed is the most that makes sense.
+        calendar = replace(calendar, delta=terms.delta if terms.is_basic else terms.own_delta)
+    other = replace(charter, terms=terms, calendar=calendar)
+    balance, in_period = recounted(book, other)
+    used = balance.used
+    if not used.within(other.terms.limit):
+        raise BadInput(f"the history of account {charter.name!r} comes to more than its total")
+    return Standing(
+        terms=other.terms,
+        calendar=other.calendar,
+        limit=other.terms.limit,
+        used=used,
+        used_in_period=in_period,
+        name=other.name,
+    )

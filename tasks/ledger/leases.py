@@ -22,8 +22,8 @@ import sqlalchemy as sa
 
 from dp_core.documents.canonical import canonical_json
 from dp_core.errors import LedgerCorrupt, StageFailed
-from tasks.ledger.database.schema_tables import LEASES
-from tasks.ledger.database.transaction import Rows, now
+from tasks.ledger.database.ledger_tables import LEASES
+from tasks.ledger.database.transaction import Transaction, now
 
 LIFETIME_MS = 60_000
 """How long a lease holds without being renewed, milliseconds."""
@@ -80,30 +80,30 @@ def this_process(home: str) -> Holder:
     )
 
 
-def acquire(rows: Rows, release: str, holder: Holder) -> Lease:
+def acquire(book: Transaction, release: str, holder: Holder) -> Lease:
     """Take the lease of a release: a free one, an expired one, or a dead holder's.
 
     Raises:
         StageFailed: if another process holds it.
     """
-    found = _find(rows, release)
-    if found is not None and found.expires > _clock(rows):
+    found = _find(book, release)
+    if found is not None and found.expires > _clock(book):
         other = _holder(release, found.holder)
         if not is_gone(other):
-            raise StageFailed(_busy(release, other, found.expires - _clock(rows)), row="at-work")
+            raise StageFailed(_busy(release, other, found.expires - _clock(book)), row="at-work")
     fence = found.fence + 1 if found is not None else 1
-    values = {"fence": fence, "holder": _text(holder), "expires": _clock(rows) + LIFETIME_MS}
+    values = {"fence": fence, "holder": _text(holder), "expires": _clock(book) + LIFETIME_MS}
     if found is None:
         statement: Any = sa.insert(LEASES).values(release=release, **values)
     else:
         statement = sa.update(LEASES).where(LEASES.c.release == release).values(**values)
-    rows.connection.execute(statement)
+    book.connection.execute(statement)
     return Lease(release, fence, holder)
 
 
-def require(rows: Rows, lease: Lease) -> None:
+def require(book: Transaction, lease: Lease) -> None:
     """Raise StageFailed unless this holder is the last one; an expired lease is still its own."""
-    if not _is_held(rows, lease):
+    if not _is_held(book, lease):
         raise StageFailed(
             f"Another process took over release {lease.release!r} while this one did not answer;"
             f" nothing more is done here. `dp-release status {lease.release}` shows where it is.",
@@ -111,62 +111,62 @@ def require(rows: Rows, lease: Lease) -> None:
         )
 
 
-def renew(rows: Rows, lease: Lease) -> None:
+def renew(book: Transaction, lease: Lease) -> None:
     """Move the expiry on.
 
     Raises:
         StageFailed: if another process took over.
     """
-    require(rows, lease)
-    _set_expiry(rows, lease, _clock(rows) + LIFETIME_MS)
+    require(book, lease)
+    _set_expiry(book, lease, _clock(book) + LIFETIME_MS)
 
 
-def give_up(rows: Rows, lease: Lease) -> None:
+def give_up(book: Transaction, lease: Lease) -> None:
     """Let the next holder come at once; a lease that another took over is left alone."""
-    if _is_held(rows, lease):
-        _set_expiry(rows, lease, 0)
+    if _is_held(book, lease):
+        _set_expiry(book, lease, 0)
 
 
-def holder_of(rows: Rows, release: str) -> Holder | None:
+def holder_of(book: Transaction, release: str) -> Holder | None:
     """Return who works on a release now, None if nobody does."""
-    found = _find(rows, release)
-    if found is None or found.expires <= _clock(rows):
+    found = _find(book, release)
+    if found is None or found.expires <= _clock(book):
         return None
     holder = _holder(release, found.holder)
     return None if is_gone(holder) else holder
 
 
-def ends(rows: Rows, release: str) -> str | None:
+def ends(book: Transaction, release: str) -> str | None:
     """Return when a lease ends if it is not renewed, UTC to the second; None if it is free."""
-    found = _find(rows, release)
-    if found is None or found.expires <= _clock(rows):
+    found = _find(book, release)
+    if found is None or found.expires <= _clock(book):
         return None
     return datetime.fromtimestamp(found.expires / 1000, UTC).isoformat(timespec="seconds")
 
 
-def _find(rows: Rows, release: str) -> Any:
+def _find(book: Transaction, release: str) -> Any:
     query = sa.select(LEASES).where(LEASES.c.release == release)
-    return rows.connection.execute(query).first()
+    return book.connection.execute(query).first()
 
 
-def _is_held(rows: Rows, lease: Lease) -> bool:
+def _is_held(book: Transaction, lease: Lease) -> bool:
     """Return whether nobody took over a lease."""
-    found = _find(rows, lease.release)
+    found = _find(book, lease.release)
     # Not the fence alone: it can come again where the table was restored from a backup.
     return found is not None and (found.fence, found.holder) == (lease.fence, _text(lease.holder))
 
 
-def _set_expiry(rows: Rows, lease: Lease, expires: int) -> None:
-    rows.connection.execute(
+def _set_expiry(book: Transaction, lease: Lease, expires: int) -> None:
+    book.connection.execute(
         sa.update(LEASES).where(LEASES.c.release == lease.release).values(expires=expires)
     )
 
 
-def _clock(rows: Rows) -> int:
+def _clock(book: Transaction) -> int:
     """Return milliseconds since 1970 by one clock for all holders: the database's."""
-    if rows.connection.dialect.name == "postgresql":
+    if book.connection.dialect.name == "postgresql":
         query = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
-        return int(rows.connection.exec_driver_sql(query).scalar() or 0)
+        return int(book.connection.exec_driver_sql(query).scalar() or 0)
     return time.time_ns() // 1_000_000
 
 

@@ -1,6 +1,6 @@
 """The ledger: who may hold a release, what people read of it, and the whole check.
 
-What a release writes is in `tasks.ledger.release_holder`; what persons decide is in
+What a release writes is in `tasks.ledger.release_writer`; what persons decide is in
 `tasks.ledger.account_decisions`.
 """
 
@@ -23,15 +23,21 @@ from dp_core.wall.ledger.running_totals import lineage, subtree
 from dp_core.wall.ledger.signatures import public_key_of
 from tasks.ledger import leases
 from tasks.ledger.account_decisions import Decisions
-from tasks.ledger.accounts import Account, Used, read_account, read_uses
-from tasks.ledger.balances import read_standings, read_tallies
+from tasks.ledger.accounts import (
+    Account,
+    Used,
+    read_account,
+    read_balances,
+    read_tallies,
+    read_uses,
+)
 from tasks.ledger.database.ledger_database import Damaged
-from tasks.ledger.database.transaction import Rows, known_signer, standing_keys
+from tasks.ledger.database.transaction import Transaction, known_signer, valid_keys
+from tasks.ledger.input_seals import is_sealed
 from tasks.ledger.refusals import account_names, no_account
-from tasks.ledger.release_holder import Hold, held
+from tasks.ledger.release_writer import ReleaseWriter, leased
 from tasks.ledger.reservation_entries import reserve
 from tasks.ledger.reservations import Charge, Reservation, read_charges, read_reservation
-from tasks.ledger.seals import is_sealed
 
 _PAGE = 1000
 
@@ -43,28 +49,28 @@ class Ledger(Decisions):
 
     def find_account(self, name: str) -> Account | None:
         """Return an account with its balance, None if there is none of that name."""
-        with self._database.reading() as rows:
-            return read_account(rows, name) if rows.charter(name) is not None else None
+        with self._database.reading() as book:
+            return read_account(book, name) if book.charter(name) is not None else None
 
     def accounts(self) -> tuple[Account, ...]:
         """Return every account, in the order of their opening."""
-        with self._database.reading() as rows:
+        with self._database.reading() as book:
             return tuple(
-                read_account(rows, entry.receipt.account) for entry in rows.find(kinds=("open",))
+                read_account(book, entry.receipt.account) for entry in book.find(kinds=("open",))
             )
 
     def uses(self, name: str) -> tuple[Used, ...]:
         """Return what every release took of an account's total, in order."""
-        with self._database.reading() as rows:
-            return read_uses(rows, read_account(rows, name))
+        with self._database.reading() as book:
+            return read_uses(book, read_account(book, name))
 
     def lineage(self, name: str) -> tuple[Account, ...]:
         """Return an account and those it stands within, the nearest first."""
-        with self._database.reading() as rows:
-            found = lineage(rows, name)
+        with self._database.reading() as book:
+            found = lineage(book, name)
             if not found:
-                raise BadInput(no_account(account_names(rows), name), row="no-account")
-            return tuple(read_account(rows, charter.name) for charter in found)
+                raise BadInput(no_account(account_names(book), name), row="no-account")
+            return tuple(read_account(book, charter.name) for charter in found)
 
     def covered(self, name: str) -> tuple[str, ...]:
         """Return the names of an account and of all that stand within it, however deep.
@@ -72,82 +78,82 @@ class Ledger(Decisions):
         Raises:
             BadInput: if there is no such account, naming the nearest.
         """
-        with self._database.reading() as rows:
-            return tuple(subtree(rows, read_account(rows, name).name))
+        with self._database.reading() as book:
+            return tuple(subtree(book, read_account(book, name).name))
 
-    def standings(self, name: str, composition: Composition | None = None) -> tuple[Standing, ...]:
-        """Return how an account and those it stands within stand today; see `read_standings`."""
-        with self._database.reading() as rows:
-            return read_standings(rows, name, composition)
+    def balances(self, name: str, composition: Composition | None = None) -> tuple[Standing, ...]:
+        """Return how an account and those it stands within stand today; see `read_balances`."""
+        with self._database.reading() as book:
+            return read_balances(book, name, composition)
 
     def tallies(self, name: str) -> tuple[tuple[Currency, Tally], ...]:
         """Return the currency and the charges of every release that an account pays for."""
-        with self._database.reading() as rows:
-            return read_tallies(rows, name)
+        with self._database.reading() as book:
+            return read_tallies(book, name)
 
     # -- plans
 
     def approval(self, plan: str) -> Entry | None:
         """Return the approval of a plan that stands, None without one."""
-        with self._database.reading() as rows:
-            found = rows.latest(kinds=("approve", "withdraw"), about=plan)
+        with self._database.reading() as book:
+            found = book.latest(kinds=("approve", "withdraw"), about=plan)
         return found if found is not None and found.kind == "approve" else None
 
     # -- a release
 
     def check(self, plan: Plan) -> None:
         """Raise what reserving it would raise now; records nothing."""
-        with self._database.trying() as rows:
-            reserve(rows, plan)
+        with self._database.trying() as book:
+            reserve(book, plan)
 
-    def hold(self, release: str, home: str) -> AbstractContextManager[Hold]:
-        """Hold a release for this process, which alone may then write for it.
+    def lease(self, release: str, home: str) -> AbstractContextManager[ReleaseWriter]:
+        """Take the lease of a release: only its holder may write for the release.
 
         Args:
             release: Name.
             home: Identifier of the home that keeps its files.
 
         Raises:
-            StageFailed: if another process holds it.
+            StageFailed: if another process has the lease.
         """
-        return held(self._database, release, home)
+        return leased(self._database, release, home)
 
     def holder(self, release: str) -> leases.Holder | None:
         """Return the process that works on a release now, None if there is none."""
-        with self._database.reading() as rows:
-            return leases.holder_of(rows, release)
+        with self._database.reading() as book:
+            return leases.holder_of(book, release)
 
     def lease_ends(self, release: str) -> str | None:
         """Return when the lease of a release ends if it is not renewed, None if it is free."""
-        with self._database.reading() as rows:
-            return leases.ends(rows, release)
+        with self._database.reading() as book:
+            return leases.ends(book, release)
 
     def reservation(self, release: str) -> Reservation | None:
         """Return the latest reservation of a release, None if it never had one."""
-        with self._database.reading() as rows:
-            return read_reservation(rows, release)
+        with self._database.reading() as book:
+            return read_reservation(book, release)
 
     def gate(self, reservation: Reservation) -> Gate:
         """Return whether a release is held, who looked at it when, and what was decided."""
-        with self._database.reading() as rows:
-            return gate_of(rows, reservation.position)
+        with self._database.reading() as book:
+            return gate_of(book, reservation.position)
 
     def charges(self, reservation: Reservation, batch: str | None = None) -> tuple[Charge, ...]:
         """Return the charges of a release, or of one batch of it."""
-        with self._database.reading() as rows:
-            return read_charges(rows, reservation, batch)
+        with self._database.reading() as book:
+            return read_charges(book, reservation, batch)
 
     def releases(self) -> tuple[str, ...]:
         """Return the names of all releases, in the order of their reservation."""
-        with self._database.reading() as rows:
+        with self._database.reading() as book:
             return tuple(
-                dict.fromkeys(entry.receipt.release for entry in rows.find(kinds=("reserve",)))
+                dict.fromkeys(entry.receipt.release for entry in book.find(kinds=("reserve",)))
             )
 
     def receipts(self, reservation: Reservation) -> tuple[Receipt, ...]:
         """Return what may be published of one reservation, in order, from its promise on."""
-        with self._database.reading() as rows:
-            found = rows.find(reservation=reservation.position, kinds=PUBLISHED)
+        with self._database.reading() as book:
+            found = book.find(reservation=reservation.position, kinds=PUBLISHED)
         return tuple(entry.receipt for entry in found)
 
     def place(self, reservation: Reservation) -> Place:
@@ -156,9 +162,9 @@ class Ledger(Decisions):
         Raises:
             ValueError: if the release is not settled.
         """
-        with self._database.reading() as rows:
-            end = _settlement(rows, reservation)
-            keys = [entry.body for entry in rows.find(kinds=("key",), about=end.signer or "")]
+        with self._database.reading() as book:
+            end = _settlement(book, reservation)
+            keys = [entry.body for entry in book.find(kinds=("key",), about=end.signer or "")]
         public = public_key_of(keys[-1]) if keys else None
         return Place(link=end.link, public_key=public, signature=end.signature)
 
@@ -168,8 +174,8 @@ class Ledger(Decisions):
         Raises:
             BadInput: if the ledger has keys and this process has none of them.
         """
-        with self._database.reading() as rows:
-            standing = standing_keys([entry.body for entry in rows.find(kinds=("key",))])
+        with self._database.reading() as book:
+            standing = valid_keys([entry.body for entry in book.find(kinds=("key",))])
         if not standing:
             return None
         signer = known_signer(self._database.signer, standing)
@@ -180,38 +186,38 @@ class Ledger(Decisions):
 
         What was changed since is left out, so that a bundle written again is the same.
         """
-        with self._database.reading() as rows:
-            end = _settlement(rows, reservation)
+        with self._database.reading() as book:
+            end = _settlement(book, reservation)
         return tuple(Total.from_json(total) for total in end.body["totals"])
 
     # -- reading and checking
 
     def entries(self, **criteria: object) -> tuple[Entry, ...]:
-        """Return the entries that `Rows.find` finds."""
-        with self._database.reading() as rows:
-            return rows.find(**criteria)  # type: ignore[arg-type]
+        """Return the entries that `Transaction.find` finds."""
+        with self._database.reading() as book:
+            return book.find(**criteria)  # type: ignore[arg-type]
 
     def knows_inputs(self) -> bool:
         """Return whether any input is sealed in it."""
-        with self._database.reading() as rows:
-            return rows.latest(kinds=("input",)) is not None
+        with self._database.reading() as book:
+            return book.latest(kinds=("input",)) is not None
 
     def head(self) -> Entry:
         """Return the last entry."""
-        with self._database.reading() as rows:
-            found = rows.last()
+        with self._database.reading() as book:
+            found = book.last()
         assert found is not None
         return found
 
-    def holds(self, position: int, link: str) -> bool:
+    def has_entry(self, position: int, link: str) -> bool:
         """Return whether the entry at a position has that link."""
-        with self._database.reading() as rows:
-            return any(entry.link == link for entry in rows.find(position=position))
+        with self._database.reading() as book:
+            return any(entry.link == link for entry in book.find(position=position))
 
     def identity(self) -> str:
         """Return the ledger's own identifier."""
-        with self._database.reading() as rows:
-            return rows.identity()
+        with self._database.reading() as book:
+            return book.identity()
 
     def all_entries(self) -> Iterator[tuple[Entry, Totals]]:
         """Yield every entry with its running totals, in pages that keep no writer waiting.
@@ -222,8 +228,8 @@ class Ledger(Decisions):
         after, size = 0, _PAGE
         while True:
             try:
-                with self._database.reading() as rows:
-                    page = rows.page(after, size)
+                with self._database.reading() as book:
+                    page = book.page(after, size)
             except LedgerCorrupt as found:
                 # An entry before it may be wrong too, so those before it are given first.
                 if size > 1:
@@ -239,8 +245,8 @@ class Ledger(Decisions):
 
     def _unreadable(self, position: int) -> str:
         try:
-            with self._database.reading() as rows:
-                rows.find(position=position)
+            with self._database.reading() as book:
+                book.find(position=position)
             what = f"The running totals at entry {position} of the ledger"
         except LedgerCorrupt:
             what = f"Entry {position} of the ledger"
@@ -279,13 +285,13 @@ class Ledger(Decisions):
         found = audit(self.all_entries(), trusted=trusted, inspect=inspect)
         if found.entries < total:
             raise LedgerCorrupt(f"Entry {found.entries + 1} of the ledger is missing.")
-        with self._database.reading() as rows:
-            rows.check_file()
+        with self._database.reading() as book:
+            book.check_file()
         return found
 
 
-def _settlement(rows: Rows, reservation: Reservation) -> Entry:
-    end = rows.latest(kinds=("settle",), reservation=reservation.position)
+def _settlement(book: Transaction, reservation: Reservation) -> Entry:
+    end = book.latest(kinds=("settle",), reservation=reservation.position)
     if end is None:
         raise ValueError(f"Release {reservation.release!r} is not settled.")
     return end

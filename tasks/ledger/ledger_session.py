@@ -41,7 +41,7 @@ from dp_core.schema.privacy import Relation
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.ledger.receipts import result_hash
 from dp_core.wall.ledger.session import Draw, Grant, Step
-from tasks.ledger.release_holder import Hold
+from tasks.ledger.release_writer import ReleaseWriter
 from tasks.ledger.reservations import Charge, Reservation
 from tasks.support.run_folder import disk_errors, make_folder, sync_folder
 
@@ -53,7 +53,7 @@ class LedgerSession:
     """One release's reservation, with a folder for its noisy results.
 
     Attributes:
-        hold: What may write to the ledger for this release.
+        writer: Writes to the ledger for this release.
         reservation: What this release may spend.
         relation: The one that every event is calibrated to.
         folder: Where noisy results are kept.
@@ -62,7 +62,7 @@ class LedgerSession:
         committed: Told of charges once their results are stored and committed.
     """
 
-    hold: Hold
+    writer: ReleaseWriter
     reservation: Reservation
     relation: Relation
     folder: Path
@@ -82,7 +82,7 @@ class LedgerSession:
         # Looked for before the charges are: then a holder that took over meanwhile is not mistaken
         # for a ledger that forgot.
         there = path.exists()
-        known = self.hold.charges(self.reservation, batch)
+        known = self.writer.charges(self.reservation, batch)
         if not known and there:
             # privacy: to pay and draw once more would give two draws, of which one is on record.
             raise LedgerCorrupt(
@@ -91,7 +91,7 @@ class LedgerSession:
                 " Restore the newest copy of the ledger; the result is never drawn again.",
                 row="result-without-charge",
             )
-        charges = self.hold.charge(self.reservation, batch, steps)
+        charges = self.writer.charge(self.reservation, batch, steps)
         grants = tuple(
             Grant(charge.number, step) for charge, step in zip(charges, steps, strict=True)
         )
@@ -104,7 +104,7 @@ class LedgerSession:
             stored = self._read(path, grants)
             if stored is not None:
                 _erase_temporaries(path)
-                self.hold.commit(self.reservation, batch, _fingerprint(grants, stored))
+                self.writer.commit(self.reservation, batch, _fingerprint(grants, stored))
                 self.committed(charges)
                 return _pair(grants, stored)
             if path.exists():
@@ -118,19 +118,19 @@ class LedgerSession:
             # privacy: no result under its name means its noise was never read by anyone; what an
             # interrupted write may have left is erased before anything is drawn again.
             _erase_temporaries(path)
-            self.hold.attempt(self.reservation, batch)
+            self.writer.attempt(self.reservation, batch)
             attempt += 1
         _draw_and_store(path, grants, self._header(grants), attempt, draw)
         values = self._read(path, grants)
         if values is None:
-            self.hold.require()
+            self.writer.require()
             raise StageFailed(
                 f"The noisy result {path.name!r} of release {self.reservation.release!r} was not"
                 " what was stored; see whether another program writes to the run's folder, then"
                 " resume.",
                 row="result-not-as-stored",
             )
-        self.hold.commit(self.reservation, batch, _fingerprint(grants, values))
+        self.writer.commit(self.reservation, batch, _fingerprint(grants, values))
         self.committed(charges)
         return _pair(grants, values)
 

@@ -20,26 +20,26 @@ from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.ledger.account_terms import Charter, promise_of
 from dp_core.wall.ledger.entries import Entry
 from dp_core.wall.ledger.running_totals import balance, lineage, room_on, subtree, taken
-from tasks.ledger.database.transaction import Rows
+from tasks.ledger.database.transaction import Transaction
 
 _MOST_USERS = 5
 
 
-def check_reservation(rows: Rows, plan: Plan) -> None:
+def check_reservation(book: Transaction, plan: Plan) -> None:
     """Raise unless every account that pays allows the plan today.
 
     Raises:
         BadInput: if there is no such account, naming the nearest.
         BudgetRefused: if terms or balance do not allow it, or the plan waits for approval.
     """
-    accounts = lineage(rows, plan.spec.account)
+    accounts = lineage(book, plan.spec.account)
     if not accounts:
-        raise BadInput(no_account(account_names(rows), plan.spec.account), row="no-account")
-    _check_revised(rows, plan)
+        raise BadInput(no_account(account_names(book), plan.spec.account), row="no-account")
+    _check_revised(book, plan)
     for charter in accounts:
         check_terms(charter, plan)
     for charter in accounts:
-        if charter.approved_only and not rows.approved(plan.hash):
+        if charter.approved_only and not book.approved(plan.hash):
             raise AwaitsApproval(
                 f"Account {charter.name!r} runs approved plans only: plan {plan.hash} of release"
                 f" {plan.spec.release!r} waits for {charter.owner}; once it is read, `dp-release"
@@ -47,7 +47,7 @@ def check_reservation(rows: Rows, plan: Plan) -> None:
                 row="waits-for-approval",
             )
     for charter in accounts:
-        _check_room(rows, charter, plan, accounts)
+        _check_room(book, charter, plan, accounts)
 
 
 def no_account(known: Sequence[str], name: str) -> str:
@@ -68,16 +68,16 @@ def no_account(known: Sequence[str], name: str) -> str:
     )
 
 
-def account_names(rows: Rows) -> list[str]:
+def account_names(book: Transaction) -> list[str]:
     """Return the names of all accounts, in the order of their opening."""
-    return [entry.receipt.account for entry in rows.find(kinds=("open",))]
+    return [entry.receipt.account for entry in book.find(kinds=("open",))]
 
 
-def _check_revised(rows: Rows, plan: Plan) -> None:
+def _check_revised(book: Transaction, plan: Plan) -> None:
     revised = plan.spec.revises
     if revised is None:
         return
-    end = rows.latest(kinds=("settle",), release=revised, account=plan.spec.account)
+    end = book.latest(kinds=("settle",), release=revised, account=plan.spec.account)
     if end is None or end.body["outcome"] != "finished":
         raise BadInput(
             f"revises: {revised!r} is no finished release of account {plan.spec.account!r};"
@@ -113,13 +113,15 @@ def check_terms(charter: Charter, plan: Plan) -> None:
         )
 
 
-def _check_room(rows: Rows, charter: Charter, plan: Plan, accounts: Sequence[Charter]) -> None:
-    privacy, terms, today = plan.spec.privacy, charter.terms, rows.today()
+def _check_room(
+    book: Transaction, charter: Charter, plan: Plan, accounts: Sequence[Charter]
+) -> None:
+    privacy, terms, today = plan.spec.privacy, charter.terms, book.today()
     asked = terms.promised(plan.currency, privacy.epsilon, privacy.delta)
-    left = room_on(rows, charter, today)
+    left = room_on(book, charter, today)
     if asked.within(left):
         return
-    total = terms.limit - balance(rows, charter.name).used
+    total = terms.limit - balance(book, charter.name).used
     by_period = charter.calendar is not None and not total.within(left)
     where = f"account {charter.name!r}"
     if charter.name != plan.spec.account:
@@ -140,7 +142,7 @@ def _check_room(rows: Rows, charter: Charter, plan: Plan, accounts: Sequence[Cha
         raised = f"{charter.owner} answers for it."
     raise BudgetRefused(
         f"Release {plan.spec.release!r} asks for {word} {wants}, but {where} has {has} left{of}."
-        f" {_users(rows, charter)} {raised}{_advice(rows, accounts, plan)}",
+        f" {_users(book, charter)} {raised}{_advice(book, accounts, plan)}",
         row="budget-used-up",
     )
 
@@ -151,13 +153,13 @@ def _words(terms: Terms, amount: Amount) -> str:
     return main if terms.is_basic else f"{main} (epsilon {show(terms.epsilon_of(amount))})"
 
 
-def _users(rows: Rows, charter: Charter) -> str:
+def _users(book: Transaction, charter: Charter) -> str:
     found: list[str] = []
     more = False
-    for entry in _recent(rows, subtree(rows, charter.name)):
+    for entry in _recent(book, subtree(book, charter.name)):
         promise = promise_of(entry.position, entry.receipt)
-        end = rows.latest(kinds=("settle",), reservation=entry.position)
-        amount = taken(rows, charter, promise, end.receipt if end else None)
+        end = book.latest(kinds=("settle",), reservation=entry.position)
+        amount = taken(book, charter, promise, end.receipt if end else None)
         if amount == NOTHING:
             continue
         if len(found) == _MOST_USERS:
@@ -170,19 +172,19 @@ def _users(rows: Rows, charter: Charter) -> str:
     return f"Used by: {', '.join(reversed(found))}{' and earlier ones' if more else ''}."
 
 
-def _recent(rows: Rows, accounts: list[str]) -> list[Entry]:
+def _recent(book: Transaction, accounts: list[str]) -> list[Entry]:
     entries = [
         entry
         for account in accounts
-        for entry in rows.find(kinds=("reserve",), account=account, last=10 * _MOST_USERS)
+        for entry in book.find(kinds=("reserve",), account=account, last=10 * _MOST_USERS)
     ]
     return sorted(entries, key=lambda entry: entry.position, reverse=True)
 
 
-def _advice(rows: Rows, accounts: Sequence[Charter], plan: Plan) -> str:
+def _advice(book: Transaction, accounts: Sequence[Charter], plan: Plan) -> str:
     """Return what would fit in all accounts that pay, not only in the one that refused."""
     privacy, spec = plan.spec.privacy, plan.spec
-    rooms = [(charter.terms, room_on(rows, charter, rows.today())) for charter in accounts]
+    rooms = [(charter.terms, room_on(book, charter, book.today())) for charter in accounts]
     deltas = [left.delta for terms, left in rooms if terms.is_basic]
     delta = max(Fraction(0), min([privacy.delta, *deltas]))
     if delta < privacy.delta:

@@ -13,23 +13,23 @@ from dp_core.wall.ledger.ledger_position import whereabouts
 from dp_core.wall.ledger.receipts import EntryKind
 from dp_core.wall.ledger.running_totals import use
 from dp_core.wall.ledger.session import Step
-from tasks.ledger.database.transaction import Rows
+from tasks.ledger.database.transaction import Transaction
 from tasks.ledger.refusals import check_reservation
 from tasks.ledger.reservations import Reservation, continued, read_reservation
 
 
-def reserve(rows: Rows, plan: Plan) -> Reservation:
-    """Promise a plan's whole cost; see `Hold.reserve`."""
+def reserve(book: Transaction, plan: Plan) -> Reservation:
+    """Promise a plan's whole cost; see `ReleaseWriter.reserve`."""
     spec, privacy = plan.spec, plan.spec.privacy
-    held = continued(rows, plan)
-    if held is not None:
-        return held
-    earlier = read_reservation(rows, spec.release)
+    unfinished = continued(book, plan)
+    if unfinished is not None:
+        return unfinished
+    earlier = read_reservation(book, spec.release)
     if earlier is not None and earlier.outcome is None:
         # It was for another plan and spent nothing; left open it could never be settled.
-        add_settlement(rows, earlier, "returned", seen=False)
-    check_reservation(rows, plan)
-    rows.append(
+        add_settlement(book, earlier, "returned", seen=False)
+    check_reservation(book, plan)
+    book.append(
         "reserve",
         account=spec.account,
         release=spec.release,
@@ -49,14 +49,14 @@ def reserve(rows: Rows, plan: Plan) -> Reservation:
             "costs": {stage: str(cost) for stage, cost in plan.costs.items()},
         },
     )
-    reservation = read_reservation(rows, spec.release)
+    reservation = read_reservation(book, spec.release)
     assert reservation is not None
     return reservation
 
 
-def require_open(rows: Rows, reservation: Reservation) -> None:
+def require_open(book: Transaction, reservation: Reservation) -> None:
     """Raise StageFailed unless the release still holds this reservation."""
-    now = read_reservation(rows, reservation.release)
+    now = read_reservation(book, reservation.release)
     if now is None or now.position != reservation.position or now.outcome is not None:
         raise StageFailed(
             f"Release {reservation.release!r} no longer holds its reservation;"
@@ -65,9 +65,9 @@ def require_open(rows: Rows, reservation: Reservation) -> None:
         )
 
 
-def check_stages(rows: Rows, reservation: Reservation, steps: Sequence[Step]) -> None:
+def check_stages(book: Transaction, reservation: Reservation, steps: Sequence[Step]) -> None:
     """Raise BudgetRefused unless what their stages have left, and the own delta, pay for steps."""
-    used = use(rows, reservation.position)
+    used = use(book, reservation.position)
     for stage in dict.fromkeys(step.stage for step in steps):
         asked = sum((step.cost for step in steps if step.stage == stage), Fraction(0))
         limit = reservation.costs.get(stage, Fraction(0))
@@ -86,7 +86,7 @@ def check_stages(rows: Rows, reservation: Reservation, steps: Sequence[Step]) ->
 
 
 def add(
-    rows: Rows,
+    book: Transaction,
     reservation: Reservation,
     kind: EntryKind,
     *,
@@ -95,7 +95,7 @@ def add(
     key: str | None = None,
 ) -> None:
     """Add an entry that belongs to a reservation."""
-    rows.append(
+    book.append(
         kind,
         account=reservation.account,
         release=reservation.release,
@@ -106,17 +106,19 @@ def add(
     )
 
 
-def add_settlement(rows: Rows, reservation: Reservation, outcome: str, *, seen: bool) -> None:
+def add_settlement(
+    book: Transaction, reservation: Reservation, outcome: str, *, seen: bool
+) -> None:
     """Add the entry that ends a reservation.
 
     Args:
-        rows: Of the transaction.
+        book: The ledger, inside the transaction.
         reservation: What ends.
-        outcome: As `Hold.settle` names it.
+        outcome: As `ReleaseWriter.settle` names it.
         seen: Whether any result may have been seen.
     """
-    tally = use(rows, reservation.position).tally
+    tally = use(book, reservation.position).tally
     body: dict[str, Any] = {"outcome": outcome, "spent": str(tally.cost), "seen": seen}
-    body |= whereabouts(rows, reservation.account)
-    body |= settled_with(gate_of(rows, reservation.position))
-    add(rows, reservation, "settle", body=body)
+    body |= whereabouts(book, reservation.account)
+    body |= settled_with(gate_of(book, reservation.position))
+    add(book, reservation, "settle", body=body)

@@ -15,7 +15,7 @@ from dp_core.wall.ledger.entries import Entry
 from dp_core.wall.ledger.receipts import EntryKind
 from dp_core.wall.ledger.running_totals import use
 from dp_core.wall.ledger.session import Step
-from tasks.ledger.database.transaction import Rows
+from tasks.ledger.database.transaction import Transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,25 +59,25 @@ class Reservation(Promise):
     outcome: str | None = None
 
 
-def continued(rows: Rows, plan: Plan) -> Reservation | None:
+def continued(book: Transaction, plan: Plan) -> Reservation | None:
     """Return the reservation that a release goes on with, None where it needs a new one.
 
     Raises:
         BadInput: if the name was used, or is under way with another plan.
     """
     name = plan.spec.release
-    held = read_reservation(rows, name)
-    if held is None or held.outcome == "returned":
+    reservation = read_reservation(book, name)
+    if reservation is None or reservation.outcome == "returned":
         return None
-    if held.outcome is not None:
+    if reservation.outcome is not None:
         raise BadInput(
-            f"The name {name!r} is used: that release is {held.outcome}. A release is made once;"
-            " choose a new name under `release`.",
+            f"The name {name!r} is used: that release is {reservation.outcome}. A release is"
+            " made once; choose a new name under `release`.",
             row="name-used",
         )
-    if held.plan == plan.hash:
-        return held
-    if not is_charged(rows, held):
+    if reservation.plan == plan.hash:
+        return reservation
+    if not is_charged(book, reservation):
         # It spent nothing: a corrected spec may begin again once it is given back.
         return None
     raise BadInput(
@@ -89,26 +89,28 @@ def continued(rows: Rows, plan: Plan) -> Reservation | None:
     )
 
 
-def read_reservation(rows: Rows, release: str) -> Reservation | None:
+def read_reservation(book: Transaction, release: str) -> Reservation | None:
     """Return the latest reservation of a release, None if it never had one."""
-    found = rows.latest(kinds=("reserve",), release=release)
+    found = book.latest(kinds=("reserve",), release=release)
     if found is None:
         return None
-    end = rows.latest(kinds=("settle",), reservation=found.position)
+    end = book.latest(kinds=("settle",), reservation=found.position)
     promise = promise_of(found.position, found.receipt)
     values = {field.name: getattr(promise, field.name) for field in fields(Promise)}
     return Reservation(**values, link=found.link, outcome=str(end.body["outcome"]) if end else None)
 
 
-def is_charged(rows: Rows, reservation: Promise) -> bool:
+def is_charged(book: Transaction, reservation: Promise) -> bool:
     """Return whether anything was charged to a reservation."""
-    return use(rows, reservation.position).tally.charges > 0
+    return use(book, reservation.position).tally.charges > 0
 
 
-def read_charges(rows: Rows, reservation: Promise, batch: str | None = None) -> tuple[Charge, ...]:
+def read_charges(
+    book: Transaction, reservation: Promise, batch: str | None = None
+) -> tuple[Charge, ...]:
     """Return the charges of a reservation, or of one batch of it, in order."""
     kinds: tuple[EntryKind, ...] = ("charge", "attempt", "commit")
-    found = rows.find(kinds=kinds, reservation=reservation.position, about=batch)
+    found = book.find(kinds=kinds, reservation=reservation.position, about=batch)
     results: dict[str, str] = {}
     attempts: dict[str, int] = {}
     for entry in found:

@@ -33,7 +33,7 @@ class ConfidentialRun(Run):
     @cached_property
     def source(self) -> Source:
         """The confidential data, opened and checked: files, or the snapshot of a table."""
-        from tasks.inputs.opened_input import open_input
+        from tasks.inputs.open_input import open_input
 
         return open_input(self.spec, self.schema, self.folder.confidential, self.progress)
 
@@ -70,11 +70,11 @@ class ConfidentialRun(Run):
     def session(self) -> LedgerSession:
         """What pays for everything that is asked of the data."""
         return LedgerSession(
-            self.hold,
+            self.writer,
             self.reservation,
             self.spec.privacy.relation,
             self.folder.noisy,
-            self.note_head,
+            self.note_anchor,
             self._tell_committed,
         )
 

@@ -12,8 +12,8 @@ import sqlalchemy
 from dp_core.documents.canonical import digest
 from dp_core.errors import LedgerCorrupt
 from dp_core.wall.ledger.signatures import Signer, read_key
-from tasks.ledger.head_notes import check_head
 from tasks.ledger.ledger import Ledger
+from tasks.ledger.ledger_anchor import check_anchor
 from tasks.support.run_folder import disk_errors, sync_folder
 
 KEY = "input.key"
@@ -35,7 +35,7 @@ def open_ledger(at: Path | None = None) -> Ledger:
     at = at or home()
     assert_not_lost(at)
     ledger = Ledger(ledger_url(at), signer(at))
-    check_head(at, ledger, ledger_url(at))
+    check_anchor(at, ledger, ledger_url(at))
     return ledger
 
 

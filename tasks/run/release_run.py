@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from dp_core.errors import StageFailed
 from dp_core.spec.plan import Plan
 from dp_core.spec.release_spec import ReleaseSpec
-from tasks.ledger.head_notes import note_head
 from tasks.ledger.ledger import Ledger
-from tasks.ledger.release_holder import Hold
+from tasks.ledger.ledger_anchor import note_anchor
+from tasks.ledger.release_writer import ReleaseWriter
 from tasks.ledger.reservations import Charge, Reservation
 from tasks.run.home import ledger_url
 from tasks.support.run_folder import RunFolder
@@ -50,7 +50,7 @@ class Run:
         out: Where the bundle goes.
         home: Folder of the ledger and of all runs.
         ledger: The central ledger.
-        hold: What alone may write to it for this release.
+        writer: Writes to the ledger for this release, under its lease.
         reservation: What this release may spend.
         keep_confidential: Whether codes and counts stay when the release is done.
         progress: Told how far a stage is.
@@ -63,7 +63,7 @@ class Run:
     out: Path
     home: Path
     ledger: Ledger
-    hold: Hold
+    writer: ReleaseWriter
     reservation: Reservation
     keep_confidential: bool = False
     progress: Progress = field(default=silent)
@@ -105,9 +105,9 @@ class Run:
         """Return whether the release has a stage of that name: `domain` is for private choices."""
         return stage != "domain" or bool(self.planned.spec.schema.private)
 
-    def note_head(self) -> None:
+    def note_anchor(self) -> None:
         """Note in the home how far the ledger went."""
-        note_head(self.home, self.ledger, ledger_url(self.home))
+        note_anchor(self.home, self.ledger, ledger_url(self.home))
 
     def fact(self, stage: str, name: str) -> object:
         """Return a public fact that a finished stage left.

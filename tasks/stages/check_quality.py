@@ -14,11 +14,11 @@ from dp_core.wall.coarse_counter import CoarseCounter
 from dp_core.wall.quality_figures import Charged
 from dp_core.wall.statistics import TableChecks
 from tasks.run.confidential_run import ConfidentialRun
+from tasks.run.internal_inference import write_comparison
 from tasks.run.release_run import Run
-from tasks.stages.compare_inference import compare_inference
 from tasks.stages.reconstruct import read_released
 from tasks.stages.stage_task import stage
-from tasks.stages.synthesize import synthetic_codes
+from tasks.stages.synthesize import synthetic_codes, synthetic_file
 
 if TYPE_CHECKING:
     from dp_core.bundle.quality.table_fit import Compared
@@ -59,7 +59,7 @@ def check_quality(run: ConfidentialRun) -> Mapping[str, object]:
         domain = coarsening.domain
     result = utility(counters[0], counters[1:], domain)
     write_utility(run.folder.internal, result, title=run.spec.schema.title)
-    compare_inference(run)
+    _compare_inference(run)
     # Public by construction: noisy tables, interactions and sets only, and what a receipt paid for.
     return {
         "checks": {
@@ -72,6 +72,22 @@ def check_quality(run: ConfidentialRun) -> Mapping[str, object]:
         "mean_expected_tvd": _mean([value for fit in fits for value in fit.expected_tvd]),
         "fits": fit_facts(fits),
     }
+
+
+def _compare_inference(run: ConfidentialRun) -> None:
+    """Write how the spec's regressions differ between the sets and the file, if it has any."""
+    if not run.spec.formulas:
+        return
+    from dp_core.inference.combining_rules import rule_of
+
+    write_comparison(
+        run.folder.internal,
+        run.source,
+        run.spec.schema,
+        [synthetic_file(run, number) for number in range(1, run.spec.sets + 1)],
+        run.spec.formulas,
+        rule=rule_of(run.spec.mode, run.spec.sets),
+    )
 
 
 def tally_sets(run: Run) -> tuple[Tally, ...]:

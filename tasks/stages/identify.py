@@ -16,7 +16,7 @@ def identify(run: ConfidentialRun) -> None:
     from dp_core.confidential.source import keyed_digest
 
     digest = keyed_digest(run.source, run.key)
-    run.hold.bind_input(run.reservation, digest, run.key)
+    run.writer.bind_input(run.reservation, digest, run.key)
     # A ledger that is restored from a copy of before would bind another input.
-    run.note_head()
+    run.note_anchor()
     run.folder.belong_to(digest)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tasks.run.cleanup import remove_unpublished
+from tasks.run.release_cleanup import remove_unpublished
 from tasks.run.release_run import Run
 from tasks.stages.check_quality import records, tally_sets
 from tasks.stages.measure_marginals import read_selections
@@ -28,7 +28,7 @@ def publish(run: Run) -> None:
     settled = run.ledger.reservation(spec.release)
     assert settled is not None
     if settled.outcome is None:
-        settled = run.hold.settle(settled, "finished")
+        settled = run.writer.settle(settled, "finished")
     receipts = run.ledger.receipts(settled)
     sizes = run.fact("synthesize", "rows")
     assert isinstance(sizes, list)

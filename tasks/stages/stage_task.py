@@ -67,7 +67,7 @@ def _attempt(
     """Do the work; return what went wrong as a new error that holds no data."""
     try:
         # A holder that was taken over must not even look at the data again.
-        run.hold.require()
+        run.writer.require()
         with disk_errors(f"stage {name!r}"):
             run.folder.finish(name, work(run))
     except ReleaseError as error:

@@ -26,7 +26,7 @@ PATIENCE = 60.0
 """Seconds that a thread waits for another that runs an `__init__`."""
 
 
-class SparedPackages(MetaPathFinder):
+class LazyPackages(MetaPathFinder):
     """Finds packages as any others, and lets them begin empty.
 
     Args:

@@ -34,7 +34,7 @@ from dp_core.schema.definition import Column, Schema
 from tasks.inputs.coding import Coding
 from tasks.support.processors import threads
 from tasks.support.run_folder import INTERNAL_NOTICE, write_atomically
-from tasks.validation.judgement import load_great_expectations
+from tasks.validation.suite_judge import load_great_expectations
 
 WINDOW = 64
 """Partitions whose profiles are judged together."""

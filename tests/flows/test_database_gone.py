@@ -21,7 +21,7 @@ from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from flows import release
 from flows.cli import main as cli
 from tasks.ledger import ledger_session
-from tasks.ledger.database.transaction import Rows
+from tasks.ledger.database.transaction import Transaction
 
 server, marker = int(sys.argv.pop(1)), Path(sys.argv.pop(1))
 kind, moment = sys.argv.pop(1), sys.argv.pop(1)
@@ -35,7 +35,7 @@ def stop_server():
     while status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z":
         time.sleep(0.01)
 
-def append(self, row_kind, *args, original=Rows.append, **values):
+def append(self, row_kind, *args, original=Transaction.append, **values):
     if (row_kind, moment) == (kind, "before"):
         stop_server()
     entry = original(self, row_kind, *args, **values)
@@ -58,7 +58,7 @@ def draw(*args, original=ledger_session._draw_and_store, **named):
     if (kind, moment) == ("draw", "stored"):
         stop_server()
 
-Rows.append = append
+Transaction.append = append
 ledger_session._draw_and_store = draw
 
 def without_engine(spec, out, dask=None, keep_confidential=False):

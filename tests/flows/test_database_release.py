@@ -16,7 +16,7 @@ from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, StageFailed
 from dp_core.spec.reading.spec_file import load_spec
 from tasks.inputs.coding import write_codes
-from tasks.inputs.opened_input import open_input
+from tasks.inputs.open_input import open_input
 from tests.databases import MARKER, VARIABLE, postgres_database, sqlite_database
 from tests.flows import sabotage
 from tests.flows.conftest import Project, make_project, plainly, survey

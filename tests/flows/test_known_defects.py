@@ -39,15 +39,15 @@ def begun(project):
     from tasks.stages.identify import identify
 
     ledger = project.ledger()
-    with ledger.hold("town", home_id(project.home)) as hold:
-        run = open_run(project.spec, project.out, ledger, hold)
+    with ledger.lease("town", home_id(project.home)) as writer:
+        run = open_run(project.spec, project.out, ledger, writer)
         plainly(identify, run)
         yield run
 
 
 def curator_of(run, counter):
     ledger_session = LedgerSession(
-        run.hold, run.reservation, Relation("add-remove"), run.folder.noisy
+        run.writer, run.reservation, Relation("add-remove"), run.folder.noisy
     )
     return Curator(run.spec.schema.domain, counter, ledger_session)
 
@@ -168,10 +168,10 @@ def test_checks_at_the_same_moment_cannot_both_pass(project):
     granted = []
 
     def reserve(plan):
-        with project.ledger().hold(plan.spec.release, "home") as hold:
+        with project.ledger().lease(plan.spec.release, "home") as writer:
             together.wait()
             try:
-                hold.reserve(plan)
+                writer.reserve(plan)
                 granted.append(plan.spec.release)
             except BudgetRefused:
                 pass
@@ -195,8 +195,8 @@ def test_amounts_are_exact_however_long_the_sum(project):
     for number in range(10):
         project.write_spec(release=f"e{number}", account="exact", privacy="{epsilon: 0.1}")
         plan = make_plan(load_spec(project.spec))
-        with ledger.hold(plan.spec.release, "home") as hold:
-            hold.reserve(plan)
+        with ledger.lease(plan.spec.release, "home") as writer:
+            writer.reserve(plan)
     assert ledger.account("exact").left.main == 0
     with sa.create_engine(f"sqlite:///{project.home / 'ledger.db'}").connect() as connection:
         types = {

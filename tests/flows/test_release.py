@@ -16,7 +16,7 @@ from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
 from dp_core.wall.accounting.composition import NOTHING, Amount, Terms
 from flows.cli.actions.abandonment import abandon
-from tasks.ledger.release_holder import Hold
+from tasks.ledger.release_writer import ReleaseWriter
 from tasks.run.home import home_id
 from tests.flows.conftest import ROWS, as_csv, plainly, survey
 
@@ -309,7 +309,7 @@ def test_abandoning_counts_a_result_that_was_stored_and_not_committed_as_seen(pr
 
     project.write_spec("measure: {noise: gaussian}\n", method="privsyn")
     with monkeypatch.context() as patch:
-        patch.setattr(Hold, "commit", killed)
+        patch.setattr(ReleaseWriter, "commit", killed)
         with pytest.raises(KeyboardInterrupt):
             project.release()
     abandon(project.home, project.ledger(), "town")
@@ -342,7 +342,7 @@ def test_another_home_with_the_same_ledger_and_key_gives_no_second_draw(
 
     monkeypatch.setenv("DP_RELEASE_LEDGER", f"sqlite:///{project.home / 'ledger.db'}")
     with monkeypatch.context() as patch:
-        patch.setattr(Hold, "commit", killed)
+        patch.setattr(ReleaseWriter, "commit", killed)
         with pytest.raises(KeyboardInterrupt):
             project.release()
     other = tmp_path / "other"
@@ -363,7 +363,7 @@ def test_two_processes_cannot_work_on_one_release(project):
     with pytest.raises(KeyboardInterrupt):
         project.release(perform=stop_before("basics"))
     before, remembered = project.kinds(), (project.run_folder / "run.json").read_bytes()
-    with project.ledger().hold("town", home_id(project.home)):
+    with project.ledger().lease("town", home_id(project.home)):
         project.write_spec(privacy="{epsilon: 0.5, delta: 0}")
         with pytest.raises(StageFailed, match="Another process is working on release 'town'"):
             project.release(project.folder / "elsewhere")

@@ -9,8 +9,8 @@ from dp_core.errors import BadInput
 from flows.releases.opening import require_known_results
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.reservations import Reservation
-from tasks.run.cleanup import clear_leftovers
 from tasks.run.home import home_id
+from tasks.run.release_cleanup import clear_leftovers
 from tasks.support.run_folder import RunFolder
 
 
@@ -56,7 +56,7 @@ def abandon(home: Path, ledger: Ledger, name: str) -> Abandoned:
             " TEXT` ends it without a bundle, and records who decided."
         )
     folder = RunFolder(home, name, held.link)
-    with ledger.hold(name, home_id(home)) as hold:
+    with ledger.lease(name, home_id(home)) as writer:
         here = folder.exists()
         if here:
             folder.bar_results()
@@ -64,7 +64,7 @@ def abandon(home: Path, ledger: Ledger, name: str) -> Abandoned:
         # privacy: a crash between storing and committing leaves a result that anyone here can
         # read. Where the folder is not here, nobody knows what was in it.
         stored = folder.has_results() if here else bool(ledger.charges(held))
-        settled = hold.settle(held, "abandoned", stored=stored)
+        settled = writer.settle(held, "abandoned", stored=stored)
         folder.remove_confidential()
     if here:
         return Abandoned(settled, "deleted")

@@ -17,10 +17,10 @@ from flows.release import carry_out
 from flows.releases.opening import plan_of_release
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.reservations import Reservation
-from tasks.run.cleanup import remove_unpublished
 from tasks.run.home import home_id
+from tasks.run.release_cleanup import remove_unpublished
 from tasks.run.release_run import Run
-from tasks.stages.pass_gate import require_as_held
+from tasks.stages.publication_approval import require_unchanged
 from tasks.support.run_folder import RunFolder
 
 
@@ -53,8 +53,8 @@ def look(home: Path, ledger: Ledger, name: str, *, by: str, reason: str) -> Look
             " look in the home that made it.",
             row="held-elsewhere",
         )
-    with ledger.hold(name, home_id(home)) as hold:
-        gate = hold.look(by=by, reason=reason)
+    with ledger.lease(name, home_id(home)) as writer:
+        gate = writer.look(by=by, reason=reason)
     return Look(folder.internal_name, gate, held.outcome)
 
 
@@ -94,10 +94,10 @@ def publish(
         )
     if not decided:
         check_destination(out)
-        with ledger.hold(name, home_id(home)) as hold:
-            run = Run(plan, spec, out, home, ledger, hold, held)
-            require_as_held(run)
-            hold.decide(held, "publish", by=by, reason=reason)
+        with ledger.lease(name, home_id(home)) as writer:
+            run = Run(plan, spec, out, home, ledger, writer, held)
+            require_unchanged(run)
+            writer.decide(held, "publish", by=by, reason=reason)
     carry_out(spec, out, perform=_plainly)
     tell(
         Outcome("published", f"Release {name!r} is published, as {by} decided.", 0),
@@ -120,9 +120,9 @@ def withdraw(home: Path, ledger: Ledger, name: str, *, by: str, reason: str) -> 
     left = folder.exists() and held.outcome == "withdrawn" and folder.done("tidy") is None
     if not left:
         _require_held(ledger, held)
-    with ledger.hold(name, home_id(home)) as hold:
+    with ledger.lease(name, home_id(home)) as writer:
         if not left:
-            held = hold.decide(held, "withdraw", by=by, reason=reason)
+            held = writer.decide(held, "withdraw", by=by, reason=reason)
         if folder.exists():
             remove_unpublished(folder)
     tell(

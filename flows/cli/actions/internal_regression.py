@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from dp_core.errors import BadInput
 from flows.cli.command_parts import ledger_that_is
-from tasks.ledger.seals import is_sealed
+from tasks.ledger.input_seals import is_sealed
 from tasks.run.home import home_key
-from tasks.stages.compare_inference import write_comparison
+from tasks.run.internal_inference import write_comparison
 from tasks.support.run_folder import RunFolder, make_folder
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _same_source(
     """
     from dp_core.confidential.source import keyed_digest
     from dp_core.spec.reading.spec_file import load_spec
-    from tasks.inputs.opened_input import open_input
+    from tasks.inputs.open_input import open_input
 
     spec = load_spec(folder.remembered()[0])
     source = open_input(spec, schema, folder.confidential)

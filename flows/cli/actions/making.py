@@ -41,8 +41,13 @@ def make(
     # Found at once, without Prefect: mistakes in spec, schema and output, the budget, a full disk.
     plan = _opening(spec, out, release)
     made = plan.spec.release
-    held = open_ledger(home()).reservation(made)
-    if release is None and held is not None and held.outcome is None and held.plan == plan.hash:
+    reservation = open_ledger(home()).reservation(made)
+    if (
+        release is None
+        and reservation is not None
+        and reservation.outcome is None
+        and reservation.plan == plan.hash
+    ):
         click.echo(f"Going on with release {made!r}, which is not finished.", err=True)
     prepare(home(), verbose=verbose)
     end_orphans()
@@ -57,7 +62,7 @@ def make(
         with shown(progress.update), heard() as outcomes:
             try:
                 if server is not None:
-                    _load_meanwhile(plan, held)
+                    _load_meanwhile(plan, reservation)
                     server.wait()
                 flow(spec=str(spec), out=str(out), **options)
             except (Held, Unpublished):
@@ -76,14 +81,14 @@ def make(
     return made_facts(home(), open_ledger(), spec, out, seconds=time.monotonic() - started)
 
 
-def _load_meanwhile(plan: Plan, held: Reservation | None) -> None:
+def _load_meanwhile(plan: Plan, reservation: Reservation | None) -> None:
     """Import what takes seconds and the first stage needs, while the server does the same."""
     from tasks.stages.validate_schema import validate_schema
     from tasks.support.run_folder import RunFolder
     from tasks.validation.expectations import load_great_expectations
 
     name = plan.spec.release
-    folder = None if held is None else RunFolder(home(), name, held.link)
+    folder = None if reservation is None else RunFolder(home(), name, reservation.link)
     if folder is None or folder.done(validate_schema.name) is None:
         load_great_expectations()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dp_core.errors import BadInput, nearest
 from dp_core.wall.ledger.signatures import make_key
-from tasks.ledger.database.transaction import standing_keys
+from tasks.ledger.database.transaction import valid_keys
 from tasks.ledger.ledger import Ledger
 from tasks.run.home import SIGNING_KEY
 
@@ -27,7 +27,7 @@ def make_signing_key(
     Raises:
         BadInput: if there is such a file, no key to replace, or no right to add one.
     """
-    standing = standing_keys([entry.body for entry in ledger.entries(kinds=("key",))])
+    standing = valid_keys([entry.body for entry in ledger.entries(kinds=("key",))])
     if replaces is not None and replaces not in standing:
         hint = nearest(replaces, standing) or " The ledger has no key yet: leave --replaces out."
         raise BadInput(f"--replaces {replaces!r} is no key that signs this ledger.{hint}")

@@ -22,8 +22,8 @@ import sqlalchemy as sa
 from dp_core.errors import BadInput, LedgerCorrupt, ReleaseError, StageFailed
 from dp_core.wall.ledger.entries import LEDGER_VERSION, not_known
 from dp_core.wall.ledger.signatures import Signer
-from tasks.ledger.database.schema_tables import METADATA
-from tasks.ledger.database.transaction import Rows
+from tasks.ledger.database.ledger_tables import METADATA
+from tasks.ledger.database.transaction import Transaction
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -113,7 +113,7 @@ class Database:
         return self._engine.dialect.name
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator[Rows]:
+    def writing(self) -> Iterator[Transaction]:
         """Give the rows inside one write transaction; an exception leaves no trace."""
         with self._errors(), self._engine.connect() as connection:
             connection = connection.execution_options(writes=True)
@@ -121,19 +121,19 @@ class Database:
                 if self.dialect == "postgresql":
                     connection.exec_driver_sql(_POSTGRES_WRITER)
                     _check_clock(connection)
-                rows = Rows(connection, self.signer)
-                yield rows
-                rows.write_totals()
+                book = Transaction(connection, self.signer)
+                yield book
+                book.write_totals()
 
     @contextlib.contextmanager
-    def trying(self) -> Iterator[Rows]:
+    def trying(self) -> Iterator[Transaction]:
         """Give the rows as `writing` does, and undo whatever was written when the block ends."""
-        with contextlib.suppress(_Undone), self.writing() as rows:
-            yield rows
+        with contextlib.suppress(_Undone), self.writing() as book:
+            yield book
             raise _Undone
 
     @contextlib.contextmanager
-    def reading(self) -> Iterator[Rows]:
+    def reading(self) -> Iterator[Transaction]:
         """Give the rows as one moment saw them; writers are not kept waiting."""
         with self._errors(), self._engine.connect() as connection:
             if self.dialect == "postgresql":
@@ -141,7 +141,7 @@ class Database:
                     isolation_level="REPEATABLE READ", postgresql_readonly=True
                 )
             with connection.begin():
-                yield Rows(connection, None)
+                yield Transaction(connection, None)
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
@@ -180,15 +180,15 @@ class Database:
                 return
             old = sa.inspect(connection).has_table("entries")
         try:
-            with self.writing() as rows:
+            with self.writing() as book:
                 # Several may open an older ledger at once, and of several versions: who had the
                 # lock first has migrated it, and whoever waited looks again.
-                if _is_current(rows.connection, self.url):
+                if _is_current(book.connection, self.url):
                     return
-                _migrate(rows.connection)
-                if rows.last() is None:
+                _migrate(book.connection)
+                if book.last() is None:
                     body = {"version": LEDGER_VERSION, "id": str(uuid.uuid4())}
-                    rows.append("ledger", body=body)
+                    book.append("ledger", body=body)
         except Denied:
             state = "The tables are of an earlier version" if old else "There are no tables yet"
             raise Denied(

@@ -19,7 +19,7 @@ from dp_core.wall.ledger.receipts import PUBLISHED, START, EntryKind, Receipt, m
 from dp_core.wall.ledger.rules import broken_rule, changes
 from dp_core.wall.ledger.running_totals import reservation_total
 from dp_core.wall.ledger.signatures import Signer
-from tasks.ledger.database.schema_tables import ENTRIES, TOTALS
+from tasks.ledger.database.ledger_tables import ENTRIES, TOTALS
 
 _TOGETHER = 500
 """Running totals that are read by one statement."""
@@ -35,7 +35,7 @@ _TOTAL = (
 )
 
 
-class Rows:
+class Transaction:
     """Entries and running totals inside one transaction; the database's `Book`."""
 
     def __init__(self, connection: sa.Connection, signer: Signer | None) -> None:
@@ -382,7 +382,7 @@ class Rows:
 
     def _signed(self, entry: Entry) -> Entry:
         if self._keys is None:
-            self._keys = standing_keys([found.body for found in self.find(kinds=("key",))])
+            self._keys = valid_keys([found.body for found in self.find(kinds=("key",))])
         if not self._keys and entry.kind != "key":
             return entry
         trusted = self._keys or {str(entry.about)}
@@ -406,7 +406,7 @@ def known_signer(signer: Signer | None, standing: Collection[str]) -> Signer:
     return signer
 
 
-def standing_keys(bodies: Sequence[Mapping[str, Any]]) -> set[str]:
+def valid_keys(bodies: Sequence[Mapping[str, Any]]) -> set[str]:
     """Return the fingerprints of the keys that may sign, after entries of kind `key`."""
     standing: set[str] = set()
     for body in bodies:

@@ -247,8 +247,8 @@ def test_run_and_abandon_answer_machines(project, command):
     from flows.release import open_run
 
     ledger = project.ledger()
-    with ledger.hold("town2", home_id(project.home)) as hold:
-        open_run(project.spec, project.folder / "second", ledger, hold)
+    with ledger.lease("town2", home_id(project.home)) as writer:
+        open_run(project.spec, project.folder / "second", ledger, writer)
     answer = command("abandon", "town2", "--json")
     assert keys(answer) >= {"release", "outcome", "account", "left"}
     assert answer.json["left"]["epsilon"] == 1.0

@@ -48,17 +48,17 @@ def pay(project, *, settle="finished", **changes):
     """Reserve, charge in one event and end a release, without touching data."""
     plan = plan_of(project, **changes)
     ledger = project.ledger()
-    with ledger.hold(plan.spec.release, home_id(project.home)) as hold:
-        held = hold.reserve(plan)
+    with ledger.lease(plan.spec.release, home_id(project.home)) as writer:
+        held = writer.reserve(plan)
         # Each account has data of its own.
         data = hashlib.sha256(plan.spec.account.encode()).hexdigest()
-        hold.bind_input(held, data, home_key(project.home, ledger))
+        writer.bind_input(held, data, home_key(project.home, ledger))
         cost = plan.costs["measure"]
         event = plan.currency.noise_event(cost, l1=1, l2_squared=1)
-        hold.charge(held, "tables", [Step("measure", "sex", cost, event, (2,))])
+        writer.charge(held, "tables", [Step("measure", "sex", cost, event, (2,))])
         if settle:
-            hold.commit(held, "tables", "0" * 64)
-            hold.settle(held, settle)
+            writer.commit(held, "tables", "0" * 64)
+            writer.settle(held, settle)
     return plan
 
 
@@ -656,8 +656,8 @@ def test_charges_are_those_of_one_release_or_of_all_accounts_within(project, com
 
 def test_status_tells_who_holds_a_release(project, command):
     plan = plan_of(project)
-    with project.ledger().hold("town", home_id(project.home)) as hold:
-        hold.reserve(plan)
+    with project.ledger().lease("town", home_id(project.home)) as writer:
+        writer.reserve(plan)
         holder = command("status", "town", "--json").json["holder"]
         assert holder["lease_ends"] > holder["since"]
         text = command("status", "town").out
@@ -694,8 +694,8 @@ def test_run_says_where_it_goes_on_with_a_release_that_is_not_finished(
     monkeypatch.setattr(release, "release", interrupted)
     words = ("run", project.spec, "--out", project.out)
     assert "Going on" not in command(*words).err
-    with project.ledger().hold("town", home_id(project.home)) as hold:
-        hold.reserve(plan_of(project))
+    with project.ledger().lease("town", home_id(project.home)) as writer:
+        writer.reserve(plan_of(project))
     answer = command(*words)
     assert "Going on with release 'town', which is not finished." in answer.err
     assert answer.code == 130
@@ -754,8 +754,8 @@ def test_a_release_of_another_home_is_abandoned_and_its_files_are_named(
 
 def test_a_release_that_was_charged_nothing_gives_all_back(project, command):
     plan = plan_of(project)
-    with project.ledger().hold("town", home_id(project.home)) as hold:
-        hold.reserve(plan)
+    with project.ledger().lease("town", home_id(project.home)) as writer:
+        writer.reserve(plan)
     answer = command("abandon", "town", "--json").json
     assert (answer["spent"]["epsilon"], answer["left"]["epsilon"]) == (0, 2)
     assert answer["files"] == "none"

@@ -107,7 +107,7 @@ def test_a_release_that_rests_grows_older_and_tells_its_stages(ledger, tmp_path,
     age = (datetime.now(UTC) - began) / timedelta(seconds=1)
     assert found["oldest_open_seconds", "unfinished"] == pytest.approx(age, abs=60)
 
-    with ledger.hold("first", "a home"):
+    with ledger.lease("first", "a home"):
         found = values(read_health())
     assert found["lease", socket.gethostname(), str(os.getpid()), "first"] == 1
     assert ("oldest_open_seconds", "unfinished") not in found

@@ -294,7 +294,7 @@ def test_a_log_that_cannot_be_written(project, command, says):
 
 @row("at-work")
 def test_a_release_that_another_process_works_on(project, command, says):
-    with project.ledger().hold("town", "a home"):
+    with project.ledger().lease("town", "a home"):
         says(run(project, command))
 
 
@@ -321,7 +321,7 @@ def test_a_release_of_another_home(project, command, says):
 def test_a_release_that_was_abandoned_meanwhile(project, says):
     def perform(task, at):
         if task.name == "basics":
-            at.hold.settle(at.reservation, "abandoned")
+            at.writer.settle(at.reservation, "abandoned")
         plainly(task, at)
 
     with pytest.raises(StageFailed) as failed:
@@ -408,10 +408,10 @@ def test_a_committed_result_that_is_gone(project, command, says):
 
 @row("result-damaged")
 def test_a_result_that_is_not_whole(project, command, monkeypatch, says):
-    from tasks.ledger.release_holder import Hold
+    from tasks.ledger.release_writer import ReleaseWriter
 
     with monkeypatch.context() as patch:
-        patch.setattr(Hold, "commit", raising(Stop()))
+        patch.setattr(ReleaseWriter, "commit", raising(Stop()))
         run(project, command)
     for path in results(project):
         path.write_bytes(path.read_bytes()[:-1])
@@ -434,7 +434,7 @@ def test_a_result_that_is_not_what_was_stored(project, command, monkeypatch, say
 
 @row("drawn-too-often")
 def test_a_result_that_never_reaches_the_disk(project, command, monkeypatch, says):
-    from tasks.ledger.release_holder import MOST_ATTEMPTS
+    from tasks.ledger.release_writer import MOST_ATTEMPTS
 
     full = raising(OSError(errno.ENOSPC, "full"))
     with monkeypatch.context() as patch:

@@ -13,7 +13,7 @@ from flows import release as flows_release
 from flows.cli.actions import deciding
 from flows.cli.actions.abandonment import abandon
 from flows.monitoring import outcomes
-from tasks.run.cleanup import clear_all_leftovers
+from tasks.run.release_cleanup import clear_all_leftovers
 from tasks.support.run_folder import RunFolder
 from tests.flows.conftest import make_project, plainly
 
@@ -100,12 +100,12 @@ def test_a_look_is_on_record_before_anybody_is_told_where_to_look(held, command,
     assert str(held.internal) in said.out
     assert held.kinds()[-1] == "look"
 
-    from tasks.ledger import release_holder
+    from tasks.ledger import release_writer
 
     def fails(*_arguments, **_more):
         raise StageFailed("The ledger does not answer.")
 
-    monkeypatch.setattr(release_holder, "add", fails)
+    monkeypatch.setattr(release_writer, "add", fails)
     said = command("look", "town", *WHO)
     assert said.code == 4
     assert str(held.internal) not in said.out + said.err
@@ -203,7 +203,7 @@ def test_an_interruption_around_the_decision_loses_nothing(held, monkeypatch, at
 
     with monkeypatch.context() as patch:
         if at == "before":
-            patch.setattr("tasks.ledger.release_holder.add_settlement", stop)
+            patch.setattr("tasks.ledger.release_writer.add_settlement", stop)
         elif at == "bundle":
             patch.setattr("dp_core.bundle.writer.write_bundle", stop)
         elif at == "tidy":
@@ -275,11 +275,11 @@ def test_what_an_end_left_is_deleted_by_whoever_comes_next(
     failing = f"checks: {{share: 0.2, tables: [[sex, age]], thresholds: [{threshold}]}}\n"
     project.write_spec(failing if end == "failed" else WAITING)
     with monkeypatch.context() as patch:
-        patch.setattr("tasks.stages.pass_gate.mark_held", stop)
-        patch.setattr("tasks.stages.pass_gate.remove_unpublished", stop)
+        patch.setattr("tasks.stages.publication_approval.mark_waiting", stop)
+        patch.setattr("tasks.stages.publication_approval.remove_unpublished", stop)
         patch.setattr("tasks.support.run_folder.RunFolder.remove_confidential", stop)
         if end == "abandoned":
-            patch.setattr(flows_release, "pass_gate", stop)
+            patch.setattr(flows_release, "require_approval", stop)
         with pytest.raises(Interrupted):
             project.release(perform=plainly)
         if end == "abandoned":
@@ -299,8 +299,11 @@ def test_the_ledger_itself_lets_nothing_be_drawn_for_it(held):
     ledger = held.ledger()
     reservation = ledger.reservation("town")
     first = ledger.charges(reservation)[0]
-    with ledger.hold("town", "home") as release_holder, pytest.raises((LedgerCorrupt, StageFailed)):
-        release_holder.commit(reservation, first.batch, "0" * 64)
+    with (
+        ledger.lease("town", "home") as release_writer,
+        pytest.raises((LedgerCorrupt, StageFailed)),
+    ):
+        release_writer.commit(reservation, first.batch, "0" * 64)
     ledger.verify()
 
 

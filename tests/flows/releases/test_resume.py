@@ -166,7 +166,7 @@ TRAPS = {
     # Where the crash comes, and how many draws that costs.
     "between two stages": ("select", KILL, 0),
     "charged, not drawn": ("measure", f"ledger_session._draw_and_store = lambda *_: {KILL}", 1),
-    "stored, not committed": ("measure", f"type(run.hold).commit = lambda *_: {KILL}", 0),
+    "stored, not committed": ("measure", f"type(run.writer).commit = lambda *_: {KILL}", 0),
     "while the sets are drawn": (
         "synthesize",
         f"import dp_core.schema.decoding; dp_core.schema.decoding.decode = lambda *_, **__: {KILL}",
@@ -367,7 +367,7 @@ def test_confidential_files_that_an_interruption_left_are_deleted_by_resume(
 def test_a_crash_between_settling_and_the_bundle_is_mended_by_resume(project):
     def perform(stage, run):
         if stage.name == "publish":
-            run.hold.settle(run.reservation, "finished")
+            run.writer.settle(run.reservation, "finished")
             raise KeyboardInterrupt
         plainly(stage, run)
 

@@ -226,8 +226,8 @@ def test_a_worker_of_another_version_that_joins_in_mid_count_counts_nothing(
     store, running, other, tmp_path, trap
 ):
     cluster, client = running
-    folder, hold = trap
-    hold()
+    folder, writer = trap
+    writer()
     wrong = tmp_path / "wrong"
     wrong.mkdir()
 
@@ -245,8 +245,8 @@ def test_a_worker_without_dp_release_that_joins_in_mid_count_is_lost_and_changes
     store, running, other, tmp_path, trap
 ):
     _, client = running
-    folder, hold = trap
-    hold()
+    folder, writer = trap
+    writer()
     without = tmp_path / "without"
     without.mkdir()
 
@@ -263,11 +263,11 @@ def test_a_worker_without_dp_release_that_joins_in_mid_count_is_lost_and_changes
 
 def test_one_lost_and_one_slow_worker_change_no_count(store, running, other, trap, monkeypatch):
     cluster, client = running
-    folder, hold = trap
+    folder, writer = trap
     monkeypatch.setattr(cluster_module, "LOOK", 0.05)
     lost = other()
     workers_come(client, 3)
-    hold()
+    writer()
     told = []
 
     def disturb():

@@ -20,7 +20,7 @@ from tasks.inputs import database_source
 from tasks.inputs.coding import write_codes
 from tasks.inputs.database_connection import reading
 from tasks.inputs.database_source import table_source
-from tasks.inputs.opened_input import open_input
+from tasks.inputs.open_input import open_input
 from tasks.inputs.snapshot import NAME
 from tests.databases import MARKER, VARIABLE, postgres_database, sqlite_database
 

@@ -30,18 +30,18 @@ def plan(tmp_path):
 
 def test_a_held_release_keeps_its_reservation_until_a_person_decides(ledger, plan, monkeypatch):
     on(monkeypatch, "2027-01-20")
-    with ledger.hold("first", HOME) as hold:
-        held = measure(hold, plan)
-        hold.hold_back(held, "after-approval", SETS)
+    with ledger.lease("first", HOME) as writer:
+        held = measure(writer, plan)
+        writer.await_approval(held, "after-approval", SETS)
     assert ledger.gate(held).held == "2027-01-20"
     assert ledger.account("town").balance.reserved.main == 1
 
     on(monkeypatch, "2027-01-24")
-    with ledger.hold("first", HOME) as hold:
-        hold.look(**WHO)
-        hold.look(**WHO)
+    with ledger.lease("first", HOME) as writer:
+        writer.look(**WHO)
+        writer.look(**WHO)
         on(monkeypatch, "2027-01-25")
-        settled = hold.decide(held, "publish", **WHO)
+        settled = writer.decide(held, "publish", **WHO)
     assert settled.outcome == "finished"
     assert ledger.account("town").balance.reserved == NOTHING
     end = ledger.receipts(settled)[-1]
@@ -58,52 +58,52 @@ def test_a_held_release_keeps_its_reservation_until_a_person_decides(ledger, pla
 
 def test_held_twice_is_held_since_the_first_time(ledger, plan, monkeypatch):
     on(monkeypatch, "2027-01-20")
-    with ledger.hold("first", HOME) as hold:
-        held = measure(hold, plan)
-        first = hold.hold_back(held, "after-approval", SETS)
+    with ledger.lease("first", HOME) as writer:
+        held = measure(writer, plan)
+        first = writer.await_approval(held, "after-approval", SETS)
         on(monkeypatch, "2027-01-21")
-        assert hold.hold_back(held, "thresholds", []) == first
+        assert writer.await_approval(held, "thresholds", []) == first
 
 
 @pytest.mark.parametrize("what", ["charge", "attempt", "commit", "finished", "abandoned"])
 def test_nothing_is_drawn_or_ended_otherwise_for_a_held_release(ledger, plan, what):
-    with ledger.hold("first", HOME) as hold:
-        held = measure(hold, plan, ["one_way"])
-        hold.hold_back(held, "after-approval", SETS)
+    with ledger.lease("first", HOME) as writer:
+        held = measure(writer, plan, ["one_way"])
+        writer.await_approval(held, "after-approval", SETS)
         before = ledger.head().position
         todo = {
-            "charge": lambda: hold.charge(held, "measure-0", steps_of(plan, "measure")),
-            "attempt": lambda: hold.attempt(held, "one_way-0"),
-            "commit": lambda: hold.commit(held, "one_way-0", "1" * 64),
+            "charge": lambda: writer.charge(held, "measure-0", steps_of(plan, "measure")),
+            "attempt": lambda: writer.attempt(held, "one_way-0"),
+            "commit": lambda: writer.commit(held, "one_way-0", "1" * 64),
         }
         with pytest.raises((LedgerCorrupt, StageFailed)):
-            todo.get(what, lambda: hold.settle(held, what))()
+            todo.get(what, lambda: writer.settle(held, what))()
     assert ledger.head().position == before
     ledger.verify()
 
 
 def test_what_is_to_wait_for_a_person_is_not_finished_without_one(ledger, plan):
-    with ledger.hold("first", HOME) as hold:
-        held = measure(hold, plan)
+    with ledger.lease("first", HOME) as writer:
+        held = measure(writer, plan)
         with pytest.raises(LedgerCorrupt, match="no person decided about"):
-            hold.settle(held, "finished")
-        hold.settle(held, "abandoned")
+            writer.settle(held, "finished")
+        writer.settle(held, "abandoned")
 
 
 def test_a_look_comes_after_all_is_made_and_a_decision_once(ledger, plan):
-    with ledger.hold("first", HOME) as hold:
-        held = measure(hold, plan)
+    with ledger.lease("first", HOME) as writer:
+        held = measure(writer, plan)
         with pytest.raises(BadInput, match="could decide how it is made"):
-            hold.look(**WHO)
+            writer.look(**WHO)
         with pytest.raises(BadInput, match="is not held"):
-            hold.decide(held, "publish", **WHO)
-        hold.hold_back(held, "after-approval", SETS)
-        assert hold.decide(held, "withdraw", **WHO).outcome == "withdrawn"
+            writer.decide(held, "publish", **WHO)
+        writer.await_approval(held, "after-approval", SETS)
+        assert writer.decide(held, "withdraw", **WHO).outcome == "withdrawn"
         for decision in approval.DECISIONS:
             with pytest.raises(StageFailed, match="no longer holds its reservation"):
-                hold.decide(held, decision, **WHO)
+                writer.decide(held, decision, **WHO)
         # What is over is looked at freely, and that is on record too.
-        assert len(hold.look(**WHO).looks) == 1
+        assert len(writer.look(**WHO).looks) == 1
     ledger.verify()
 
 
@@ -121,17 +121,17 @@ def test_the_audit_refuses_what_the_writer_would_never_add(
     ledger, plan, monkeypatch, kind, body, words
 ):
     """What follows a hold is added past the rules; the audit names it."""
-    with ledger.hold("first", HOME) as hold:
-        held = measure(hold, plan)
+    with ledger.lease("first", HOME) as writer:
+        held = measure(writer, plan)
         if kind != "hold":
-            hold.hold_back(held, "after-approval", SETS)
+            writer.await_approval(held, "after-approval", SETS)
     from tasks.ledger import reservation_entries
     from tasks.ledger.database import transaction as rows_module
 
     add, settle = reservation_entries.add, reservation_entries.add_settlement
     with monkeypatch.context() as patch:
         patch.setattr(rows_module, "broken_rule", lambda *_: None)
-        with ledger.hold("first", HOME) as hold, hold._writing() as rows:
+        with ledger.lease("first", HOME) as writer, writer._writing() as rows:
             if kind == "settle":
                 patch.setattr(reservation_entries, "settled_with", lambda _: {})
                 settle(rows, held, body["outcome"], seen=True)
@@ -174,7 +174,7 @@ def test_a_release_ends_as_was_decided(gate, outcome, words):
 
 
 def test_a_release_that_is_returned_was_not_looked_at(ledger, plan):
-    with ledger.hold("first", HOME) as hold:
-        hold.settle(begin(hold, plan), "returned")
+    with ledger.lease("first", HOME) as writer:
+        writer.settle(begin(writer, plan), "returned")
         with pytest.raises(BadInput, match="measured nothing"):
-            hold.look(**WHO)
+            writer.look(**WHO)

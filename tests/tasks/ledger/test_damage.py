@@ -30,8 +30,8 @@ def whole(tmp_path_factory):
     for number in range(3):
         spend(ledger, plan_of(folder, LAPLACE, release=f"r{number}", privacy="{epsilon: 0.25}"))
     plan = plan_of(folder, LAPLACE, release="last", privacy="{epsilon: 0.25}")
-    with ledger.hold("last", HOME) as hold:
-        hold.charge(begin(hold, plan), "one_way-0", steps_of(plan, "one_way"))
+    with ledger.lease("last", HOME) as writer:
+        writer.charge(begin(writer, plan), "one_way-0", steps_of(plan, "one_way"))
     ledger.approve("plan", **WHO)
     return path.read_bytes(), list(ledger.all_entries())
 

@@ -21,7 +21,7 @@ import sqlalchemy as sa
 
 from dp_core.errors import StageFailed
 from tasks.ledger import leases
-from tasks.ledger.database.schema_tables import LEASES
+from tasks.ledger.database.ledger_tables import LEASES
 from tasks.ledger.ledger import Ledger
 from tests.ledgers import HOME, KEY, begin, open_town, set_lease, steps_of
 from tests.specs import plan_of
@@ -30,7 +30,7 @@ HOLDER = """
 import sys
 from tasks.ledger.ledger import Ledger
 
-with Ledger(sys.argv[1]).hold("first", "home"):
+with Ledger(sys.argv[1]).lease("first", "home"):
     print("held", flush=True)
     sys.stdin.readline()
 """
@@ -56,17 +56,17 @@ def other(**changes):
 
 def take(ledger, release="first"):
     """Hold a release and say under which fence."""
-    with ledger.hold(release, HOME) as hold:
-        return hold.lease.fence
+    with ledger.lease(release, HOME) as writer:
+        return writer.lease.fence
 
 
 # -- one holder
 
 
 def test_a_release_has_one_holder_and_each_has_a_higher_fence(ledger, ledger_url):
-    with ledger.hold("first", HOME) as hold:
-        assert hold.lease.fence == 1
-        assert ledger.holder("first") == hold.lease.holder
+    with ledger.lease("first", HOME) as writer:
+        assert writer.lease.fence == 1
+        assert ledger.holder("first") == writer.lease.holder
         with pytest.raises(StageFailed, match="Another process is working on release 'first'"):
             take(Ledger(ledger_url))
         assert take(ledger, "second") == 1
@@ -90,17 +90,17 @@ def test_a_lease_that_was_let_go_is_free_at_once(ledger, ledger_url):
 
 
 def test_an_expired_lease_is_taken_over_even_from_the_living(ledger, ledger_url):
-    with ledger.hold("first", HOME):
+    with ledger.lease("first", HOME):
         set_lease(ledger_url, expires=1)
         assert ledger.holder("first") is None
         assert take(ledger) == 2
 
 
 def test_an_expired_lease_is_still_its_holders_until_another_comes(ledger, ledger_url, tmp_path):
-    with ledger.hold("first", HOME) as hold:
+    with ledger.lease("first", HOME) as writer:
         set_lease(ledger_url, expires=1)
-        hold.require()
-        assert hold.reserve(plan_of(tmp_path)).release == "first"
+        writer.require()
+        assert writer.reserve(plan_of(tmp_path)).release == "first"
 
 
 # -- a holder that wakes up late
@@ -110,7 +110,7 @@ def test_an_expired_lease_is_still_its_holders_until_another_comes(ledger, ledge
 def test_a_late_holder_is_refused_on_every_write(ledger, ledger_url, tmp_path, progress):
     plan = plan_of(tmp_path)
     steps = steps_of(plan, "one_way")
-    with ledger.hold("first", HOME) as late:
+    with ledger.lease("first", HOME) as late:
         known = progress in ("bound", "charged")
         reservation = begin(late, plan) if known else late.reserve(plan)
         if progress == "nothing":
@@ -119,7 +119,7 @@ def test_a_late_holder_is_refused_on_every_write(ledger, ledger_url, tmp_path, p
             late.charge(reservation, "one_way-0", steps)
         before = ledger.verify()
         set_lease(ledger_url, expires=1)
-        with ledger.hold("first", HOME) as now:
+        with ledger.lease("first", HOME) as now:
             for write in (
                 late.require,
                 lambda: late.reserve(plan),
@@ -144,7 +144,7 @@ def test_the_end_of_a_late_holder_and_its_renewals_leave_the_next_lease_alone(le
     with ledger._database.writing() as rows:
         late = leases.acquire(rows, "first", leases.this_process(HOME))
     set_lease(ledger_url, expires=1)
-    with ledger.hold("first", HOME) as now:
+    with ledger.lease("first", HOME) as now:
         before = lease_of(ledger_url)
         with ledger._database.writing() as rows:
             leases.give_up(rows, late)
@@ -164,7 +164,7 @@ def test_a_lease_is_renewed_while_its_holder_lives(ledger, ledger_url, monkeypat
 
     monkeypatch.setattr(leases, "renew", told)
     monkeypatch.setattr(leases, "LIFETIME_MS", 400)
-    with ledger.hold("first", HOME):
+    with ledger.lease("first", HOME):
         begun = lease_of(ledger_url)["expires"]
         assert renewed.wait(60)
         renewed.clear()

@@ -25,7 +25,7 @@ HOLDER = """
 import sys
 from tasks.ledger.ledger import Ledger
 
-with Ledger(sys.argv[1]).hold("first", "this home") as hold:
+with Ledger(sys.argv[1]).lease("first", "this home") as hold:
     sys.stdout.write(f"{hold.lease.fence}\\n")
     sys.stdout.flush()
     sys.stdin.readline()
@@ -80,10 +80,10 @@ def value_of(file, column):
 def test_a_release_is_held_by_one_process_and_another_release_by_another(ledger, holder):
     match = f"working on release 'first' \\(process {holder.pid} on"
     with pytest.raises(StageFailed, match=match):
-        ledger.hold("first", "this home").__enter__()
+        ledger.lease("first", "this home").__enter__()
     assert ledger.holder("first").process == holder.pid
-    with ledger.hold("second", "this home") as hold:
-        assert hold.lease.fence == 1
+    with ledger.lease("second", "this home") as writer:
+        assert writer.lease.fence == 1
     assert ledger.holder("second") is None
 
 
@@ -91,42 +91,42 @@ def test_a_killed_holder_on_the_same_machine_is_taken_over_at_once(ledger, holde
     holder.kill()
     holder.wait()
     assert ledger.holder("first") is None
-    with ledger.hold("first", "this home") as hold:
-        assert hold.lease.fence == 2
+    with ledger.lease("first", "this home") as writer:
+        assert writer.lease.fence == 2
 
 
 def test_a_killed_holder_whose_parent_has_not_looked_is_taken_over_too(ledger, holder):
     """It is a zombie: its number is still there."""
     holder.send_signal(signal.SIGKILL)
     os.waitid(os.P_PID, holder.pid, os.WEXITED | os.WNOWAIT)
-    with ledger.hold("first", "this home") as hold:
-        assert hold.lease.fence == 2
+    with ledger.lease("first", "this home") as writer:
+        assert writer.lease.fence == 2
     assert holder.wait() == -signal.SIGKILL
 
 
 def test_a_stopped_holder_is_not_taken_for_dead_before_its_lease_ends(ledger, file, holder):
     holder.send_signal(signal.SIGSTOP)
     with pytest.raises(StageFailed, match="Another process is working"):
-        ledger.hold("first", "this home").__enter__()
+        ledger.lease("first", "this home").__enter__()
     change(file, "UPDATE leases SET expires = 0")
-    with ledger.hold("first", "this home") as hold:
-        assert hold.lease.fence == 2
+    with ledger.lease("first", "this home") as writer:
+        assert writer.lease.fence == 2
 
 
 def test_a_release_is_held_once_within_a_process_too(ledger):
-    with ledger.hold("first", "this home"):
+    with ledger.lease("first", "this home"):
         with pytest.raises(StageFailed, match="Another process is working"):
-            ledger.hold("first", "this home").__enter__()
+            ledger.lease("first", "this home").__enter__()
         assert ledger.holder("first") is not None
-    with ledger.hold("first", "this home") as hold:
-        assert hold.lease.fence == 2
+    with ledger.lease("first", "this home") as writer:
+        assert writer.lease.fence == 2
 
 
 def test_a_release_is_let_go_when_its_work_fails(ledger):
-    with pytest.raises(KeyError), ledger.hold("first", "this home"):
+    with pytest.raises(KeyError), ledger.lease("first", "this home"):
         raise KeyError
-    with ledger.hold("first", "this home") as hold:
-        assert hold.lease.fence == 2
+    with ledger.lease("first", "this home") as writer:
+        assert writer.lease.fence == 2
 
 
 @pytest.mark.usefixtures("holder")
@@ -134,8 +134,8 @@ def test_a_number_of_a_process_that_another_one_has_now_is_not_the_holder(ledger
     text = json.loads(value_of(file, "holder"))
     text["started"] -= 100
     change(file, "UPDATE leases SET holder = ?", json.dumps(text))
-    with ledger.hold("first", "this home") as hold:
-        assert hold.lease.fence == 2
+    with ledger.lease("first", "this home") as writer:
+        assert writer.lease.fence == 2
 
 
 @pytest.mark.parametrize("place", ["host", "boot", "space"])
@@ -147,20 +147,20 @@ def test_a_holder_that_cannot_be_seen_from_here_keeps_its_lease_until_it_ends(
     holder.kill()
     holder.wait()
     with pytest.raises(StageFailed, match=r"its lease ends in \d+ s"):
-        ledger.hold("first", "this home").__enter__()
+        ledger.lease("first", "this home").__enter__()
     change(file, "UPDATE leases SET expires = 0")
-    with ledger.hold("first", "this home") as hold:
-        assert hold.lease.fence == 2
+    with ledger.lease("first", "this home") as writer:
+        assert writer.lease.fence == 2
 
 
 def test_whoever_was_taken_over_is_refused_on_every_write_and_ends_nobody_elses_lease(
     ledger, file, tmp_path
 ):
     plan = plan_of(tmp_path)
-    with ledger.hold("first", "this home") as first:
+    with ledger.lease("first", "this home") as first:
         reservation = first.reserve(plan)
         change(file, "UPDATE leases SET expires = 0")
-        with ledger.hold("first", "this home") as second:
+        with ledger.lease("first", "this home") as second:
             before = ledger.head()
             for write in (
                 first.require,
@@ -181,9 +181,9 @@ def test_whoever_was_taken_over_is_refused_on_every_write_and_ends_nobody_elses_
 
 def test_a_late_holder_that_ends_leaves_the_lease_of_the_next_one_alone(ledger, file):
     with contextlib.ExitStack() as later:
-        with ledger.hold("first", "this home"):
+        with ledger.lease("first", "this home"):
             change(file, "UPDATE leases SET expires = 0")
-            second = later.enter_context(ledger.hold("first", "this home"))
+            second = later.enter_context(ledger.lease("first", "this home"))
         assert ledger.holder("first") == second.lease.holder
         second.require()
     assert ledger.holder("first") is None
@@ -191,11 +191,11 @@ def test_a_late_holder_that_ends_leaves_the_lease_of_the_next_one_alone(ledger, 
 
 def test_a_lease_of_the_same_fence_that_another_holds_is_left_alone(ledger, file):
     """A table that was restored from a backup gives a fence a second time."""
-    with ledger.hold("first", "this home") as hold:
+    with ledger.lease("first", "this home") as writer:
         other = json.loads(value_of(file, "holder")) | {"host": "elsewhere"}
         change(file, "UPDATE leases SET holder = ?", json.dumps(other))
         with pytest.raises(StageFailed, match="Another process took over"):
-            hold.require()
+            writer.require()
         ends = value_of(file, "expires")
     assert value_of(file, "expires") == ends > 0
     assert ledger.holder("first").host == "elsewhere"
@@ -212,9 +212,9 @@ def test_a_lease_is_renewed_while_its_holder_lives(ledger, file, monkeypatch):
         renewed.set()
 
     monkeypatch.setattr(leases, "renew", for_long)
-    with ledger.hold("first", "this home") as hold:
+    with ledger.lease("first", "this home") as writer:
         before = value_of(file, "expires")
         assert renewed.wait(60)
         change(file, "UPDATE leases SET fence = fence")  # after the transaction that renewed
         assert value_of(file, "expires") > before + 50_000
-        assert ledger.holder("first") == hold.lease.holder
+        assert ledger.holder("first") == writer.lease.holder

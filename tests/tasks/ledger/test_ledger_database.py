@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from dp_core.errors import BadInput, LedgerCorrupt, ReleaseError, StageFailed
 from tasks.ledger.database import ledger_database
 from tasks.ledger.database.ledger_database import SCHEMA_VERSION, Damaged
-from tasks.ledger.database.schema_tables import METADATA
+from tasks.ledger.database.ledger_tables import METADATA
 from tasks.ledger.ledger import Ledger
 from tests import unsynced
 from tests.ledgers import open_town, spend
@@ -329,7 +329,7 @@ def test_two_ledgers_are_two_databases(tmp_path):
 def test_every_error_of_the_database_is_a_sentence(used, ledger_url, tmp_path):
     """Not a traceback of the driver's, whatever became of the tables meanwhile."""
     execute(ledger_url, "DROP TABLE leases")
-    with pytest.raises(ReleaseError) as failed, used.hold("second", "home"):
+    with pytest.raises(ReleaseError) as failed, used.lease("second", "home"):
         pass
     one_sentence_or_two(failed.value)
     if ledger_url.startswith("sqlite"):

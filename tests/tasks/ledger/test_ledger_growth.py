@@ -76,19 +76,19 @@ def metered(url: str, plan: Plan, releases: int) -> Meter:
         with ledger._database.writing() as rows:
             rows.connection.exec_driver_sql("ANALYZE")
     meter, mine = Meter(ledger), named(plan, "mine")
-    with ledger.hold("mine", "home") as hold:
+    with ledger.lease("mine", "home") as writer:
         with meter.of("reserve"):
-            held = hold.reserve(mine)
+            held = writer.reserve(mine)
         with meter.of("bind"):
-            hold.bind_input(held, INPUT, KEY)
+            writer.bind_input(held, INPUT, KEY)
         with meter.of("charge"):
-            hold.charge(held, "tables", steps_of(mine)[:10])
+            writer.charge(held, "tables", steps_of(mine)[:10])
         with meter.of("attempt"):
-            hold.attempt(held, "tables")
+            writer.attempt(held, "tables")
         with meter.of("commit"):
-            hold.commit(held, "tables", "0" * 64)
+            writer.commit(held, "tables", "0" * 64)
         with meter.of("settle"):
-            hold.settle(held, "finished")
+            writer.settle(held, "finished")
     with meter.of("balance"):
         ledger.account("town")
     with meter.of("status"):

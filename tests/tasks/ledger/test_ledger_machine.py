@@ -33,10 +33,10 @@ from dp_core.wall.ledger.budget_periods import Calendar
 from dp_core.wall.ledger.receipts import first_bad_link
 from dp_core.wall.ledger.session import Step
 from tasks.ledger import leases, refusals
-from tasks.ledger import release_holder as hold_module
+from tasks.ledger import release_writer as writer_module
 from tasks.ledger.database import transaction
 from tasks.ledger.ledger import Ledger
-from tasks.ledger.release_holder import Hold
+from tasks.ledger.release_writer import ReleaseWriter
 from tasks.ledger.reservations import Reservation
 from tests.ledgers import monthly, open_town, reserve
 from tests.postgres import PostgresServer
@@ -112,7 +112,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.model = Model(BEGIN)
         self.processes = [0, 1, 2]
         self.born = 3
-        self.holds: list[tuple[Hold, int]] = []
+        self.holds: list[tuple[ReleaseWriter, int]] = []
         self.known: dict[str, list[Reservation]] = {}
         for module in (transaction, leases, refusals):
             if hasattr(module, "now"):
@@ -367,9 +367,9 @@ class LedgerMachine(RuleBasedStateMachine):
         holder = replace(leases.this_process(home), process=process)
         refusal = self.model.refuses_hold(release)
 
-        def acquire() -> Hold:
+        def acquire() -> ReleaseWriter:
             with self.ledger._database.writing() as book:
-                return Hold(self.ledger._database, leases.acquire(book, release, holder))
+                return ReleaseWriter(self.ledger._database, leases.acquire(book, release, holder))
 
         found = self.both(refusal, acquire)
         if refusal is None:
@@ -379,7 +379,7 @@ class LedgerMachine(RuleBasedStateMachine):
             self.model.leases[release] = {"fence": fence, "process": process, "expires": expires}
             self.holds.append((found, process))
 
-    def held(self, pick: int) -> tuple[Hold, type[Exception] | None, str]:
+    def held(self, pick: int) -> tuple[ReleaseWriter, type[Exception] | None, str]:
         """Return a holder, one of the latest, what its fence is told, and its home."""
         found, process = self.holds[-1 - pick % len(self.holds)]
         fence = found.lease.fence
@@ -429,7 +429,9 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule()
     def the_database_is_opened_again(self) -> None:
         self.ledger = Ledger(self.url)
-        self.holds = [(Hold(self.ledger._database, one.lease), who) for one, who in self.holds]
+        self.holds = [
+            (ReleaseWriter(self.ledger._database, one.lease), who) for one, who in self.holds
+        ]
 
     # -- releases
 
@@ -455,7 +457,7 @@ class LedgerMachine(RuleBasedStateMachine):
         taken = self.model.last(found.release)
         assert taken is not None
         if late is None and (held.position != taken.position or taken.outcome is not None):
-            late = hold_module.StageFailed
+            late = writer_module.StageFailed
         return found, held, taken, late, home
 
     def can_work(self) -> bool:
@@ -550,9 +552,9 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @precondition(can_work)
     @rule(pick=PICK, stale=STALE, cause=st.sampled_from(CAUSES))
-    def hold_back(self, pick: int, stale: bool, cause: Any) -> None:
+    def await_approval(self, pick: int, stale: bool, cause: Any) -> None:
         found, held, taken, late, _ = self.open_release(pick, stale)
-        self.both(late, lambda: found.hold_back(held, cause, ["0" * 64]))
+        self.both(late, lambda: found.await_approval(held, cause, ["0" * 64]))
         if late is None and taken.held is None:
             self.model.add()
             taken.held = self.model.latest
@@ -587,7 +589,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.a_release_gets_far(release, pick, asked)
         mine = [place for place, (one, _) in enumerate(self.holds[::-1]) if one.release == release]
         if mine and release in self.known:
-            self.hold_back(mine[0], stale=False, cause="thresholds")
+            self.await_approval(mine[0], stale=False, cause="thresholds")
 
     @rule(release=st.sampled_from(RELEASES), pick=PICK, asked=st.sampled_from(VARIANTS))
     def a_release_gets_far(self, release: str, pick: int, asked: Variant) -> None:

@@ -22,7 +22,7 @@ from dp_core.wall.ledger.session import Step
 from tasks.ledger import ledger_session as session_module
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.ledger_session import LedgerSession
-from tasks.ledger.release_holder import MOST_ATTEMPTS, Hold
+from tasks.ledger.release_writer import MOST_ATTEMPTS, ReleaseWriter
 from tests.specs import plan_of
 
 BATCH = "one_way-0"
@@ -64,9 +64,9 @@ def ledger(tmp_path):
 
 
 @pytest.fixture
-def hold(ledger):
-    with ledger.hold("first", "this home") as hold:
-        yield hold
+def writer(ledger):
+    with ledger.lease("first", "this home") as writer:
+        yield writer
 
 
 @pytest.fixture
@@ -75,10 +75,10 @@ def plan(tmp_path):
 
 
 @pytest.fixture
-def session(hold, plan, tmp_path):
-    reservation = hold.reserve(plan)
-    hold.bind_input(reservation, "the hash of the input", KEY)
-    return LedgerSession(hold, reservation, Relation("add-remove"), tmp_path / "noisy")
+def session(writer, plan, tmp_path):
+    reservation = writer.reserve(plan)
+    writer.bind_input(reservation, "the hash of the input", KEY)
+    return LedgerSession(writer, reservation, Relation("add-remove"), tmp_path / "noisy")
 
 
 @pytest.fixture
@@ -89,8 +89,8 @@ def take_over(ledger, session, tmp_path):
     def another():
         with contextlib.closing(sqlite3.connect(tmp_path / "ledger.db")) as database, database:
             database.execute("UPDATE leases SET expires = 0")
-        with ledger.hold("first", "this home") as hold:
-            yield replace(session, hold=hold)
+        with ledger.lease("first", "this home") as writer:
+            yield replace(session, writer=writer)
 
     return another
 
@@ -120,7 +120,7 @@ def same(results, drawn):
 
 
 def charged(session):
-    return sum(charge.cost for charge in session.hold.charges(session.reservation))
+    return sum(charge.cost for charge in session.writer.charges(session.reservation))
 
 
 def kinds(ledger):
@@ -133,7 +133,7 @@ def stored(session):
 
 
 def attempts(session):
-    return session.hold.charges(session.reservation, BATCH)[0].attempts
+    return session.writer.charges(session.reservation, BATCH)[0].attempts
 
 
 # -- the rows of the protocol's table
@@ -146,14 +146,14 @@ def test_not_charged_it_is_charged_drawn_stored_and_committed(ledger, session, s
     assert charged(session) == session.reservation.costs["one_way"]
     assert kinds(ledger) == ["reserve"] + ["charge"] * len(steps) + ["commit"]
     assert [grant.number for grant, _ in results] == [
-        charge.number for charge in session.hold.charges(session.reservation)
+        charge.number for charge in session.writer.charges(session.reservation)
     ]
     assert os.listdir(session.folder) == [f"{BATCH}.noise"]
     assert session.folder.stat().st_mode & 0o777 == 0o700
 
 
 def test_charged_without_a_result_it_is_drawn_under_the_same_charge(ledger, session, steps):
-    session.hold.charge(session.reservation, BATCH, steps)
+    session.writer.charge(session.reservation, BATCH, steps)
     noise = Noise()
     assert same(session.perform(BATCH, steps, noise), noise.drawn[0])
     assert kinds(ledger) == ["reserve"] + ["charge"] * len(steps) + ["commit"]
@@ -166,7 +166,7 @@ def test_a_result_that_was_stored_and_not_committed_is_committed_and_not_drawn(
 ):
     noise = Noise()
     with monkeypatch.context() as patch:
-        patch.setattr(Hold, "commit", _crash)
+        patch.setattr(ReleaseWriter, "commit", _crash)
         with pytest.raises(Crash):
             session.perform(BATCH, steps, noise)
     content = stored(session).read_bytes()
@@ -186,7 +186,7 @@ def test_interactions_of_a_crash_are_given_back_and_beside_them_the_tables(
     cliques, costs = [("a", "b"), ("b", "c")], [session.reservation.costs["measure"] / 4] * 2
     tables = curator.measure("measure", cliques, costs)
     with monkeypatch.context() as patch:
-        patch.setattr(Hold, "commit", _crash)
+        patch.setattr(ReleaseWriter, "commit", _crash)
         with pytest.raises(Crash):
             curator.interactions("measure", cliques, costs)
     result = session.folder / "measure-0-interactions.noise"
@@ -295,8 +295,8 @@ def crash_after(patch, owner, name):
 
 POINTS = [
     # where, whether a charge stands, whether a complete result is on disk
-    (crash_before, Hold, "charge", False, False),
-    (crash_after, Hold, "charge", True, False),
+    (crash_before, ReleaseWriter, "charge", False, False),
+    (crash_after, ReleaseWriter, "charge", True, False),
     (crash_before, os, "posix_fallocate", True, False),
     (crash_after, os, "posix_fallocate", True, False),
     (crash_before, os, "fsync", True, False),
@@ -305,8 +305,8 @@ POINTS = [
     (crash_after, Path, "unlink", True, True),
     (crash_before, session_module, "sync_folder", True, True),
     (crash_after, session_module, "sync_folder", True, True),
-    (crash_before, Hold, "commit", True, True),
-    (crash_after, Hold, "commit", True, True),
+    (crash_before, ReleaseWriter, "commit", True, True),
+    (crash_after, ReleaseWriter, "commit", True, True),
     (crash_after, session_module, "_read", True, True),
 ]
 
@@ -381,7 +381,7 @@ def test_what_an_interrupted_write_left_is_erased_before_anything_is_drawn_again
     session, steps, fence
 ):
     """Be it this holder's or an earlier one's."""
-    session.hold.charge(session.reservation, BATCH, steps)
+    session.writer.charge(session.reservation, BATCH, steps)
     session.folder.mkdir()
     left = session.folder / f"{BATCH}.noise.{fence}.tmp"
     left.write_bytes(b"half a result")
@@ -405,7 +405,9 @@ def test_what_a_late_holder_left_beside_a_stored_result_is_erased(
 ):
     noise = Noise()
     with monkeypatch.context() as patch:
-        crash_after(patch, Hold, "commit") if committed else crash_before(patch, Hold, "commit")
+        crash_after(patch, ReleaseWriter, "commit") if committed else crash_before(
+            patch, ReleaseWriter, "commit"
+        )
         with pytest.raises(Crash):
             session.perform(BATCH, steps, noise)
     (session.folder / f"{BATCH}.noise.7.tmp").write_bytes(b"a second draw, cut short")
@@ -419,7 +421,7 @@ def test_a_torn_result_may_have_been_read_and_is_never_drawn_again(
 ):
     noise = Noise()
     with monkeypatch.context() as patch:
-        patch.setattr(Hold, "commit", _crash)
+        patch.setattr(ReleaseWriter, "commit", _crash)
         with pytest.raises(Crash):
             session.perform(BATCH, steps, noise)
     whole = stored(session).read_bytes()
@@ -440,7 +442,7 @@ def test_a_result_that_cannot_be_read_now_is_kept_and_not_drawn_again(session, s
 
     noise = Noise()
     with monkeypatch.context() as patch:
-        patch.setattr(Hold, "commit", _crash)
+        patch.setattr(ReleaseWriter, "commit", _crash)
         with pytest.raises(Crash):
             session.perform(BATCH, steps, noise)
     with monkeypatch.context() as patch:
@@ -452,8 +454,8 @@ def test_a_result_that_cannot_be_read_now_is_kept_and_not_drawn_again(session, s
 
 
 def test_the_result_of_another_charge_is_not_taken_for_this_one(session, steps):
-    session.hold.charge(session.reservation, BATCH, steps)
-    charges = session.hold.charges(session.reservation)
+    session.writer.charge(session.reservation, BATCH, steps)
+    charges = session.writer.charges(session.reservation)
     strangers = [
         session_module.Grant(charge.number + 100, step)
         for charge, step in zip(charges, steps, strict=True)
@@ -468,8 +470,8 @@ def test_the_result_of_another_charge_is_not_taken_for_this_one(session, steps):
 
 
 def test_the_result_of_another_shape_is_not_taken_for_this_one(session, steps):
-    session.hold.charge(session.reservation, BATCH, steps)
-    charges = session.hold.charges(session.reservation)
+    session.writer.charge(session.reservation, BATCH, steps)
+    charges = session.writer.charges(session.reservation)
     others = [
         session_module.Grant(charge.number, replace(step, shape=(*step.shape, 1)))
         for charge, step in zip(charges, steps, strict=True)
@@ -583,16 +585,16 @@ def test_a_holder_that_was_taken_over_before_its_draw_gives_way_to_the_stored_re
 ):
     """It slept after its charge; its own draw finds the name taken (FileExistsError)."""
     ours, theirs = Noise(), Noise(start=500)
-    charge = Hold.charge
+    charge = ReleaseWriter.charge
 
     def slow(*args):
         charges = charge(*args)
-        monkeypatch.setattr(Hold, "charge", charge)
+        monkeypatch.setattr(ReleaseWriter, "charge", charge)
         with take_over() as other:
             other.perform(BATCH, steps, theirs)
         return charges
 
-    monkeypatch.setattr(Hold, "charge", slow)
+    monkeypatch.setattr(ReleaseWriter, "charge", slow)
     with pytest.raises(StageFailed, match="Another process took over release 'first'"):
         session.perform(BATCH, steps, ours)
     assert (len(ours.drawn), len(theirs.drawn)) == (1, 1)
@@ -604,7 +606,7 @@ def test_the_first_result_that_was_stored_is_the_one_even_if_it_is_the_late_hold
 ):
     """It slept after its charge and stored while the next holder was drawing."""
     ours, theirs = Noise(), Noise(start=500)
-    charges = session.hold.charge(session.reservation, BATCH, steps)
+    charges = session.writer.charge(session.reservation, BATCH, steps)
     grants = [
         session_module.Grant(charge.number, step)
         for charge, step in zip(charges, steps, strict=True)
@@ -621,7 +623,7 @@ def test_the_first_result_that_was_stored_is_the_one_even_if_it_is_the_late_hold
     assert (len(ours.drawn), len(theirs.drawn)) == (1, 1)
     assert same(results, ours.drawn[0])
     with pytest.raises(StageFailed, match="Another process took over release 'first'"):
-        session.hold.commit(session.reservation, BATCH, "0" * 64)
+        session.writer.commit(session.reservation, BATCH, "0" * 64)
     assert_one_result(ledger, session, steps, take_over, ours.drawn[0])
 
 

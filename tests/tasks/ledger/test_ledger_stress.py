@@ -28,7 +28,7 @@ import sqlalchemy as sa
 
 from dp_core.wall.accounting.composition import RHO_UNITS, Amount, Terms
 from dp_core.wall.ledger.entries import Entry
-from tasks.ledger.database.schema_tables import LEASES
+from tasks.ledger.database.ledger_tables import LEASES
 from tasks.ledger.ledger import Ledger
 from tests.ledger_worker import EPSILONS, LIFETIME_MS, batches_of, make_templates
 
@@ -114,7 +114,7 @@ class Crowd:
         if self.seen:
             position, link = self.seen[-1]
             assert head.position >= position
-            assert ledger.holds(position, link)
+            assert ledger.has_entry(position, link)
         self.seen.append((head.position, head.link))
         for release, fence in read_fences(ledger).items():
             assert fence >= self.fences.get(release, 0), release

@@ -24,7 +24,7 @@ STEP = f'''
 import sqlalchemy as sa
 from alembic import op
 
-from tasks.ledger.database.schema_tables import refusals
+from tasks.ledger.database.ledger_tables import refusals
 
 revision = "{NEXT}"
 down_revision = "{ledger_database.SCHEMA_VERSION}"

@@ -11,7 +11,7 @@ from dp_core.errors import BudgetRefused, LedgerCorrupt
 from dp_core.wall.accounting.composition import NOTHING, Amount
 from dp_core.wall.accounting.currency import Currency, threshold_currency
 from dp_core.wall.ledger.session import MemorySession, Step
-from tasks.ledger import release_holder as hold_module
+from tasks.ledger import release_writer as writer_module
 from tasks.ledger.ledger import Ledger
 from tests.ledgers import HOME, basic, begin, on, open_town, zcdp
 from tests.specs import plan_of
@@ -45,8 +45,8 @@ def table(currency, cost, delta, name="sparse", stage="measure"):
 def test_the_reservation_says_how_much_delta_is_set_aside(ledger, tmp_path):
     open_town(ledger)
     plan = plan_with_threshold(tmp_path)
-    with ledger.hold("first", HOME) as hold:
-        held = begin(hold, plan)
+    with ledger.lease("first", HOME) as writer:
+        held = begin(writer, plan)
         assert held.currency == Currency("pure", Fraction(1), DELTA)
         reserve = next(entry for entry, _ in ledger.all_entries() if entry.kind == "reserve")
         assert reserve.body["currency"]["own_delta"] == "1/1000000"
@@ -59,22 +59,22 @@ def test_charges_sum_to_at_most_the_delta_that_was_set_aside(ledger, tmp_path, m
     open_town(ledger, terms=terms)
     plan = plan_with_threshold(tmp_path)
     cost = plan.costs["measure"] / 40
-    with ledger.hold("first", HOME) as hold:
-        held = begin(hold, plan)
+    with ledger.lease("first", HOME) as writer:
+        held = begin(writer, plan)
         first = table(held.currency, cost, DELTA * Fraction(6, 10), "first")
         second = table(held.currency, cost, DELTA * Fraction(6, 10), "second")
         fitting = table(held.currency, cost, DELTA * Fraction(4, 10), "second")
-        hold.charge(held, "one", [first])
+        writer.charge(held, "one", [first])
         with pytest.raises(BudgetRefused, match="thresholds that fail with"):
-            hold.charge(held, "two", [second])
+            writer.charge(held, "two", [second])
         with monkeypatch.context() as careless:
-            careless.setattr(hold_module, "check_stages", lambda *_: None)
+            careless.setattr(writer_module, "check_stages", lambda *_: None)
             with pytest.raises(LedgerCorrupt, match="its promise does not cover"):
-                hold.charge(held, "two", [second])
-        hold.charge(held, "two", [fitting])
+                writer.charge(held, "two", [second])
+        writer.charge(held, "two", [fitting])
         for batch in ("one", "two"):
-            hold.commit(held, batch, "0" * 64)
-        hold.settle(held, "finished")
+            writer.commit(held, batch, "0" * 64)
+        writer.settle(held, "finished")
     own = first.event.own_delta() + fitting.event.own_delta()
     state = ledger.account("town").balance
     assert state.reserved == NOTHING
@@ -90,41 +90,41 @@ def test_charges_sum_to_at_most_the_delta_that_was_set_aside(ledger, tmp_path, m
 def test_one_batch_cannot_spend_more_either(ledger, tmp_path):
     open_town(ledger)
     plan = plan_with_threshold(tmp_path)
-    with ledger.hold("first", HOME) as hold:
-        held = begin(hold, plan)
+    with ledger.lease("first", HOME) as writer:
+        held = begin(writer, plan)
         cost = plan.costs["measure"] / 60
         steps = [table(held.currency, cost, DELTA * Fraction(6, 10), name) for name in "ab"]
         with pytest.raises(BudgetRefused, match="thresholds that fail with"):
-            hold.charge(held, "both", steps)
-        assert hold.charges(held) == ()
+            writer.charge(held, "both", steps)
+        assert writer.charges(held) == ()
 
 
 def test_a_zcdp_account_pays_own_delta_from_its_own_part(ledger, tmp_path):
     open_town(ledger, terms=zcdp("8", own_delta="15e-7"))
-    with ledger.hold("first", HOME) as hold:
-        begin(hold, plan_with_threshold(tmp_path))
+    with ledger.lease("first", HOME) as writer:
+        begin(writer, plan_with_threshold(tmp_path))
     state = ledger.account("town").balance
     assert state.reserved == Amount(Fraction(1, 2), DELTA)
     second = plan_with_threshold(tmp_path, release="second")
     with (
-        ledger.hold("second", HOME) as hold,
+        ledger.lease("second", HOME) as writer,
         pytest.raises(
             BudgetRefused,
             match=r"own delta 1e-06, but .* has 5e-07 left of 1.5e-06.*still fits is 5e-07",
         ),
     ):
-        hold.reserve(second)
+        writer.reserve(second)
     # An account without a part for it takes none at all.
     open_town(ledger, "village", zcdp("8"))
     third = plan_with_threshold(tmp_path, release="third", account="village")
     with (
-        ledger.hold("third", HOME) as hold,
+        ledger.lease("third", HOME) as writer,
         pytest.raises(
             BudgetRefused,
             match=r"own delta 1e-06, but .* has 0 left.*officer answers for it\. .*--own-delta",
         ),
     ):
-        hold.reserve(third)
+        writer.reserve(third)
     ledger.verify()
 
 
@@ -134,10 +134,10 @@ def test_more_own_delta_than_delta_is_refused(ledger, tmp_path):
     for own_delta in (DELTA + NANO, -NANO):
         currency = replace(plan.currency, own_delta=own_delta)
         with (
-            ledger.hold("first", HOME) as hold,
+            ledger.lease("first", HOME) as writer,
             pytest.raises(LedgerCorrupt, match="does not imply its epsilon and delta"),
         ):
-            hold.reserve(replace(plan, currency=currency))
+            writer.reserve(replace(plan, currency=currency))
 
 
 def test_another_own_delta_is_another_plan(tmp_path):

@@ -99,8 +99,8 @@ def test_an_entry_of_a_release_names_the_account_that_pays(ledger, tmp_path, kin
         "settle": ({"outcome": "abandoned", "spent": "0", "seen": False}, None),
     }
     body, about = bodies[kind]
-    with ledger.hold("first", HOME) as hold:
-        held = begin(hold, plan)
+    with ledger.lease("first", HOME) as writer:
+        held = begin(writer, plan)
     with (
         ledger._database.writing() as rows,
         pytest.raises(LedgerCorrupt, match="belongs to no reservation"),
@@ -116,11 +116,11 @@ def test_an_entry_of_a_release_names_the_account_that_pays(ledger, tmp_path, kin
 
 
 def test_one_input_is_never_in_two_accounts(ledger, tmp_path):
-    with ledger.hold("first", HOME) as hold:
-        begin(hold, plan_of(tmp_path))
+    with ledger.lease("first", HOME) as writer:
+        begin(writer, plan_of(tmp_path))
     plan = plan_of(tmp_path, release="second", account="village")
-    with ledger.hold("second", HOME) as hold:
-        held = hold.reserve(plan)
+    with ledger.lease("second", HOME) as writer:
+        held = writer.reserve(plan)
         with ledger._database.writing() as rows, pytest.raises(LedgerCorrupt, match="another acc"):
             rows.append(
                 "input",

@@ -20,8 +20,8 @@ from dp_core.wall.ledger.entries import entry_link
 from dp_core.wall.ledger.receipts import KINDS, PUBLISHED, first_bad_link, receipt_hash
 from dp_core.wall.ledger.signatures import make_key
 from tasks.ledger import ledger as ledger_module
-from tasks.ledger.database.schema_tables import ENTRIES, TOTALS
-from tasks.ledger.database.transaction import Rows
+from tasks.ledger.database.ledger_tables import ENTRIES, TOTALS
+from tasks.ledger.database.transaction import Transaction
 from tasks.ledger.ledger import Ledger
 from tests.ledgers import (
     GAUSSIAN,
@@ -53,18 +53,18 @@ def fill(ledger, folder):
     ledger.withdraw(approved.hash, **WHO)
     spend(ledger, approved)
     second = plan_of(folder, LAPLACE, privacy="{epsilon: 0.25}", release="second")
-    with ledger.hold("second", HOME) as hold:
-        hold.settle(hold.reserve(second), "returned")
-        held = begin(hold, second)
-        hold.charge(held, "one_way-0", steps_of(second, "one_way"))
-        hold.attempt(held, "one_way-0")
-        hold.commit(held, "one_way-0", "0" * 64)
+    with ledger.lease("second", HOME) as writer:
+        writer.settle(writer.reserve(second), "returned")
+        held = begin(writer, second)
+        writer.charge(held, "one_way-0", steps_of(second, "one_way"))
+        writer.attempt(held, "one_way-0")
+        writer.commit(held, "one_way-0", "0" * 64)
     third = plan_of(folder, LAPLACE, privacy="{epsilon: 0.25}", release="third")
-    with ledger.hold("third", HOME) as hold:
-        held = measure(hold, third, ["one_way"])
-        hold.hold_back(held, "after-approval", ["0" * 64])
-        hold.look(**WHO)
-        hold.decide(held, "publish", **WHO)
+    with ledger.lease("third", HOME) as writer:
+        held = measure(writer, third, ["one_way"])
+        writer.await_approval(held, "after-approval", ["0" * 64])
+        writer.look(**WHO)
+        writer.decide(held, "publish", **WHO)
     ledger.restate_account("town", composition="zcdp", own_delta=Fraction(0), **WHO)
     ledger.close_account("village", **WHO)
 
@@ -168,7 +168,7 @@ def accepted(connection, statement):
 
 def verify_inside(connection):
     """Check the ledger as a transaction sees it that is undone later."""
-    rows = Rows(connection, None)
+    rows = Transaction(connection, None)
 
     def walk():
         # Few at a time, so that what comes after the first wrong one is not even read.
@@ -322,13 +322,13 @@ def test_the_last_entry_can_only_be_missed_by_who_noted_its_link(ledger_url):
         connection.execute(sa.delete(ENTRIES).where(ENTRIES.c.position == before.entries))
     after = ledger.verify()
     assert after.entries == before.entries - 1
-    assert ledger.holds(after.entries, after.head)
-    assert not ledger.holds(before.entries, before.head)
+    assert ledger.has_entry(after.entries, after.head)
+    assert not ledger.has_entry(before.entries, before.head)
 
 
 def test_a_last_entry_that_left_its_totals_behind_is_missed(used, ledger_url):
-    with used.hold("third", HOME) as hold:
-        del hold
+    with used.lease("third", HOME) as writer:
+        del writer
     spent = used.head().position
     with owner(ledger_url) as connection:
         latest = connection.execute(sa.select(sa.func.max(TOTALS.c.position))).scalar()
@@ -497,7 +497,7 @@ def test_a_rewritten_input_is_found_by_who_has_the_key(used):
 
 @pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
 def test_a_seal_covers_the_input_the_release_and_the_account(used):
-    from tasks.ledger.seals import is_sealed
+    from tasks.ledger.input_seals import is_sealed
 
     entry = used.entries(kinds=("input",))[0]
     assert is_sealed(entry, KEY)
@@ -532,14 +532,14 @@ def test_the_check_looks_at_every_charge_a_fixed_number_of_times(tmp_path, monke
         ledger = Ledger(f"sqlite:///{tmp_path / f'{count}.db'}")
         open_town(ledger)
         plan = plan_of(tmp_path)
-        with ledger.hold("first", HOME) as hold:
-            held = begin(hold, plan)
+        with ledger.lease("first", HOME) as writer:
+            held = begin(writer, plan)
             cost = held.costs["measure"] / (2 * count)
             from tests.ledgers import step
 
             for number in range(count):
-                hold.charge(held, f"b{number}", [step(held, "measure", f"s{number}", cost)])
-                hold.commit(held, f"b{number}", "0" * 64)
+                writer.charge(held, f"b{number}", [step(held, "measure", f"s{number}", cost)])
+                writer.commit(held, f"b{number}", "0" * 64)
         engine = ledger._database._engine
         sa.event.listen(engine, "before_cursor_execute", lambda *_: statements.append(1))
         calls.clear()

@@ -30,7 +30,7 @@ class FakeRun:
     """What a stage needs of a run."""
 
     folder: RunFolder
-    hold: FakeHold = field(default_factory=FakeHold)
+    writer: FakeHold = field(default_factory=FakeHold)
     spec: object = field(default_factory=lambda: SimpleNamespace(release="first"))
     shown: list[tuple[str, float]] = field(default_factory=list)
 
@@ -168,7 +168,7 @@ def test_a_holder_that_was_taken_over_does_not_even_begin_the_work(run):
     def work(run):
         calls.append(run)
 
-    run.hold.lost = True
+    run.writer.lost = True
     with pytest.raises(StageFailed, match="Another process took over"):
         work.fn(run)
     assert calls == []

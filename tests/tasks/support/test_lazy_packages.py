@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.support.lazy_packages import SparedPackages, gathered
+from tasks.support.lazy_packages import LazyPackages, gathered
 
 ROOT = Path(__file__).parents[3]
 FILES = {
@@ -32,7 +32,7 @@ def package(tmp_path, monkeypatch):
         (tmp_path / name / "inner").mkdir(parents=True)
         for file, text in FILES.items():
             (tmp_path / name / file).write_text(text)
-        spared = SparedPackages(
+        spared = LazyPackages(
             [name] if given is None else [], {} if given is None else {name: given}
         )
         spared.install()
@@ -134,7 +134,7 @@ def test_a_thread_waits_for_another_that_runs_all_of_it(package, tmp_path):
 def test_a_package_that_is_there_already_is_left_alone(package):
     name = package("spared_e")
     __import__(name)
-    again = SparedPackages([name], {})
+    again = LazyPackages([name], {})
     again.install()
     assert again not in sys.meta_path
 
@@ -153,7 +153,7 @@ def test_where_names_are_gathered_from():
 
 LOADED = """
 import json, sys
-from tasks.validation.judgement import load_great_expectations
+from tasks.validation.suite_judge import load_great_expectations
 import pandas
 judge = load_great_expectations()
 frame = pandas.DataFrame({"a": ["x", "y"], "b": [1, 200]})
@@ -196,7 +196,7 @@ import fastapi
 from scipy import linalg
 solved = linalg.solve([[2.0]], [4.0]).tolist()
 app = type(fastapi.FastAPI()).__name__, fastapi.__version__ != ""
-finders = sum(type(finder).__name__ == "SparedPackages" for finder in sys.meta_path)
+finders = sum(type(finder).__name__ == "LazyPackages" for finder in sys.meta_path)
 print(json.dumps([has_blas, written, early, solved, app, finders]))
 """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from tasks.ledger.database.schema_tables import METADATA
+from tasks.ledger.database.ledger_tables import METADATA
 
 connection = context.config.attributes["connection"]
 context.configure(connection=connection, target_metadata=METADATA, transaction_per_migration=False)

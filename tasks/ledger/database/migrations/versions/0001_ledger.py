@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from tasks.ledger.database.schema_tables import POSITION, REFUSE_CHANGE, refusals
+from tasks.ledger.database.ledger_tables import POSITION, REFUSE_CHANGE, refusals
 
 revision = "0001"
 down_revision = None

@@ -17,9 +17,9 @@ from dp_core.wall.accounting.events import GaussianEvent
 from dp_core.wall.ledger.entries import charge_key
 from dp_core.wall.ledger.receipts import PUBLISHED, first_bad_link
 from dp_core.wall.ledger.session import Step
-from tasks.ledger import release_holder as hold_module
+from tasks.ledger import release_writer as writer_module
 from tasks.ledger.ledger import Ledger
-from tasks.ledger.release_holder import MOST_ATTEMPTS
+from tasks.ledger.release_writer import MOST_ATTEMPTS
 from tests.ledgers import (
     CURVE,
     GAUSSIAN,
@@ -51,9 +51,9 @@ def ledger(ledger_url, monkeypatch):
 
 
 @pytest.fixture
-def hold(ledger):
-    with ledger.hold("first", HOME) as hold:
-        yield hold
+def writer(ledger):
+    with ledger.lease("first", HOME) as writer:
+        yield writer
 
 
 def amount(main, delta="0"):
@@ -64,79 +64,79 @@ def amount(main, delta="0"):
 
 
 def test_a_reservation_takes_its_whole_cost_at_once_and_is_kept_for_the_same_plan(
-    ledger, hold, tmp_path
+    ledger, writer, tmp_path
 ):
     plan = plan_of(tmp_path, privacy=CURVE)
-    held = hold.reserve(plan)
+    held = writer.reserve(plan)
     assert ledger.account("town").balance.reserved == amount(1, "1e-6")
     assert ledger.account("town").left == amount(1, "9e-6")
-    assert hold.reserve(plan) == held
-    assert ledger.reservation("first") == hold.reservation() == held
+    assert writer.reserve(plan) == held
+    assert ledger.reservation("first") == writer.reservation() == held
     assert ledger.account("town").balance.reserved == amount(1, "1e-6")
     assert dict(held.costs) == dict(plan.costs)
     assert held.currency == plan.currency
     ledger.verify()
 
 
-def test_a_hold_reserves_for_its_own_release_only(hold, tmp_path):
+def test_a_hold_reserves_for_its_own_release_only(writer, tmp_path):
     with pytest.raises(ValueError, match="holds 'first'"):
-        hold.reserve(plan_of(tmp_path, release="second"))
+        writer.reserve(plan_of(tmp_path, release="second"))
 
 
 def test_another_plan_replaces_one_that_spent_nothing_and_leaves_nothing_reserved(
-    ledger, hold, tmp_path
+    ledger, writer, tmp_path
 ):
-    old = hold.reserve(plan_of(tmp_path, privacy="{epsilon: 1.5}"))
+    old = writer.reserve(plan_of(tmp_path, privacy="{epsilon: 1.5}"))
     corrected = plan_of(tmp_path, privacy="{epsilon: 1.25}")
     ledger.check(corrected)
-    assert hold.reservation() == old
-    held = hold.reserve(corrected)
+    assert writer.reservation() == old
+    held = writer.reserve(corrected)
     assert held.position > old.position
     assert ledger.account("town").balance.reserved == amount("1.25")
     with pytest.raises(StageFailed, match="no longer holds"):
-        hold.charge(old, "x", [step(old, "measure", "x", Fraction(1, 10))])
+        writer.charge(old, "x", [step(old, "measure", "x", Fraction(1, 10))])
     ledger.verify()
 
 
-def test_a_corrected_plan_that_is_refused_leaves_the_old_reservation(hold, tmp_path):
-    old = hold.reserve(plan_of(tmp_path))
+def test_a_corrected_plan_that_is_refused_leaves_the_old_reservation(writer, tmp_path):
+    old = writer.reserve(plan_of(tmp_path))
     with pytest.raises(BudgetRefused):
-        hold.reserve(plan_of(tmp_path, privacy="{epsilon: 3}"))
-    assert hold.reservation() == old
+        writer.reserve(plan_of(tmp_path, privacy="{epsilon: 3}"))
+    assert writer.reservation() == old
 
 
-def test_another_plan_is_refused_once_something_was_charged(ledger, hold, tmp_path):
-    measure(hold, plan_of(tmp_path), ("one_way",))
-    for attempt in (ledger.check, hold.reserve):
+def test_another_plan_is_refused_once_something_was_charged(ledger, writer, tmp_path):
+    measure(writer, plan_of(tmp_path), ("one_way",))
+    for attempt in (ledger.check, writer.reserve):
         with pytest.raises(BadInput, match="under way with another plan"):
             attempt(plan_of(tmp_path, privacy="{epsilon: 0.5}"))
 
 
 @pytest.mark.parametrize("outcome", ["finished", "abandoned"])
-def test_the_name_of_a_release_that_is_over_is_used_for_good(hold, tmp_path, outcome):
+def test_the_name_of_a_release_that_is_over_is_used_for_good(writer, tmp_path, outcome):
     plan = plan_of(tmp_path)
-    assert hold.settle(measure(hold, plan), outcome).outcome == outcome
+    assert writer.settle(measure(writer, plan), outcome).outcome == outcome
     for other in (plan, plan_of(tmp_path, privacy="{epsilon: 0.5}")):
         with pytest.raises(BadInput, match=f"that release is {outcome}"):
-            hold.reserve(other)
+            writer.reserve(other)
 
 
-def test_a_name_that_was_given_back_can_be_used_again(ledger, hold, tmp_path):
+def test_a_name_that_was_given_back_can_be_used_again(ledger, writer, tmp_path):
     plan = plan_of(tmp_path)
-    first = begin(hold, plan)
-    assert hold.settle(first, "returned").outcome == "returned"
+    first = begin(writer, plan)
+    assert writer.settle(first, "returned").outcome == "returned"
     assert ledger.account("town").balance.used == NOTHING
-    second = begin(hold, plan)
+    second = begin(writer, plan)
     assert second.position > first.position
-    hold.charge(second, "one_way-0", steps_of(plan, "one_way"))
+    writer.charge(second, "one_way-0", steps_of(plan, "one_way"))
     assert ledger.releases() == ("first",)
     ledger.verify(KEY)
 
 
-def test_what_was_charged_is_not_given_back(hold, tmp_path):
-    held = measure(hold, plan_of(tmp_path), ("one_way",))
+def test_what_was_charged_is_not_given_back(writer, tmp_path):
+    held = measure(writer, plan_of(tmp_path), ("one_way",))
     with pytest.raises(ValueError, match="not returned"):
-        hold.settle(held, "returned")
+        writer.settle(held, "returned")
 
 
 def test_a_revision_names_a_finished_release_of_its_account(ledger, tmp_path):
@@ -313,14 +313,14 @@ def test_other_neighbours_than_the_accounts_are_refused(ledger, tmp_path):
 # -- charges
 
 
-def test_the_charges_of_a_plan_sum_to_it_exactly(ledger, hold, tmp_path):
+def test_the_charges_of_a_plan_sum_to_it_exactly(ledger, writer, tmp_path):
     plan = plan_of(tmp_path, LAPLACE, privacy="{epsilon: 1/3}")
-    held = measure(hold, plan)
-    assert sum(charge.cost for charge in hold.charges(held)) == plan.currency.limit
+    held = measure(writer, plan)
+    assert sum(charge.cost for charge in writer.charges(held)) == plan.currency.limit
     for stage, cost in plan.costs.items():
         of_stage = [charge.cost for charge in ledger.charges(held) if charge.stage == stage]
         assert sum(of_stage) == cost
-    assert hold.settle(held, "finished").outcome == "finished"
+    assert writer.settle(held, "finished").outcome == "finished"
     assert ledger.account("town").balance.spent == amount("1/3")
     body = dict(ledger.head().body)
     assert body.pop("ledger") == ledger.identity()
@@ -345,9 +345,9 @@ def test_a_settlement_states_what_all_who_paid_allow_and_keeps_to_it(ledger, tmp
     ledger.verify(KEY)
 
 
-def test_the_key_of_a_charge_is_what_is_measured_and_no_process(ledger, hold, tmp_path):
+def test_the_key_of_a_charge_is_what_is_measured_and_no_process(ledger, writer, tmp_path):
     plan = plan_of(tmp_path)
-    held = measure(hold, plan, ("one_way",))
+    held = measure(writer, plan, ("one_way",))
     found = ledger.entries(kinds=("charge",), release="first")
     expected = [
         charge_key("first", "one_way", each.name, "input of first", plan.hash)
@@ -366,44 +366,44 @@ def test_the_key_of_a_charge_is_what_is_measured_and_no_process(ledger, hold, tm
     assert len({charge_key(*values) for values in different}) == 6
 
 
-def test_nothing_is_charged_before_the_input_is_known(hold, tmp_path):
+def test_nothing_is_charged_before_the_input_is_known(writer, tmp_path):
     plan = plan_of(tmp_path)
-    held = hold.reserve(plan)
+    held = writer.reserve(plan)
     with pytest.raises(StageFailed, match="not bound to its input"):
-        hold.charge(held, "one_way-0", steps_of(plan, "one_way"))
-    assert hold.charges(held) == ()
+        writer.charge(held, "one_way-0", steps_of(plan, "one_way"))
+    assert writer.charges(held) == ()
 
 
-def test_a_stage_spends_its_own_budget_and_not_the_others(ledger, hold, tmp_path):
-    held = begin(hold, plan_of(tmp_path))
+def test_a_stage_spends_its_own_budget_and_not_the_others(ledger, writer, tmp_path):
+    held = begin(writer, plan_of(tmp_path))
     before = ledger.verify()
     whole = held.costs["one_way"]
     with pytest.raises(BudgetRefused, match=r"Stage 'one_way' .* asks for"):
-        hold.charge(held, "x", [step(held, "one_way", "a", whole + CRUMB)])
+        writer.charge(held, "x", [step(held, "one_way", "a", whole + CRUMB)])
     with pytest.raises(BudgetRefused):
-        hold.charge(held, "x", [step(held, "one_way", name, whole / 2 + CRUMB) for name in "ab"])
+        writer.charge(held, "x", [step(held, "one_way", name, whole / 2 + CRUMB) for name in "ab"])
     with pytest.raises(BudgetRefused):
-        hold.charge(held, "x", [step(held, "checks", "a", CRUMB)])
+        writer.charge(held, "x", [step(held, "checks", "a", CRUMB)])
     good_and_bad = [step(held, "one_way", "a", CRUMB), step(held, "select", "b", CRUMB)]
     with pytest.raises(BudgetRefused):
-        hold.charge(held, "x", good_and_bad)
+        writer.charge(held, "x", good_and_bad)
     assert ledger.verify() == before
-    hold.charge(held, "x", [step(held, "one_way", "a", whole)])
+    writer.charge(held, "x", [step(held, "one_way", "a", whole)])
     with pytest.raises(BudgetRefused, match="has 0 left"):
-        hold.charge(held, "y", [step(held, "one_way", "b", CRUMB)])
+        writer.charge(held, "y", [step(held, "one_way", "b", CRUMB)])
     ledger.verify()
 
 
-def test_an_event_that_costs_more_than_is_set_aside_is_refused(hold, tmp_path):
-    held = begin(hold, plan_of(tmp_path, GAUSSIAN, privacy=CURVE))
+def test_an_event_that_costs_more_than_is_set_aside_is_refused(writer, tmp_path):
+    held = begin(writer, plan_of(tmp_path, GAUSSIAN, privacy=CURVE))
     cost = held.costs["one_way"]
     cheap = held.currency.noise_event(cost, l1=1, l2_squared=1)
     louder = GaussianEvent(cheap.scale * Fraction(999_999, 10**6), 1)
     with pytest.raises(ValueError, match="costs more"):
-        hold.charge(held, "x", [Step("one_way", "a", cost, louder, (2,))])
+        writer.charge(held, "x", [Step("one_way", "a", cost, louder, (2,))])
     with pytest.raises(ValueError, match="no budget"):
-        hold.charge(held, "x", [Step("one_way", "a", Fraction(0), cheap, (2,))])
-    assert hold.charges(held) == ()
+        writer.charge(held, "x", [Step("one_way", "a", Fraction(0), cheap, (2,))])
+    assert writer.charges(held) == ()
 
 
 @pytest.mark.parametrize("terms", [basic(), zcdp()], ids=["basic", "zcdp"])
@@ -415,85 +415,85 @@ def test_an_event_with_a_delta_of_its_own_is_refused_before_it_is_charged(
     open_town(ledger, terms=terms)
     plan = plan_of(tmp_path, GAUSSIAN, privacy=CURVE)
     steps = steps_of(plan, "one_way")
-    with ledger.hold("first", HOME) as hold:
-        held = begin(hold, plan)
+    with ledger.lease("first", HOME) as writer:
+        held = begin(writer, plan)
         with monkeypatch.context() as failing:
             failing.setattr(GaussianEvent, "own_delta", lambda _: Fraction("1e-8"))
             with pytest.raises(ValueError, match="a delta of its own"):
-                hold.charge(held, "one_way-0", steps)
+                writer.charge(held, "one_way-0", steps)
             # Also where whoever writes forgets to ask.
-            failing.setattr(hold_module, "check_steps", lambda *_: None)
+            failing.setattr(writer_module, "check_steps", lambda *_: None)
             with pytest.raises(BudgetRefused, match="thresholds that fail with"):
-                hold.charge(held, "one_way-0", steps)
-            failing.setattr(hold_module, "check_stages", lambda *_: None)
+                writer.charge(held, "one_way-0", steps)
+            failing.setattr(writer_module, "check_stages", lambda *_: None)
             with pytest.raises(LedgerCorrupt, match="its promise does not cover"):
-                hold.charge(held, "one_way-0", steps)
-        assert hold.charges(held) == ()
-        hold.charge(held, "one_way-0", steps)
-        assert hold.settle(held, "finished").outcome == "finished"
+                writer.charge(held, "one_way-0", steps)
+        assert writer.charges(held) == ()
+        writer.charge(held, "one_way-0", steps)
+        assert writer.settle(held, "finished").outcome == "finished"
 
 
 @pytest.mark.runbook("charged-otherwise")
-def test_a_batch_is_paid_once_and_only_for_the_same_steps(hold, tmp_path, says):
+def test_a_batch_is_paid_once_and_only_for_the_same_steps(writer, tmp_path, says):
     plan = plan_of(tmp_path)
-    held = begin(hold, plan)
+    held = begin(writer, plan)
     steps = steps_of(plan, "one_way")
-    first = hold.charge(held, "one_way-0", steps)
-    assert hold.charge(held, "one_way-0", steps) == first
-    assert sum(charge.cost for charge in hold.charges(held)) == held.costs["one_way"]
+    first = writer.charge(held, "one_way-0", steps)
+    assert writer.charge(held, "one_way-0", steps) == first
+    assert sum(charge.cost for charge in writer.charges(held)) == held.costs["one_way"]
     for other in (steps[:-1], list(reversed(steps))):
         with pytest.raises(StageFailed, match="charged for other measurements") as failed:
-            hold.charge(held, "one_way-0", other)
+            writer.charge(held, "one_way-0", other)
         says(failed.value)
 
 
 @pytest.mark.runbook("taken-over")
-def test_a_step_is_charged_once_whatever_its_batch_is_called(hold, tmp_path, says):
-    held = begin(hold, plan_of(tmp_path))
+def test_a_step_is_charged_once_whatever_its_batch_is_called(writer, tmp_path, says):
+    held = begin(writer, plan_of(tmp_path))
     small = held.costs["measure"] / 4
-    hold.charge(held, "one", [step(held, "measure", "a", small)])
+    writer.charge(held, "one", [step(held, "measure", "a", small)])
     with pytest.raises(StageFailed, match="already holds this entry"):
-        hold.charge(held, "two", [step(held, "measure", "a", small)])
+        writer.charge(held, "two", [step(held, "measure", "a", small)])
     twice = [step(held, "measure", "b", small)] * 2
     with pytest.raises(StageFailed, match="already holds this entry") as failed:
-        hold.charge(held, "three", twice)
+        writer.charge(held, "three", twice)
     says(failed.value)
-    assert len(hold.charges(held)) == 1
+    assert len(writer.charges(held)) == 1
 
 
-def test_a_result_is_committed_once_and_then_not_drawn_again(hold, tmp_path):
-    held = measure(hold, plan_of(tmp_path), ("one_way",))
+def test_a_result_is_committed_once_and_then_not_drawn_again(writer, tmp_path):
+    held = measure(writer, plan_of(tmp_path), ("one_way",))
     with pytest.raises(StageFailed, match="already holds"):
-        hold.commit(held, "one_way-0", "1" * 64)
+        writer.commit(held, "one_way-0", "1" * 64)
     with pytest.raises(StageFailed, match="is committed"):
-        hold.attempt(held, "one_way-0")
+        writer.attempt(held, "one_way-0")
     with pytest.raises(ValueError, match="was not charged"):
-        hold.attempt(held, "measure-0")
+        writer.attempt(held, "measure-0")
 
 
-def test_attempts_are_counted_and_end_with_a_person(ledger, hold, tmp_path):
+def test_attempts_are_counted_and_end_with_a_person(ledger, writer, tmp_path):
     plan = plan_of(tmp_path)
-    held = begin(hold, plan)
-    hold.charge(held, "one_way-0", steps_of(plan, "one_way"))
+    held = begin(writer, plan)
+    writer.charge(held, "one_way-0", steps_of(plan, "one_way"))
     for attempt in range(2, MOST_ATTEMPTS + 1):
-        hold.attempt(held, "one_way-0")
-        assert {charge.attempts for charge in hold.charges(held)} == {attempt}
+        writer.attempt(held, "one_way-0")
+        assert {charge.attempts for charge in writer.charges(held)} == {attempt}
     with pytest.raises(StageFailed, match="without a person"):
-        hold.attempt(held, "one_way-0")
+        writer.attempt(held, "one_way-0")
     ledger.verify()
 
 
-def test_nothing_is_added_to_a_release_that_is_over(ledger, hold, tmp_path):
+def test_nothing_is_added_to_a_release_that_is_over(ledger, writer, tmp_path):
     plan = plan_of(tmp_path)
-    held = measure(hold, plan, ("one_way",))
-    hold.settle(held, "abandoned")
+    held = measure(writer, plan, ("one_way",))
+    writer.settle(held, "abandoned")
     before = ledger.verify()
     for attempt in (
-        lambda: hold.bind_input(held, "input of first", KEY),
-        lambda: hold.charge(held, "measure-0", steps_of(plan, "measure")),
-        lambda: hold.commit(held, "measure-0", "0" * 64),
-        lambda: hold.attempt(held, "one_way-0"),
-        lambda: hold.settle(held, "finished"),
+        lambda: writer.bind_input(held, "input of first", KEY),
+        lambda: writer.charge(held, "measure-0", steps_of(plan, "measure")),
+        lambda: writer.commit(held, "measure-0", "0" * 64),
+        lambda: writer.attempt(held, "one_way-0"),
+        lambda: writer.settle(held, "finished"),
     ):
         with pytest.raises(StageFailed, match="no longer holds"):
             attempt()
@@ -503,31 +503,31 @@ def test_nothing_is_added_to_a_release_that_is_over(ledger, hold, tmp_path):
 # -- the end
 
 
-def test_pure_epsilon_that_was_not_charged_goes_back_exactly(ledger, hold, tmp_path):
+def test_pure_epsilon_that_was_not_charged_goes_back_exactly(ledger, writer, tmp_path):
     plan = plan_of(tmp_path, LAPLACE, privacy="{epsilon: 1/7, delta: 1e-6}")
     assert plan.currency.kind == "pure"
-    hold.settle(measure(hold, plan, ("one_way",)), "abandoned")
+    writer.settle(measure(writer, plan, ("one_way",)), "abandoned")
     account = ledger.account("town")
     assert account.balance.spent == amount(plan.costs["one_way"])
     assert account.balance.reserved == NOTHING
 
 
-def test_on_a_curve_stopping_after_a_result_was_seen_returns_nothing(ledger, hold, tmp_path):
+def test_on_a_curve_stopping_after_a_result_was_seen_returns_nothing(ledger, writer, tmp_path):
     """The epsilon of a part holds for a part that was fixed beforehand, not chosen by looking."""
     plan = plan_of(tmp_path, GAUSSIAN, privacy=CURVE)
     assert plan.currency.kind == "gaussian"
-    hold.settle(measure(hold, plan, ("one_way",)), "abandoned")
+    writer.settle(measure(writer, plan, ("one_way",)), "abandoned")
     assert ledger.account("town").balance.spent == amount(1, "1e-6")
 
 
 @pytest.mark.parametrize("stored", [False, True])
 def test_on_a_curve_what_was_charged_costs_its_own_part_only_if_it_was_never_stored(
-    ledger, hold, tmp_path, stored
+    ledger, writer, tmp_path, stored
 ):
     plan = plan_of(tmp_path, GAUSSIAN, privacy=CURVE)
-    held = begin(hold, plan)
-    hold.charge(held, "one_way-0", steps_of(plan, "one_way"))
-    hold.settle(held, "abandoned", stored=stored)
+    held = begin(writer, plan)
+    writer.charge(held, "one_way-0", steps_of(plan, "one_way"))
+    writer.settle(held, "abandoned", stored=stored)
     spent = ledger.account("town").balance.spent
     part = plan.currency.epsilon(plan.costs["one_way"], Fraction("1e-6"))
     assert part < 1
@@ -536,11 +536,11 @@ def test_on_a_curve_what_was_charged_costs_its_own_part_only_if_it_was_never_sto
 
 def test_on_a_curve_another_home_cannot_know_that_nothing_was_stored(ledger, tmp_path):
     plan = plan_of(tmp_path, GAUSSIAN, privacy=CURVE)
-    with ledger.hold("first", HOME) as hold:
-        held = begin(hold, plan)
-        hold.charge(held, "one_way-0", steps_of(plan, "one_way"))
-    with ledger.hold("first", "another home") as hold:
-        hold.settle(held, "abandoned", stored=False)
+    with ledger.lease("first", HOME) as writer:
+        held = begin(writer, plan)
+        writer.charge(held, "one_way-0", steps_of(plan, "one_way"))
+    with ledger.lease("first", "another home") as writer:
+        writer.settle(held, "abandoned", stored=False)
     assert ledger.account("town").balance.spent == amount(1, "1e-6")
     ledger.verify()
 
@@ -562,9 +562,9 @@ def test_in_a_zcdp_account_a_release_takes_the_rho_of_its_events_seen_or_not(
     ledger.verify()
 
 
-def test_a_result_without_any_charge_keeps_the_whole_promise_spent(ledger, hold, tmp_path):
+def test_a_result_without_any_charge_keeps_the_whole_promise_spent(ledger, writer, tmp_path):
     """So it is after a backup was restored that knows neither charge nor commit."""
-    hold.settle(begin(hold, plan_of(tmp_path, LAPLACE)), "abandoned", stored=True)
+    writer.settle(begin(writer, plan_of(tmp_path, LAPLACE)), "abandoned", stored=True)
     assert ledger.account("town").balance.spent == amount(1)
     ledger.verify()
 
@@ -572,71 +572,71 @@ def test_a_result_without_any_charge_keeps_the_whole_promise_spent(ledger, hold,
 # -- inputs
 
 
-def test_an_input_belongs_to_one_account(ledger, hold, tmp_path):
+def test_an_input_belongs_to_one_account(ledger, writer, tmp_path):
     open_town(ledger, "village")
-    first = hold.reserve(plan_of(tmp_path))
-    hold.bind_input(first, "hash", KEY)
-    hold.bind_input(first, "hash", KEY)
-    with ledger.hold("other", HOME) as other_hold:
-        other = other_hold.reserve(plan_of(tmp_path, release="other", account="village"))
+    first = writer.reserve(plan_of(tmp_path))
+    writer.bind_input(first, "hash", KEY)
+    writer.bind_input(first, "hash", KEY)
+    with ledger.lease("other", HOME) as other_writer:
+        other = other_writer.reserve(plan_of(tmp_path, release="other", account="village"))
         with pytest.raises(BadInput, match=r"belongs to account 'town' \(release 'first'\)"):
-            other_hold.bind_input(other, "hash", KEY)
-        other_hold.bind_input(other, "another hash", KEY)
-    with ledger.hold("third", HOME) as third_hold:
-        third = third_hold.reserve(plan_of(tmp_path, release="third"))
-        third_hold.bind_input(third, "hash", KEY)
+            other_writer.bind_input(other, "hash", KEY)
+        other_writer.bind_input(other, "another hash", KEY)
+    with ledger.lease("third", HOME) as third_writer:
+        third = third_writer.reserve(plan_of(tmp_path, release="third"))
+        third_writer.bind_input(third, "hash", KEY)
     assert len(ledger.entries(kinds=("input",))) == 3
     ledger.verify(KEY)
 
 
-def test_a_release_keeps_its_input(hold, tmp_path):
-    held = hold.reserve(plan_of(tmp_path))
-    hold.bind_input(held, "hash", KEY)
+def test_a_release_keeps_its_input(writer, tmp_path):
+    held = writer.reserve(plan_of(tmp_path))
+    writer.bind_input(held, "hash", KEY)
     with pytest.raises(BadInput, match="changed since it began"):
-        hold.bind_input(held, "another hash", KEY)
+        writer.bind_input(held, "another hash", KEY)
 
 
-def test_a_home_with_another_key_cannot_pass_known_data_for_new(ledger, hold, tmp_path):
+def test_a_home_with_another_key_cannot_pass_known_data_for_new(ledger, writer, tmp_path):
     open_town(ledger, "village")
-    first = hold.reserve(plan_of(tmp_path))
-    hold.bind_input(first, "hash under k", KEY)
+    first = writer.reserve(plan_of(tmp_path))
+    writer.bind_input(first, "hash under k", KEY)
     with pytest.raises(StageFailed, match="another key than this home's"):
-        hold.bind_input(first, "hash under k", b"l" * 32)
-    with ledger.hold("other", "another home") as other_hold:
-        other = other_hold.reserve(plan_of(tmp_path, release="other", account="village"))
+        writer.bind_input(first, "hash under k", b"l" * 32)
+    with ledger.lease("other", "another home") as other_writer:
+        other = other_writer.reserve(plan_of(tmp_path, release="other", account="village"))
         with pytest.raises(StageFailed, match="another key than this home's"):
-            other_hold.bind_input(other, "hash under l", b"l" * 32)
+            other_writer.bind_input(other, "hash under l", b"l" * 32)
 
 
 def test_a_release_is_carried_on_in_the_home_that_bound_its_input(ledger, tmp_path):
     """Two homes may share a ledger and its key; results lie in one of them."""
     plan = plan_of(tmp_path)
-    with ledger.hold("first", HOME) as hold:
-        held = hold.reserve(plan)
-    with ledger.hold("first", "another home") as hold:
-        assert hold.reserve(plan) == held
-        hold.bind_input(held, "hash", KEY)
-        hold.charge(held, "one_way-0", steps_of(plan, "one_way"))
+    with ledger.lease("first", HOME) as writer:
+        held = writer.reserve(plan)
+    with ledger.lease("first", "another home") as writer:
+        assert writer.reserve(plan) == held
+        writer.bind_input(held, "hash", KEY)
+        writer.charge(held, "one_way-0", steps_of(plan, "one_way"))
     before = ledger.verify(KEY)
-    with ledger.hold("first", HOME) as hold:
+    with ledger.lease("first", HOME) as writer:
         for attempt in (
-            lambda: hold.bind_input(held, "hash", KEY),
-            lambda: hold.charge(held, "one_way-0", steps_of(plan, "one_way")),
-            lambda: hold.charge(held, "measure-0", steps_of(plan, "measure")),
+            lambda: writer.bind_input(held, "hash", KEY),
+            lambda: writer.charge(held, "one_way-0", steps_of(plan, "one_way")),
+            lambda: writer.charge(held, "measure-0", steps_of(plan, "measure")),
         ):
             with pytest.raises(StageFailed, match="begun in another home"):
                 attempt()
     assert ledger.verify(KEY) == before
 
 
-def test_the_hash_of_an_input_is_in_no_receipt_that_is_published(ledger, hold, tmp_path):
+def test_the_hash_of_an_input_is_in_no_receipt_that_is_published(ledger, writer, tmp_path):
     plan = plan_of(tmp_path)
-    held = hold.reserve(plan)
-    hold.bind_input(held, "canary", KEY)
-    hold.charge(held, "one_way-0", steps_of(plan, "one_way"))
-    hold.attempt(held, "one_way-0")
-    hold.commit(held, "one_way-0", "0" * 64)
-    settled = hold.settle(held, "abandoned")
+    held = writer.reserve(plan)
+    writer.bind_input(held, "canary", KEY)
+    writer.charge(held, "one_way-0", steps_of(plan, "one_way"))
+    writer.attempt(held, "one_way-0")
+    writer.commit(held, "one_way-0", "0" * 64)
+    settled = writer.settle(held, "abandoned")
     receipts = ledger.receipts(settled)
     assert {receipt.kind for receipt in receipts} == set(PUBLISHED)
     assert [receipt.number for receipt in receipts] == list(range(1, len(receipts) + 1))
@@ -658,16 +658,16 @@ def test_published_receipts_tell_neither_the_time_of_day_nor_what_else_is_there(
         ledger = Ledger(f"sqlite:///{folder / 'ledger.db'}")
         open_town(ledger)
         plan = plan_of(folder)
-        with ledger.hold("first", HOME) as hold:
+        with ledger.lease("first", HOME) as writer:
             if attempts:
                 open_town(ledger, "village")
-                hold.settle(begin(hold, plan), "returned")
-            held = begin(hold, plan)
-            hold.charge(held, "one_way-0", steps_of(plan, "one_way"))
+                writer.settle(begin(writer, plan), "returned")
+            held = begin(writer, plan)
+            writer.charge(held, "one_way-0", steps_of(plan, "one_way"))
             for _ in range(attempts):
-                hold.attempt(held, "one_way-0")
-            hold.commit(held, "one_way-0", "0" * 64)
-            settled = hold.settle(held, "abandoned")
+                writer.attempt(held, "one_way-0")
+            writer.commit(held, "one_way-0", "0" * 64)
+            settled = writer.settle(held, "abandoned")
         return [receipt.hash for receipt in ledger.receipts(settled)]
 
     assert hashes("morning", "08:00:00", 0) == hashes("night", "23:59:59", attempts)
@@ -737,17 +737,17 @@ def test_no_sequence_of_events_spends_more_than_the_total(tmp_path_factory, acti
     for count, (action, which, size) in enumerate(actions):
         name = f"r{which}"
         try:
-            with ledger.hold(name, HOME) as hold:
+            with ledger.lease(name, HOME) as writer:
                 if action == "reserve":
                     plan = plan_of(folder, release=name, privacy=f"{{epsilon: {size}/12}}")
-                    held[name] = begin(hold, plan)
+                    held[name] = begin(writer, plan)
                 elif name in held and action == "charge":
                     cost = Fraction(size, 24)
                     asked = step(held[name], "measure", f"t{count}", cost)
-                    hold.charge(held[name], f"b{count}", [asked])
+                    writer.charge(held[name], f"b{count}", [asked])
                     charged += cost
                 elif name in held:
-                    hold.settle(held[name], "abandoned")
+                    writer.settle(held[name], "abandoned")
         except (BudgetRefused, BadInput, StageFailed):
             pass
         account = ledger.account("town")

@@ -18,7 +18,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
-from tasks.support.lazy_packages import SparedPackages
+from tasks.support.lazy_packages import LazyPackages
 
 _LIBRARY = "great_expectations"
 _GATHERING = (
@@ -51,7 +51,7 @@ _METRICS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
+class SuiteJudge:
     """What a suite is made of, and how it is judged.
 
     Attributes:
@@ -86,7 +86,7 @@ class Judge:
         return results
 
 
-def load_great_expectations() -> Judge:
+def load_great_expectations() -> SuiteJudge:
     """Import what is needed: no usage data, no log lines, its own deprecations unheard."""
     # Read when the library is imported; set whatever the caller's environment says.
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
@@ -97,8 +97,8 @@ def load_great_expectations() -> Judge:
 
 
 @cache
-def _loaded() -> Judge:
-    SparedPackages(
+def _loaded() -> SuiteJudge:
+    LazyPackages(
         [f"{_LIBRARY}.{name}" for name in _GATHERING],
         {_LIBRARY: {"__version__": version(_LIBRARY)}},
     ).install()
@@ -110,7 +110,7 @@ def _loaded() -> Judge:
             ExpectColumnValuesToBeBetween,
             ExpectColumnValuesToBeInSet,
         )
-    return Judge(ExpectColumnValuesToBeInSet, ExpectColumnValuesToBeBetween)
+    return SuiteJudge(ExpectColumnValuesToBeInSet, ExpectColumnValuesToBeBetween)
 
 
 @cache

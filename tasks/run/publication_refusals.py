@@ -17,14 +17,14 @@ from tasks.ledger.reservations import Reservation
 from tasks.support.run_folder import RunFolder
 
 
-def refuse_held(ledger: Ledger, held: Reservation) -> None:
+def refuse_waiting(ledger: Ledger, reservation: Reservation) -> None:
     """Raise Held if a release waits for a person."""
-    gate = ledger.gate(held)
-    if held.outcome is None and gate.held is not None:
-        raise Held(held_sentence(held.release, gate), row="held")
+    gate = ledger.gate(reservation)
+    if reservation.outcome is None and gate.held is not None:
+        raise Held(waiting_sentence(reservation.release, gate), row="held")
 
 
-def held_sentence(release: str, gate: Gate) -> str:
+def waiting_sentence(release: str, gate: Gate) -> str:
     """Return what people are told of a release that is held."""
     why = (
         "its spec has a person look first"
@@ -39,17 +39,19 @@ def held_sentence(release: str, gate: Gate) -> str:
     )
 
 
-def refuse_failed(home: Path, held: Reservation, plan: Plan) -> None:
+def refuse_failed(home: Path, reservation: Reservation, plan: Plan) -> None:
     """Raise Unpublished if a release was ended by its thresholds, as its own run did.
 
     A run that was killed just then told nobody.
     """
-    if held.outcome != "failed-thresholds" or held.plan != plan.hash:
+    if reservation.outcome != "failed-thresholds" or reservation.plan != plan.hash:
         return
-    checks = (RunFolder(home, held.release, held.link).done("check") or {}).get("checks")
+    checks = (RunFolder(home, reservation.release, reservation.link).done("check") or {}).get(
+        "checks"
+    )
     if isinstance(checks, dict):
         said, _ = judged(plan.spec.thresholds, checks)
-        raise Unpublished(failed_sentence(held.release, said), row="ended-by-thresholds")
+        raise Unpublished(failed_sentence(reservation.release, said), row="ended-by-thresholds")
 
 
 def failed_sentence(release: str, said: Sequence[Mapping[str, object]]) -> str:

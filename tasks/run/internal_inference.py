@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, TextIO
 import numpy as np
 from prefect.exceptions import ExternalSignal, PrefectSignal
 
-from tasks.run.confidential_run import ConfidentialRun
-from tasks.stages.synthesize import synthetic_file
 from tasks.support.run_folder import INTERNAL_NOTICE, write_atomically
 
 if TYPE_CHECKING:
@@ -36,22 +34,6 @@ _FROM_OUTSIDE = (KeyboardInterrupt, asyncio.CancelledError, ExternalSignal, Pref
 """What somebody else stops a run with; data cannot."""
 
 _UNHEARD = threading.Lock()
-
-
-def compare_inference(run: ConfidentialRun) -> None:
-    """Write how the spec's formulas come out on the sets and on the file, if it names any."""
-    if not run.spec.formulas:
-        return
-    from dp_core.inference.combining_rules import rule_of
-
-    write_comparison(
-        run.folder.internal,
-        run.source,
-        run.spec.schema,
-        [synthetic_file(run, number) for number in range(1, run.spec.sets + 1)],
-        run.spec.formulas,
-        rule=rule_of(run.spec.mode, run.spec.sets),
-    )
 
 
 def write_comparison(

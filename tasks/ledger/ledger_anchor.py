@@ -24,7 +24,7 @@ HEAD = "ledger.head"
 HEAD_VERSION = 1
 
 
-def note_head(at: Path, ledger: Ledger, url: str) -> None:
+def note_anchor(at: Path, ledger: Ledger, url: str) -> None:
     """Note how far a ledger went.
 
     Args:
@@ -50,7 +50,7 @@ def note_head(at: Path, ledger: Ledger, url: str) -> None:
         left.unlink(missing_ok=True)
 
 
-def check_head(at: Path, ledger: Ledger, url: str) -> None:
+def check_anchor(at: Path, ledger: Ledger, url: str) -> None:
     """Refuse a ledger that is older than was noted, or not the one that was at its place.
 
     Raises:
@@ -59,7 +59,7 @@ def check_head(at: Path, ledger: Ledger, url: str) -> None:
     notes, name = _notes(at), ledger.identity()
     noted = notes.get(name)
     if noted is not None:
-        if not ledger.holds(noted["position"], noted["link"]):
+        if not ledger.has_entry(noted["position"], noted["link"]):
             raise LedgerCorrupt(
                 f"The ledger is older than what {at / HEAD} noted, or was changed: what it lacks"
                 " would be a fresh budget. Restore its newest copy; only if there is none, and the"

@@ -29,7 +29,7 @@ def remove_unpublished(folder: RunFolder, *, keep_confidential: bool = False) ->
     folder.finish("tidy")
 
 
-def mark_held(folder: RunFolder, *, keep_confidential: bool = False) -> None:
+def mark_waiting(folder: RunFolder, *, keep_confidential: bool = False) -> None:
     """Delete the codes of a release that is held, and mark that it is done.
 
     The comparison with the data is written, and nothing looks at the data any more.
@@ -48,14 +48,14 @@ def clear_leftovers(home: Path, ledger: Ledger, release: str) -> bool:
     Raises:
         StageFailed: if another process is at work on it, which may be deleting them itself.
     """
-    held = ledger.reservation(release)
-    if held is None or not _are_left(home, ledger, held):
+    reservation = ledger.reservation(release)
+    if reservation is None or not _are_left(home, ledger, reservation):
         return False
-    with ledger.hold(release, home_id(home)):
-        folder = RunFolder(home, release, held.link)
-        if held.outcome is None:
-            mark_held(folder)
-        elif held.outcome == "abandoned":
+    with ledger.lease(release, home_id(home)):
+        folder = RunFolder(home, release, reservation.link)
+        if reservation.outcome is None:
+            mark_waiting(folder)
+        elif reservation.outcome == "abandoned":
             folder.remove_confidential()
         else:
             remove_unpublished(folder)
@@ -78,16 +78,16 @@ def clear_all_leftovers(home: Path, ledger: Ledger) -> list[str]:
     return cleared
 
 
-def _are_left(home: Path, ledger: Ledger, held: Reservation) -> bool:
-    folder = RunFolder(home, held.release, held.link)
+def _are_left(home: Path, ledger: Ledger, reservation: Reservation) -> bool:
+    folder = RunFolder(home, reservation.release, reservation.link)
     if not folder.exists():
         return False
-    match held.outcome:
+    match reservation.outcome:
         case "withdrawn" | "failed-thresholds":
             return folder.done("tidy") is None
         case "abandoned":
             return folder.confidential.exists()
         case None:
-            return folder.done("held") is None and ledger.gate(held).held is not None
+            return folder.done("held") is None and ledger.gate(reservation).held is not None
         case _:
             return False

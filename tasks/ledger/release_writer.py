@@ -1,7 +1,7 @@
-"""What the holder of a release may write: reserve, input, charge, attempt, commit, settle.
+"""What the holder of a lease may write: reserve, input, charge, attempt, commit, settle.
 
-Only a `Hold` writes for a release, and `Ledger.hold` gives it to one process at a time. Every rule
-is decided inside one write transaction, together with the check that this holder is the last.
+Only a `ReleaseWriter` writes for a release, and `Ledger.lease` gives it to one process at a time.
+Every rule is checked inside one write transaction, together with the lease.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from dp_core.wall.ledger.running_totals import use
 from dp_core.wall.ledger.session import Step, check_steps
 from tasks.ledger import leases
 from tasks.ledger.database.ledger_database import Database
-from tasks.ledger.database.transaction import Rows
+from tasks.ledger.database.transaction import Transaction
+from tasks.ledger.input_seals import is_sealed, seal
 from tasks.ledger.reservation_entries import (
     add,
     add_settlement,
@@ -36,7 +37,6 @@ from tasks.ledger.reservations import (
     read_charges,
     read_reservation,
 )
-from tasks.ledger.seals import is_sealed, seal
 
 MOST_ATTEMPTS = 5
 """Draws of one result that may fail for outside reasons before a person has to look."""
@@ -45,30 +45,30 @@ _RENEWALS = 4
 """How often a lease is renewed within its life."""
 
 
-class Hold:
-    """One release, held by this process."""
+class ReleaseWriter:
+    """Writes the ledger's entries of one release, under the lease of this process."""
 
     def __init__(self, database: Database, lease: leases.Lease) -> None:
-        """Write under a lease; `held` makes and ends it."""
+        """Write under a lease, which `leased` takes and gives up."""
         self._database = database
         self.lease = lease
         self.release = lease.release
 
     @contextmanager
-    def _writing(self) -> Iterator[Rows]:
-        with self._database.writing() as rows:
-            leases.require(rows, self.lease)
-            yield rows
+    def _writing(self) -> Iterator[Transaction]:
+        with self._database.writing() as book:
+            leases.require(book, self.lease)
+            yield book
 
     def require(self) -> None:
         """Raise StageFailed if another process took over."""
-        with self._database.reading() as rows:
-            leases.require(rows, self.lease)
+        with self._database.reading() as book:
+            leases.require(book, self.lease)
 
     def reservation(self) -> Reservation | None:
         """Return the latest reservation, None if there never was one."""
-        with self._database.reading() as rows:
-            return read_reservation(rows, self.release)
+        with self._database.reading() as book:
+            return read_reservation(book, self.release)
 
     def reserve(self, plan: Plan) -> Reservation:
         """Promise a plan's whole cost, or refuse and record nothing.
@@ -82,8 +82,8 @@ class Hold:
         """
         if plan.spec.release != self.release:
             raise ValueError(f"This process holds {self.release!r}, not {plan.spec.release!r}.")
-        with self._writing() as rows:
-            return reserve(rows, plan)
+        with self._writing() as book:
+            return reserve(book, plan)
 
     def bind_input(self, reservation: Reservation, input_hash: str, key: bytes) -> None:
         """Tie a reservation to its input and to this home for good.
@@ -98,11 +98,11 @@ class Hold:
             StageFailed: if the key is not the one that the ledger's inputs are sealed with, or the
                 release was begun in another home.
         """
-        with self._writing() as rows:
-            require_open(rows, reservation)
-            mine = rows.latest(kinds=("input",), reservation=reservation.position)
+        with self._writing() as book:
+            require_open(book, reservation)
+            mine = book.latest(kinds=("input",), reservation=reservation.position)
             # privacy: under another key the same data have another hash.
-            known = mine or rows.latest(kinds=("input",))
+            known = mine or book.latest(kinds=("input",))
             if known is not None and not is_sealed(known, key):
                 raise StageFailed(
                     "The inputs in this ledger were sealed with another key than this home's, so"
@@ -114,7 +114,7 @@ class Hold:
                 self._require_same(mine, input_hash)
                 return
             # All that know it are of one account: the rules let no other in.
-            earlier = rows.latest(kinds=("input",), about=input_hash)
+            earlier = book.latest(kinds=("input",), about=input_hash)
             if earlier is not None and earlier.receipt.account != reservation.account:
                 raise BadInput(
                     f"This data file belongs to account {earlier.receipt.account!r} (release"
@@ -127,7 +127,7 @@ class Hold:
                 "home": self.lease.holder.home,
                 "seal": seal(key, *promised, input_hash),
             }
-            add(rows, reservation, "input", about=input_hash, body=body)
+            add(book, reservation, "input", about=input_hash, body=body)
 
     def _require_same(self, mine: Entry, input_hash: str) -> None:
         if not hmac.compare_digest(str(mine.about), input_hash):
@@ -161,15 +161,15 @@ class Hold:
                 release was begun in another home.
         """
         check_steps(reservation.currency, steps)
-        with self._writing() as rows:
-            require_open(rows, reservation)
-            mine = rows.latest(kinds=("input",), reservation=reservation.position)
+        with self._writing() as book:
+            require_open(book, reservation)
+            mine = book.latest(kinds=("input",), reservation=reservation.position)
             if mine is None:
                 raise StageFailed(
                     f"Release {self.release!r} is not bound to its input yet; nothing was charged."
                 )
             self._require_home(mine)
-            old = read_charges(rows, reservation, batch)
+            old = read_charges(book, reservation, batch)
             if old:
                 if [identity_of(charge) for charge in old] != [planned(step) for step in steps]:
                     raise StageFailed(
@@ -178,10 +178,10 @@ class Hold:
                         row="charged-otherwise",
                     )
                 return old
-            check_stages(rows, reservation, steps)
+            check_stages(book, reservation, steps)
             for step in steps:
                 add(
-                    rows,
+                    book,
                     reservation,
                     "charge",
                     about=batch,
@@ -201,7 +201,7 @@ class Hold:
                         "asks": dict(step.asks),
                     },
                 )
-            return read_charges(rows, reservation, batch)
+            return read_charges(book, reservation, batch)
 
     def attempt(self, reservation: Reservation, batch: str) -> None:
         """Record that a charged result which never reached the disk is drawn again.
@@ -209,9 +209,9 @@ class Hold:
         Raises:
             StageFailed: after too many attempts, or if the result was committed.
         """
-        with self._writing() as rows:
-            require_open(rows, reservation)
-            charges = read_charges(rows, reservation, batch)
+        with self._writing() as book:
+            require_open(book, reservation)
+            charges = read_charges(book, reservation, batch)
             if not charges:
                 raise ValueError(f"{batch!r} was not charged.")
             if any(charge.result for charge in charges):
@@ -225,7 +225,7 @@ class Hold:
                     row="drawn-too-often",
                 )
             add(
-                rows,
+                book,
                 reservation,
                 "attempt",
                 about=batch,
@@ -234,14 +234,14 @@ class Hold:
 
     def charges(self, reservation: Reservation, batch: str | None = None) -> tuple[Charge, ...]:
         """Return the charges of the release, or of one batch of it."""
-        with self._database.reading() as rows:
-            return read_charges(rows, reservation, batch)
+        with self._database.reading() as book:
+            return read_charges(book, reservation, batch)
 
     def commit(self, reservation: Reservation, batch: str, result: str) -> None:
         """Bind a stored result, by its hash, to the charges that paid for it."""
-        with self._writing() as rows:
-            require_open(rows, reservation)
-            add(rows, reservation, "commit", about=batch, body={"batch": batch, "result": result})
+        with self._writing() as book:
+            require_open(book, reservation)
+            add(book, reservation, "commit", about=batch, body={"batch": batch, "result": result})
 
     def settle(
         self, reservation: Reservation, outcome: str, *, stored: bool = False
@@ -258,31 +258,33 @@ class Hold:
             What goes back is `Terms.spent`'s to say: it depends on the account's composition, on
             the release's currency, and on whether any result may have been seen.
         """
-        with self._writing() as rows:
-            require_open(rows, reservation)
-            if outcome == "returned" and is_charged(rows, reservation):
+        with self._writing() as book:
+            require_open(book, reservation)
+            if outcome == "returned" and is_charged(book, reservation):
                 raise ValueError("A reservation that was charged is not returned.")
-            self._end(rows, reservation, outcome, stored=stored)
-            settled = read_reservation(rows, reservation.release)
+            self._end(book, reservation, outcome, stored=stored)
+            settled = read_reservation(book, reservation.release)
         assert settled is not None
         return settled
 
-    def _end(self, rows: Rows, reservation: Reservation, outcome: str, *, stored: bool) -> None:
-        used = use(rows, reservation.position)
-        mine = rows.latest(kinds=("input",), reservation=reservation.position)
+    def _end(
+        self, book: Transaction, reservation: Reservation, outcome: str, *, stored: bool
+    ) -> None:
+        used = use(book, reservation.position)
+        mine = book.latest(kinds=("input",), reservation=reservation.position)
         # privacy: what another home stored, uncommitted, cannot be seen from this one.
         elsewhere = mine is not None and mine.body["home"] != self.lease.holder.home
         seen = stored or used.results > 0 or (elsewhere and used.tally.charges > 0)
-        add_settlement(rows, reservation, outcome, seen=seen)
+        add_settlement(book, reservation, outcome, seen=seen)
 
     # -- what a person decides before it is published
 
     def gate(self, reservation: Reservation) -> Gate:
         """Return whether the release is held, who looked at it when, and what was decided."""
-        with self._database.reading() as rows:
-            return gate_of(rows, reservation.position)
+        with self._database.reading() as book:
+            return gate_of(book, reservation.position)
 
-    def hold_back(self, reservation: Reservation, cause: Cause, sets: Sequence[str]) -> Gate:
+    def await_approval(self, reservation: Reservation, cause: Cause, sets: Sequence[str]) -> Gate:
         """Let the release wait for a person: from now on nothing is charged or drawn for it.
 
         Held before, it stays held as it was.
@@ -292,11 +294,11 @@ class Hold:
             cause: Why.
             sets: SHA-256 of each synthetic file, which are what will be published.
         """
-        with self._writing() as rows:
-            require_open(rows, reservation)
-            if gate_of(rows, reservation.position).held is None:
-                add(rows, reservation, "hold", body={"cause": cause, "sets": list(sets)})
-            return gate_of(rows, reservation.position)
+        with self._writing() as book:
+            require_open(book, reservation)
+            if gate_of(book, reservation.position).held is None:
+                add(book, reservation, "hold", body={"cause": cause, "sets": list(sets)})
+            return gate_of(book, reservation.position)
 
     def look(self, *, by: str, reason: str) -> Gate:
         """Record that a person looks at the internal files, before they are told where these are.
@@ -304,17 +306,17 @@ class Hold:
         Raises:
             BadInput: if the release is still made: a look could then decide how.
         """
-        with self._writing() as rows:
-            seen = read_reservation(rows, self.release)
+        with self._writing() as book:
+            seen = read_reservation(book, self.release)
             if seen is None or seen.outcome == "returned":
                 raise BadInput(f"Release {self.release!r} measured nothing; there is no report.")
-            if seen.outcome is None and gate_of(rows, seen.position).held is None:
+            if seen.outcome is None and gate_of(book, seen.position).held is None:
                 raise BadInput(
                     f"Release {self.release!r} is not made yet, and a look could decide how it is"
                     f" made; `dp-release resume {self.release}` goes on with it."
                 )
-            add(rows, seen, "look", body={"by": by, "reason": reason})
-            return gate_of(rows, seen.position)
+            add(book, seen, "look", body={"by": by, "reason": reason})
+            return gate_of(book, seen.position)
 
     def decide(
         self, reservation: Reservation, decision: Decision, *, by: str, reason: str
@@ -326,49 +328,47 @@ class Hold:
         Raises:
             BadInput: if it is not held.
         """
-        with self._writing() as rows:
-            require_open(rows, reservation)
-            if gate_of(rows, reservation.position).held is None:
+        with self._writing() as book:
+            require_open(book, reservation)
+            if gate_of(book, reservation.position).held is None:
                 raise BadInput(
                     f"Release {self.release!r} is not held, so there is nothing to decide about it;"
                     f" `dp-release status {self.release}` shows where it stands.",
                     row="not-held",
                 )
             body = {"decision": decision, "by": by, "reason": reason}
-            add(rows, reservation, "decide", body=body)
-            self._end(rows, reservation, ENDS[decision], stored=True)
-            settled = read_reservation(rows, reservation.release)
+            add(book, reservation, "decide", body=body)
+            self._end(book, reservation, ENDS[decision], stored=True)
+            settled = read_reservation(book, reservation.release)
         assert settled is not None
         return settled
 
 
 @contextmanager
-def held(database: Database, release: str, home: str) -> Iterator[Hold]:
-    """Hold a release for this process; a thread keeps the lease alive until the block ends.
-
-    A process holds a release, by its lease. A release holds budget, by its reservation.
+def leased(database: Database, release: str, home: str) -> Iterator[ReleaseWriter]:
+    """Take the lease of a release; a thread renews it until the block ends.
 
     Raises:
-        StageFailed: if another process holds it.
+        StageFailed: if another process has the lease.
     """
     holder = leases.this_process(home)
-    with database.writing() as rows:
-        lease = leases.acquire(rows, release, holder)
+    with database.writing() as book:
+        lease = leases.acquire(book, release, holder)
     over = threading.Event()
 
     def keep() -> None:
         while not over.wait(leases.LIFETIME_MS / 1000 / _RENEWALS):
             # A database that does not answer now may answer at the next turn; whether the lease was
             # lost meanwhile, the next write finds out.
-            with suppress(ReleaseError), database.writing() as rows:
-                leases.renew(rows, lease)
+            with suppress(ReleaseError), database.writing() as book:
+                leases.renew(book, lease)
 
     keeper = threading.Thread(target=keep, name=f"lease of {release}", daemon=True)
     keeper.start()
     try:
-        yield Hold(database, lease)
+        yield ReleaseWriter(database, lease)
     finally:
         over.set()
         keeper.join()
-        with suppress(ReleaseError), database.writing() as rows:
-            leases.give_up(rows, lease)
+        with suppress(ReleaseError), database.writing() as book:
+            leases.give_up(book, lease)

@@ -6,14 +6,14 @@ from dp_core.bundle.statement.release_json import file_record
 from dp_core.errors import Held, StageFailed, Unpublished
 from dp_core.spec.quality_checks import judged
 from dp_core.wall.ledger.approval import Cause
-from tasks.run.cleanup import mark_held, remove_unpublished
+from tasks.run.publication_refusals import failed_sentence, waiting_sentence
+from tasks.run.release_cleanup import mark_waiting, remove_unpublished
 from tasks.run.release_run import Run
-from tasks.run.release_state import failed_sentence, held_sentence
 from tasks.stages.publish import published_checks
 from tasks.stages.synthesize import synthetic_file
 
 
-def pass_gate(run: Run) -> None:
+def require_approval(run: Run) -> None:
     """Return if the release may be published; hold it back where a person decides first.
 
     Raises:
@@ -24,7 +24,7 @@ def pass_gate(run: Run) -> None:
         return
     said, verdict = judged(run.spec.thresholds, published_checks(run))
     if verdict == "fail":
-        run.hold.settle(run.reservation, "failed-thresholds")
+        run.writer.settle(run.reservation, "failed-thresholds")
         remove_unpublished(run.folder, keep_confidential=run.keep_confidential)
         raise Unpublished(failed_sentence(run.spec.release, said), row="ended-by-thresholds")
     cause: Cause = "after-approval"
@@ -32,12 +32,12 @@ def pass_gate(run: Run) -> None:
         if verdict == "publish":
             return
         cause = "thresholds"
-    gate = run.hold.hold_back(run.reservation, cause, _sets(run))
-    mark_held(run.folder, keep_confidential=run.keep_confidential)
-    raise Held(held_sentence(run.spec.release, gate), row="held")
+    gate = run.writer.await_approval(run.reservation, cause, _sets(run))
+    mark_waiting(run.folder, keep_confidential=run.keep_confidential)
+    raise Held(waiting_sentence(run.spec.release, gate), row="held")
 
 
-def require_as_held(run: Run) -> None:
+def require_unchanged(run: Run) -> None:
     """Raise unless everything is still there that was held: it is published so, or not at all.
 
     Raises:

@@ -52,8 +52,8 @@ def test_an_account_stands_as_it_will_once_restated(ledger, tmp_path, monkeypatc
     on(monkeypatch, "2026-11-20")
     open_town(ledger, terms=terms, calendar=monthly("3", "1e-5" if terms.is_basic else "0"))
     use_it(ledger, tmp_path, monkeypatch, "town")
-    (supposed,) = ledger.standings("town", other)
-    (now,) = ledger.standings("town")
+    (supposed,) = ledger.balances("town", other)
+    (now,) = ledger.balances("town")
     assert now.terms == terms
     assert supposed.used != now.used
     # Supposed is the most that the new terms can allow a period of delta.
@@ -61,13 +61,13 @@ def test_an_account_stands_as_it_will_once_restated(ledger, tmp_path, monkeypatc
     ledger.restate_account(
         "town", composition=other, own_delta=Fraction(0), period_delta=delta, **WHO
     )
-    (then,) = ledger.standings("town")
+    (then,) = ledger.balances("town")
     # What it used in periods before this one is not asked any more.
     this = then.calendar.index(date(2026, 12, 1))
     assert supposed.used_in_period[this] == then.used_in_period[this]
     same = replace(supposed, used_in_period=then.used_in_period)
     assert same == then
-    assert ledger.standings("town", other) == (then,)
+    assert ledger.balances("town", other) == (then,)
     ledger.verify()
 
 
@@ -76,7 +76,7 @@ def test_accounts_above_stand_with_what_is_used_below(ledger, tmp_path, monkeypa
     open_town(ledger, "city", basic("9", "1e-4"))
     open_town(ledger, "ward", basic("5", "1e-4"), within="city")
     use_it(ledger, tmp_path, monkeypatch, "ward")
-    ward, city = ledger.standings("ward", "zcdp")
+    ward, city = ledger.balances("ward", "zcdp")
     assert (ward.name, city.name) == ("ward", "city")
     assert ward.used == city.used != NOTHING
     assert ward.terms.composition == city.terms.composition == "zcdp"
@@ -90,11 +90,11 @@ def test_accounts_above_stand_with_what_is_used_below(ledger, tmp_path, monkeypa
 def test_an_account_that_cannot_be_restated_does_not_stand_so(ledger, tmp_path):
     open_town(ledger, "pure", basic("1", "0"))
     with pytest.raises(BadInput, match="account 'pure' has delta 0"):
-        ledger.standings("pure", "zcdp")
+        ledger.balances("pure", "zcdp")
     open_town(ledger, "full", zcdp("2"))
     for number in range(3):
         spend(ledger, curve(tmp_path, f"r{number}", "full"))
     with pytest.raises(BadInput, match="comes to more than its total"):
-        ledger.standings("full", "basic")
+        ledger.balances("full", "basic")
     with pytest.raises(BadInput, match="Did you mean 'full'"):
-        ledger.standings("ful")
+        ledger.balances("ful")
