@@ -13,6 +13,7 @@ from prefect import State, Task, flow
 from prefect.states import Completed
 
 from dp_core.errors import BadInput, ReleaseError, SchemaViolation, StageFailed
+from dp_core.spec.plan import Plan, make_plan
 from dp_core.spec.reading.spec_file import load_spec
 from flows.engine.engine_failures import without_data
 from flows.monitoring import log
@@ -62,16 +63,28 @@ STAGE_NAMES = tuple(stage.name for stage in STAGES)
 
 
 _PROGRESS: ContextVar[Progress] = ContextVar("progress", default=silent)
+_PLAN: ContextVar[Plan | None] = ContextVar("plan", default=None)
 
 
 @contextmanager
-def shown(progress: Progress) -> Iterator[None]:
-    """Tell `progress` how far the flow is; it is not a parameter, which Prefect would store."""
-    token = _PROGRESS.set(progress)
+def called_with(progress: Progress, plan: Plan | None = None) -> Iterator[None]:
+    """Pass the flow what must not be a parameter, since Prefect stores parameters.
+
+    Args:
+        progress: Called with each stage and how much of it is done.
+        plan: Plan of the spec, if the caller has made it; by default the flow makes it.
+    """
+    tokens = _PROGRESS.set(progress), _PLAN.set(plan)
     try:
         yield
     finally:
-        _PROGRESS.reset(token)
+        _PROGRESS.reset(tokens[0])
+        _PLAN.reset(tokens[1])
+
+
+def plan_of_caller() -> Plan | None:
+    """Return the plan that `called_with` passed, None if it passed none."""
+    return _PLAN.get()
 
 
 def _run_name() -> str:
@@ -102,20 +115,24 @@ def release(
         dask: Address of a Dask scheduler; None counts on threads of this process.
         keep_confidential: Keep codes and counts when the release is done.
     """
+    plan = plan_of_caller()
     try:
-        asked = load_spec(Path(spec))
+        asked = load_spec(Path(spec)) if plan is None else plan.spec
     except BadInput as error:
         tell(outcome_of(Path(spec).name, error), release=Path(spec).name, account=None)
         raise
     artifacts = ReleaseArtifacts(STAGE_NAMES)
-    work = partial(
-        carry_out,
-        Path(spec),
-        Path(out),
-        dask=dask,
-        keep_confidential=keep_confidential,
-        perform=artifacts.perform,
-    )
+
+    def work() -> None:
+        carry_out(
+            Path(spec),
+            Path(out),
+            plan=plan or make_plan(asked),
+            dask=dask,
+            keep_confidential=keep_confidential,
+            perform=artifacts.perform,
+        )
+
     failure = without_data(asked.release, work)
     outcome = outcome_of(asked.release, failure)
     artifacts.end(outcome)
@@ -135,18 +152,32 @@ def carry_out(
     spec: Path,
     out: Path,
     *,
+    plan: Plan | None = None,
     dask: str | None = None,
     keep_confidential: bool = False,
     perform: Perform = Task.__call__,
 ) -> ConfidentialRun:
-    """Open a run, hold it, and do what is not done; what stops before any charge costs nothing."""
+    """Make a release, or finish it, and return its run; a stop before any charge costs nothing.
+
+    Args:
+        spec: Path of the release spec.
+        out: Folder of the bundle.
+        plan: Plan of the spec; by default the spec is read and planned.
+        dask: Address of a Dask scheduler; None counts on threads of this process.
+        keep_confidential: Keep codes and counts when the release is done.
+        perform: Does one stage of the run.
+    """
     where = home()
     log.check()
-    release = check_opening(spec, out).spec.release
+    plan = plan or make_plan(load_spec(spec))
+    check_opening(plan, out)
     ledger = open_ledger(where)
-    # Held before anything is promised or given back: another process may be at work on it.
-    with ledger.lease(release, home_id(where)) as writer, dask_client(dask) as client:
-        run = open_run(spec, out, ledger, writer, keep_confidential=keep_confidential)
+    # The lease comes before any reservation is made or returned: another process may be at work.
+    with (
+        ledger.lease(plan.spec.release, home_id(where)) as writer,
+        dask_client(dask) as client,
+    ):
+        run = open_run(plan, spec, out, ledger, writer, keep_confidential=keep_confidential)
         run.client = client
         run.committed = partial(log.committed, run)
         log.opened(run)
@@ -189,6 +220,7 @@ def make_release(run: ConfidentialRun, perform: Perform = Task.__call__) -> None
 
 
 def open_run(
+    plan: Plan,
     spec_path: Path,
     out: Path,
     ledger: Ledger,
@@ -202,7 +234,8 @@ def open_run(
         BadInput: if spec, schema or output folder will not do.
         BudgetRefused: if the account does not allow it.
     """
-    plan = check_opening(spec_path, out)
+    # Again, now under the lease: another process may have changed what the first check saw.
+    check_opening(plan, out)
     where = home()
     reservation = writer.reservation()
     if reservation and not reservation.outcome and ledger.charges(reservation):

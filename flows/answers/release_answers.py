@@ -12,6 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from dp_core.errors import BadInput
+from dp_core.spec.plan import Plan
 from dp_core.wall.ledger.approval import Gate
 from flows.answers.amounts import above_facts, amount, amount_facts, left_facts
 from tasks.ledger.accounts import Account
@@ -169,13 +170,9 @@ def _out(folder: RunFolder) -> str | None:
 
 
 def made_facts(
-    home: Path, ledger: Ledger, spec_path: Path, out: Path, *, seconds: float
+    home: Path, ledger: Ledger, plan: Plan, out: Path, *, seconds: float
 ) -> dict[str, object]:
     """Return what a finished release cost, where it is, and its first public accuracy figures."""
-    from dp_core.spec.plan import make_plan
-    from dp_core.spec.reading.spec_file import load_spec
-
-    plan = make_plan(load_spec(spec_path))
     folder = RunFolder(home, plan.spec.release)
     account = ledger.account(plan.spec.account)
     privacy = plan.spec.privacy

@@ -49,9 +49,9 @@ def publish(
     from flows.cli.actions.deciding import publish as decide
 
     started, name, ledger = time.monotonic(), check_release(release), ledger_that_is()
-    spec, where = decide(this_home(), ledger, name, out=out, by=by, reason=reason)
+    plan, where = decide(this_home(), ledger, name, out=out, by=by, reason=reason)
     seconds = time.monotonic() - started
-    answer = made_facts(this_home(), ledger, spec, where, seconds=seconds)
+    answer = made_facts(this_home(), ledger, plan, where, seconds=seconds)
     if not as_json:
         print_answer("made", answer)
     return answer

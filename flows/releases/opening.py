@@ -16,23 +16,22 @@ from tasks.run.release_cleanup import clear_leftovers
 from tasks.support.run_folder import RunFolder
 
 
-def check_opening(spec: Path, out: Path, *, release: str | None = None) -> Plan:
-    """Return the plan of a release that may begin or go on; nothing is written or promised.
+def check_opening(plan: Plan, out: Path) -> None:
+    """Raise unless a release may begin or continue; nothing is written or reserved.
 
-    What an interruption left of one that is held, or over without a bundle, is deleted.
+    If the release awaits approval, or ended without a bundle, this deletes the files that an
+    interruption left.
 
     Args:
-        spec: Path of the release spec.
+        plan: Plan of the release, compared with the one that the ledger has.
         out: Folder of the bundle.
-        release: Name that the spec must have, where one is resumed.
 
     Raises:
-        BadInput: if spec, schema or output folder will not do, or the name is used.
-        BudgetRefused: if the account does not allow it.
-        Held: if it waits for a person.
+        BadInput: if the output folder cannot be used, or the name is used.
+        BudgetRefused: if an account does not allow the release.
+        Held: if the release awaits approval.
         Unpublished: if its own thresholds ended it.
     """
-    plan = plan_of_release(spec, release)
     name = plan.spec.release
     ledger = open_ledger(home())
     reservation = ledger.reservation(name)
@@ -43,7 +42,7 @@ def check_opening(spec: Path, out: Path, *, release: str | None = None) -> Plan:
     if reservation is None or not is_publishing(reservation, plan):
         check_destination(out)
         ledger.check(plan)
-        return plan
+        return
     folder = RunFolder(home(), name, reservation.link)
     if folder.done("publish") is not None and folder.done("tidy") is not None:
         raise BadInput(
@@ -51,7 +50,6 @@ def check_opening(spec: Path, out: Path, *, release: str | None = None) -> Plan:
             " A release is made once: choose a new name under `release` for another.",
             row="finished-already",
         )
-    return plan
 
 
 def plan_of_release(spec: Path, release: str | None) -> Plan:

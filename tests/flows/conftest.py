@@ -210,7 +210,12 @@ def command(
         spec: str, out: str, dask: str | None = None, keep_confidential: bool = False
     ) -> None:
         release.carry_out(
-            Path(spec), Path(out), dask=dask, keep_confidential=keep_confidential, perform=plainly
+            Path(spec),
+            Path(out),
+            plan=release.plan_of_caller(),
+            dask=dask,
+            keep_confidential=keep_confidential,
+            perform=plainly,
         )
 
     monkeypatch.setattr(release, "release", without_engine)

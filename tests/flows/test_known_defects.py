@@ -34,13 +34,16 @@ class Untouchable:
 @pytest.fixture
 def begun(project):
     """A release that is bound to its input, has charged nothing, and is still held."""
+    from dp_core.spec.plan import make_plan
+    from dp_core.spec.reading.spec_file import load_spec
     from flows.release import open_run
     from tasks.run.home import home_id
     from tasks.stages.identify import identify
 
     ledger = project.ledger()
     with ledger.lease("town", home_id(project.home)) as writer:
-        run = open_run(project.spec, project.out, ledger, writer)
+        plan = make_plan(load_spec(project.spec))
+        run = open_run(plan, project.spec, project.out, ledger, writer)
         plainly(identify, run)
         yield run
 

@@ -352,10 +352,10 @@ def test_a_wrong_value_is_never_quoted_and_its_count_is_never_given(
 
 
 def test_progress_tells_stages_and_parts_only(project):
-    from flows.release import shown
+    from flows.release import called_with
 
     told = []
-    with shown(lambda *what: told.append(what)):
+    with called_with(lambda *what: told.append(what)):
         project.release(perform=plainly)
     assert {name for name, _ in told} == {*STAGES}
     assert all(0 <= part <= 1 for _, part in told)

@@ -10,6 +10,7 @@ from prefect import Task
 
 from dp_core.bundle.writer import check_destination
 from dp_core.errors import BadInput
+from dp_core.spec.plan import Plan
 from dp_core.wall.ledger.approval import Gate
 from flows.monitoring.outcome import Outcome
 from flows.monitoring.outcomes import tell
@@ -60,8 +61,8 @@ def look(home: Path, ledger: Ledger, name: str, *, by: str, reason: str) -> Look
 
 def publish(
     home: Path, ledger: Ledger, name: str, *, out: Path | None, by: str, reason: str
-) -> tuple[Path, Path]:
-    """Publish a held release from what is stored; return the paths of its spec and its bundle.
+) -> tuple[Plan, Path]:
+    """Publish a held release from what is stored; return its plan and the folder of its bundle.
 
     Interrupted after the decision, it is asked for again or resumed, and goes on from there.
 
@@ -98,13 +99,13 @@ def publish(
             run = Run(plan, spec, out, home, ledger, writer, held)
             require_unchanged(run)
             writer.decide(held, "publish", by=by, reason=reason)
-    carry_out(spec, out, perform=_plainly)
+    carry_out(spec, out, plan=plan, perform=_plainly)
     tell(
         Outcome("published", f"Release {name!r} is published, as {by} decided.", 0),
         release=name,
         account=held.account,
     )
-    return spec, out
+    return plan, out
 
 
 def withdraw(home: Path, ledger: Ledger, name: str, *, by: str, reason: str) -> Reservation:

@@ -56,10 +56,10 @@ def make(
     with _progress(quiet=as_json or log.is_on_terminal()) as progress:
         progress.wait("Start Prefect", "its own server takes some seconds")
         from flows.answers.release_answers import made_facts
+        from flows.release import called_with
         from flows.release import release as flow
-        from flows.release import shown
 
-        with shown(progress.update), heard() as outcomes:
+        with called_with(progress.update, plan), heard() as outcomes:
             try:
                 if server is not None:
                     _load_meanwhile(plan, reservation)
@@ -70,7 +70,7 @@ def make(
             except ReleaseError:
                 if show_values:
                     progress.stop()
-                    _show_detail(spec)
+                    _show_detail(made)
                 raise
             except Exception as error:
                 # Prefect or its server; what the flow itself does is caught within it.
@@ -78,7 +78,7 @@ def make(
         if outcomes and outcomes[-1].waits is not None:
             # Under Prefect it ended well, and waits for a person.
             raise outcomes[-1].waits
-    return made_facts(home(), open_ledger(), spec, out, seconds=time.monotonic() - started)
+    return made_facts(home(), open_ledger(), plan, out, seconds=time.monotonic() - started)
 
 
 def _load_meanwhile(plan: Plan, reservation: Reservation | None) -> None:
@@ -98,10 +98,11 @@ def _opening(spec: Path, out: Path, release: str | None) -> Plan:
     from flows.engine.settings import require_room
     from flows.monitoring import log
     from flows.monitoring.outcome import outcome_of
-    from flows.releases.opening import check_opening
+    from flows.releases.opening import check_opening, plan_of_release
 
     try:
-        plan = check_opening(spec, out, release=release)
+        plan = plan_of_release(spec, release)
+        check_opening(plan, out)
         require_room(home())
         return plan
     except ReleaseError as error:
@@ -110,11 +111,10 @@ def _opening(spec: Path, out: Path, release: str | None) -> Plan:
         raise
 
 
-def _show_detail(spec: Path) -> None:
-    from dp_core.spec.reading.spec_file import load_spec
+def _show_detail(release: str) -> None:
     from tasks.support.run_folder import RunFolder
 
-    internal = RunFolder(home(), load_spec(spec).release).internal
+    internal = RunFolder(home(), release).internal
     for name in ("failure.txt", "validation.json"):
         with contextlib.suppress(OSError):
             click.echo((internal / name).read_text(), err=True)

@@ -244,11 +244,14 @@ def test_run_and_abandon_answer_machines(project, command):
     assert verify(project.out).passed
     project.write_spec(release="town2")
     (project.folder / "town.schema.yaml").write_text(SCHEMA)
+    from dp_core.spec.plan import make_plan
+    from dp_core.spec.reading.spec_file import load_spec
     from flows.release import open_run
 
     ledger = project.ledger()
     with ledger.lease("town2", home_id(project.home)) as writer:
-        open_run(project.spec, project.folder / "second", ledger, writer)
+        plan = make_plan(load_spec(project.spec))
+        open_run(plan, project.spec, project.folder / "second", ledger, writer)
     answer = command("abandon", "town2", "--json")
     assert keys(answer) >= {"release", "outcome", "account", "left"}
     assert answer.json["left"]["epsilon"] == 1.0
