@@ -119,29 +119,34 @@ def digest() -> str:
     return whole.hexdigest()
 
 
+def about(number: int) -> str:
+    """Return a number of lines to the nearest 500, so that the page outlives small changes."""
+    return f"about {max(1, round(number / 500)) * 500:,}"
+
+
 def page() -> str:
     """Return docs/trusted-core.md."""
     found = trusted()
-    all_lines = sum(map(lines, found))
+    total = about(sum(map(lines, found)))
     text = [
         "# The trusted core",
         "",
         "*For privacy officers and reviewers.*",
         "",
-        "Whoever wants to trust the privacy of a release has to read these files, and no others:",
-        f"{len(found)} files with {all_lines:,} lines, comments and docstrings included. A mistake"
-        " anywhere else can spoil",
-        "the accuracy of a release, but not its privacy. The list is computed from the imports by",
-        "[tests/trusted_core.py](../tests/trusted_core.py), and a test compares it with this page;",
-        "`make trusted` prints it.",
+        "To trust the privacy of a release, read these files, and no others:",
+        f"{len(found)} files, {total} lines with comments and docstrings.",
+        "A mistake in any other file can make a release less accurate, but not less private.",
+        "`make trusted` prints the list with the exact number of lines of each file.",
+        "",
+        "[tests/trusted_core.py](../tests/trusted_core.py) computes the list from the imports, and a",
+        "test compares this page with it. `make trusted-page` writes the page anew.",
     ]
     for part, title in PARTS.items():
         own = sorted(module for module, kind in found.items() if kind == part)
-        text += ["", f"## {title}", "", f"{len(own)} files, {sum(map(lines, own)):,} lines.", ""]
-        text += ["| file | lines |", "|---|---|"]
+        text += ["", f"## {title}", "", f"{about(sum(map(lines, own))).capitalize()} lines.", ""]
         for module in own:
             file = modules()[module].relative_to(ROOT)
-            text.append(f"| [{file}](../{file}) | {lines(module)} |")
+            text.append(f"- [{file}](../{file})")
     return "\n".join(text) + "\n"
 
 
