@@ -120,7 +120,7 @@ def digest() -> str:
 
 
 def about(number: int) -> str:
-    """Return a number of lines to the nearest 500, so that the page outlives small changes."""
+    """Return a number of lines to the nearest 500, so that small changes leave the page as it is."""
     return f"about {max(1, round(number / 500)) * 500:,}"
 
 
