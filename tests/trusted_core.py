@@ -120,7 +120,7 @@ def digest() -> str:
 
 
 def about(number: int) -> str:
-    """Return a number of lines to the nearest 500, so that small changes leave the page as it is."""
+    """Return a number of lines to the nearest 500: small changes leave the page alone."""
     return f"about {max(1, round(number / 500)) * 500:,}"
 
 
@@ -138,8 +138,8 @@ def page() -> str:
         "A mistake in any other file can make a release less accurate, but not less private.",
         "`make trusted` prints the list with the exact number of lines of each file.",
         "",
-        "[tests/trusted_core.py](../tests/trusted_core.py) computes the list from the imports, and a",
-        "test compares this page with it. `make trusted-page` writes the page anew.",
+        "[tests/trusted_core.py](../tests/trusted_core.py) computes the list from the imports, and",
+        "a test compares this page with it. `make trusted-page` writes the page anew.",
     ]
     for part, title in PARTS.items():
         own = sorted(module for module, kind in found.items() if kind == part)
