@@ -1,8 +1,8 @@
-"""Options of a method: from texts of the spec to the fields of its frozen dataclass.
+"""Reads the options of a method from the spec into the fields of its frozen dataclass.
 
-The annotated type of a field says how its text is read, so a new method has its options in the
-spec without a line here: `bool`, `int`, `float`, `str`, `Fraction`, `Literal`, `tuple[X, ...]`
-(cliques are `tuple[tuple[str, ...], ...]`), and unions of these with or without None.
+The type annotation of a field decides how its text is read, so a new method needs no code here.
+Allowed are `bool`, `int`, `float`, `str`, `Fraction`, `Literal`, `tuple[X, ...]` (cliques are
+`tuple[tuple[str, ...], ...]`), and unions of these with or without None.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ def read_options(
     reserved: Sequence[str],
     domain: Domain,
 ) -> Any:
-    """Return the method with the options of its stage.
+    """Return the method with its options.
 
     Args:
         method: Frozen dataclass; its fields are the options.
         name: The method's name in the spec.
-        section: The stage in the spec.
-        preset: Options that the preset sets, which the spec overrides.
-        reserved: Keys of the stage that are not the method's.
+        section: Node of the stage.
+        preset: Options that the preset sets; the spec overrides them.
+        reserved: Keys of the stage that are not options.
         domain: Columns that cliques may name.
 
     Raises:
-        BadInput: for an unknown option, a text of the wrong type, or a value the method refuses.
+        BadInput: if an option is unknown, of the wrong type, or refused by the method.
     """
     hints = typing.get_type_hints(method)
     fields = {field.name: field for field in dataclasses.fields(method) if field.init}
@@ -51,7 +51,7 @@ def read_options(
         if key not in fields:
             place = Node(None, node.source, node.line, section.key)
             raise place.error(
-                f"there is no key {shown(key)} here, and {name} has no such option."
+                f"there is no key {shown(key)} here, and {name} has no option of that name."
                 f"{nearest(key, (*reserved, *fields))}"
             )
         options[key] = convert(node, hints[key])
@@ -78,8 +78,8 @@ def convert(node: Node, hint: Any) -> Any:
     """Return a node's value as the annotated type.
 
     Raises:
-        BadInput: if it is not one.
-        TypeError: if the annotation is none that a spec can state.
+        BadInput: if it is not of that type.
+        TypeError: if a spec cannot state values of the annotated type.
     """
     if hint is bool:
         return node.boolean()
@@ -114,7 +114,7 @@ def plain_options(method: Any) -> dict[str, object]:
 def _convert_union(node: Node, arguments: Sequence[Any]) -> Any:
     if type(None) in arguments and node.content in (None, "none"):
         return None
-    # Words first: of `int | Literal["auto"]` the error about the number says more.
+    # Literals first, so that for `int | Literal["auto"]` the error is the one about the number.
     choices = sorted(
         (hint for hint in arguments if hint is not type(None)),
         key=lambda hint: typing.get_origin(hint) is not Literal,

@@ -191,7 +191,7 @@ def test_a_comparison_reads_files(town, command):
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (f"postgresql://u:{MARKER}@host/db", "is a URL; name a local file"),
+        (f"postgresql://u:{MARKER}@host/db", "is a URL"),
         (f'{{database: "postgresql://u:{MARKER}@h/d", table: t}}', "by an environment variable"),
         ("{database: SURVEY_DB}", "the key 'table' is missing"),
         ("{database: SURVEY_DB, tabel: t}", "Did you mean 'table'?"),

@@ -1,4 +1,4 @@
-"""Reads the `checks` of a spec: which tables are checked against a charge, and their thresholds."""
+"""Reads the `checks` of a spec: the tables that charged checks compare, and the thresholds."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ EXAMPLE_THRESHOLD = "{figure: worst_tvd, hold: 0.05, fail: 0.2}"
 
 
 def read_tables(section: Node, schema: Schema, share: Fraction, seed: int) -> tuple[Clique, ...]:
-    """Return the tables that are checked; none without a share.
+    """Return the tables to check; none without a share.
 
     Args:
-        section: The spec's `checks`.
-        schema: Of the release; numbers may stand on a grid.
-        share: Of the budget, for the checks.
-        seed: Of the spec, for the tables of a spec that names none.
+        section: Node `checks` of the spec.
+        schema: Schema of the release; numeric columns may be on a grid.
+        share: Share of the checks.
+        seed: Seed of the spec; it chooses the tables if the spec names none.
 
     Raises:
-        BadInput: for any mistake, naming the place.
+        BadInput: for any mistake, with its place.
     """
     domain, node = countable(schema), section.entries().get("tables")
     if node is None:
         return chosen_tables(domain, seed) if share else ()
     if not share:
         raise node.error(
-            "tables are compared with the confidential data for a share of the budget; add one,"
-            " such as share: 0.05, or leave out the tables."
+            "comparing tables with the confidential data needs a share of the budget; add one, for"
+            " example share: 0.05, or remove the tables."
         )
     items = node.items(example=EXAMPLE_TABLES)
     if not 1 <= len(items) <= MOST_TABLES:
         raise node.error(
-            f"has {len(items)} tables; from 1 to {MOST_TABLES} are checked, since the noise of each"
-            " grows with their number."
+            f"has {len(items)} tables; name 1 to {MOST_TABLES}, because the noise of each grows"
+            " with their number."
         )
     found: list[Clique] = []
     for item in items:
@@ -55,27 +55,27 @@ def read_tables(section: Node, schema: Schema, share: Fraction, seed: int) -> tu
         for name in names:
             if schema.calibration and schema.weight is not None and name == schema.weight.name:
                 raise item.error(
-                    f"{shown(name)} is raked to public totals after it was drawn, so nobody could"
-                    " count it again from the published sets; check tables of other columns."
+                    f"{shown(name)} is raked to public totals after drawing, so it cannot be"
+                    " recounted from the published sets; check tables of other columns."
                 )
             if name not in domain:
                 raise item.error(
-                    f"{shown(name)} is no column that is synthesised by itself."
+                    f"{shown(name)} is not a column that is synthesised directly."
                     f"{nearest(name, domain.columns)}"
                 )
         if not names:
-            raise item.error("a table is of one or more columns, as in [age, sex].")
+            raise item.error("a table needs at least one column; write for example [age, sex].")
         if set(names) in map(set, found):
-            raise item.error(f"the table {' x '.join(names)} is there twice; leave one out.")
+            raise item.error(f"the table {' x '.join(names)} is listed twice; remove one.")
         found.append(tuple(names))
     return tuple(found)
 
 
 def read_thresholds(section: Node, share: Fraction) -> tuple[Threshold, ...]:
-    """Return the thresholds that decide whether a release is published, held or ended.
+    """Return the thresholds by which a release is published, waits for approval, or ends.
 
     Raises:
-        BadInput: for any mistake, naming the place.
+        BadInput: for any mistake, with its place.
     """
     node = section.entries().get("thresholds")
     if node is None:
@@ -91,13 +91,13 @@ def read_thresholds(section: Node, share: Fraction) -> tuple[Threshold, ...]:
             for name in ("hold", "fail")
         )
         if hold is None and fail is None:
-            raise item.error(f"needs `hold` or `fail`, as in {EXAMPLE_THRESHOLD}.")
+            raise item.error(f"needs `hold` or `fail`; write for example {EXAMPLE_THRESHOLD}.")
         if hold is not None and fail is not None and hold > fail:
             raise item.error(
-                "holds from a figure on at which it has failed; let hold be below fail."
+                "has a hold above its fail, so nothing would wait for approval; lower hold."
             )
         if any(threshold.figure == figure for threshold in found):
-            raise item.error(f"{figure} has two thresholds; state both values in one.")
+            raise item.error(f"{figure} has two entries; write hold and fail in one.")
         found.append(Threshold(figure, hold, fail))
     return tuple(found)
 
@@ -108,12 +108,11 @@ def _figure(node: Node, share: Fraction) -> Figure:
         if text == figure:
             if figure in OF_CHARGED and not share:
                 raise node.error(
-                    f"{figure} is of the tables that a share of the budget pays for; add one, such"
-                    " as share: 0.05, or take `fit`, which costs nothing."
+                    f"{figure} needs charged checks; add a share, for example share: 0.05, or use"
+                    " `fit`, which costs no budget."
                 )
             return figure
     raise node.error(
-        f"{shown(text)} decides nothing: thresholds are on charged figures (worst_tvd, mean_tvd) or"
-        " on the public one (fit). Figures against the confidential data are for staff, who look"
-        " and decide with publish: after-approval."
+        f"{shown(text)} cannot have a threshold; use worst_tvd or mean_tvd (charged), or fit"
+        " (public). To decide by other figures, use publish: after-approval, and staff review them."
     )

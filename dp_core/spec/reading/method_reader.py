@@ -1,4 +1,4 @@
-"""The methods that a spec names, with their options: in stages, or a parametric one."""
+"""Reads the methods of a spec and their options."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from dp_core.wall.released import ReleasedKind
 _Method = TypeVar("_Method")
 _EXAMPLE = "{sets: 5, rows: same, mode: shared, seed: 7}"
 MODES: tuple[Mode, ...] = ("shared", "split", "noise-aware")
-"""How sets are made of tables; the first is the default."""
+"""Modes of a selection and a reconstruction; the first is the default."""
 PARAMETRIC_MODES: tuple[Mode, ...] = ("split", "shared")
-"""How they are made by a parametric method, whose model draws its parameters for every set."""
+"""Modes of a parametric method, whose model draws new parameters for every set."""
 _GIVEN: Mapping[ReleasedKind, str] = {
     "tables": "whole tables",
     "answers": "single numbers, not whole tables",
-    "sparse": "tables of their frequent cells only",
-    "totals": "sums of numbers",
+    "sparse": "tables with frequent cells only",
+    "totals": "sums of numeric columns",
     "interactions": "interactions of columns",
     "records": "records",
 }
@@ -40,20 +40,21 @@ _GIVEN: Mapping[ReleasedKind, str] = {
 def read_stages(
     sections: Mapping[str, Node], preset: Preset, schema: Schema, synthesis: Sequence[str]
 ) -> tuple[Selector, str, Reconstructor, str]:
-    """Return how tables are chosen and how they become a model, and the names of both.
+    """Return the selection, its name, the reconstruction, and its name.
 
     Args:
-        sections: Of the spec, by stage.
-        preset: Of the release.
-        schema: Of the file.
-        synthesis: Keys of the section `synthesize`.
+        sections: Nodes of the spec, by stage.
+        preset: Preset of the release.
+        schema: Schema of the data.
+        synthesis: Keys allowed under `synthesize`.
     """
     if "method" in sections["synthesize"].entries():
         raise (
             sections["synthesize"]
             .entries()["method"]
             .error(
-                "is for parametric methods, and the release's own `method` is none; name it there."
+                "is only for parametric methods; name a parametric method under `method` at the top"
+                " of the spec, or remove this key."
             )
         )
     sections["synthesize"].fields(synthesis, example=_EXAMPLE)
@@ -78,28 +79,28 @@ def read_parametric(
     rows: int | None,
     synthesis: Sequence[str],
 ) -> tuple[Schema, Selector, Reconstructor]:
-    """Return the schema on its grid, and the two halves of the parametric method.
+    """Return the schema on its grid, and the parametric method as selection and reconstruction.
 
     Args:
-        keys: Of the spec, as written.
-        sections: As of `read_stages`, and so the next two.
-        preset: Of the release.
-        schema: Of the file.
-        rows: Records of a set, where the spec states them.
-        synthesis: Keys of the section `synthesize` that are not the method's.
+        keys: Top-level keys of the spec.
+        sections: Nodes of the spec, by stage.
+        preset: Preset of the release.
+        schema: Schema of the data.
+        rows: Records of a set, or None if the spec does not state them.
+        synthesis: Keys allowed under `synthesize` besides the options of the method.
     """
     for stage in ("select", "reconstruct"):
         if stage in keys:
             raise keys[stage].error(
-                f"{preset.synthesize} is a parametric method, which neither selects tables nor"
-                " reconstructs; its options stand under synthesize."
+                f"{preset.synthesize} is a parametric method, which does not {stage} tables; remove"
+                f" {stage}, and write the options of the method under synthesize."
             )
     section = sections["synthesize"]
     entries = section.entries()
     if "method" in entries and entries["method"].text() != preset.synthesize:
         raise entries["method"].error(
-            f"is not the release's `method`, {preset.synthesize}; name it there, and leave this"
-            " out."
+            f"differs from the release's `method`, which uses {preset.synthesize}; remove this key,"
+            " and name the preset under `method`."
         )
     found = registry.find("parametric", preset.synthesize)
     reserved = ("method", "positions", *synthesis)
@@ -116,16 +117,16 @@ def read_parametric(
     )
 
 
-def _check_not_following(cliques: Node, schema: Schema) -> None:
-    """Refuse a table of a column that follows another: it is measured with that one."""
+def _check_dependent(cliques: Node, schema: Schema) -> None:
+    """Refuse tables of dependent columns: each is derived from another column."""
     sources = {dependent.column.name: dependent.source for dependent in schema.dependents}
     for clique in cliques.items():
         for item in clique.items() if isinstance(clique.content, tuple) else ():
             if item.content in sources:
                 name = item.text()
                 raise item.error(
-                    f"{name!r} follows {sources[name]!r}, so nothing is measured for it; name"
-                    f" {origin(schema, name)[0]!r}, whose table tells of both."
+                    f"{name!r} is derived from {sources[name]!r} and not measured; use"
+                    f" {origin(schema, name)[0]!r} instead."
                 )
 
 
@@ -142,17 +143,17 @@ def _read_stage(
     own = preset.options.get(stage, {}) if name == default else {}
     reserved = ("method", "share") if stage == "select" else ("method",)
     if "cliques" in entries:
-        _check_not_following(entries["cliques"], schema)
+        _check_dependent(entries["cliques"], schema)
     return read_options(found, name, section, own, reserved, schema.domain), name
 
 
 def check_pair(
     selector: Selector, selector_name: str, reconstructor: Reconstructor, reconstructor_name: str
 ) -> None:
-    """Refuse a selection whose results the reconstruction cannot use, and name ones that can.
+    """Refuse a reconstruction that cannot use everything that the selection gives.
 
     Raises:
-        BadInput: if one gives what the other does not take.
+        BadInput: naming the reconstructions that can.
     """
     left = selector.gives - reconstructor.takes
     if not left:
@@ -162,10 +163,10 @@ def check_pair(
         for name in registry.available("reconstruction")
         if selector.gives <= registry.find("reconstruction", name).takes
     ]
-    advice = f" take reconstruct: {{method: {' or '.join(fitting)}}}." if fitting else ""
+    advice = f" use reconstruct: {{method: {' or '.join(fitting)}}}." if fitting else ""
     raise BadInput(
         f"{selector_name} gives {' and '.join(_GIVEN[kind] for kind in sorted(left))}, which"
-        f" {reconstructor_name} cannot use;{advice or ' take another selection.'}"
+        f" {reconstructor_name} cannot use;{advice or ' choose another selection.'}"
     )
 
 
@@ -177,40 +178,40 @@ def check_mode(
     reconstructor: Reconstructor,
     reconstructor_name: str,
 ) -> None:
-    """Refuse sets that shall carry the noise where they cannot.
+    """Refuse noise-aware sets if their intervals would be wrong.
 
     Raises:
-        BadInput: if there is one set only, noise that cannot be drawn again, or a model that does
-            not follow the noise as least squares do.
+        BadInput: if there is only one set, if the noise cannot be drawn again, or if the model does
+            not respond to noise linearly, as least squares does.
     """
     if mode != "noise-aware":
         return
     if sets < 2:
         raise BadInput(
-            "noise-aware sets carry the noise in how they differ, and there is one only; ask for"
-            " more sets, which cost no privacy, such as sets: 20."
+            "noise-aware needs at least 2 sets, whose differences show the noise; write for example"
+            " sets: 20, which costs no more budget."
         )
     left = selector.gives - {"tables", "answers", "interactions"}
     if left:
         raise BadInput(
-            f"noise-aware sets are drawn from noisy tables, and {selector_name} gives"
-            f" {' and '.join(_GIVEN[kind] for kind in sorted(left))}; take split, or another"
+            f"noise-aware sets are drawn from noisy tables, but {selector_name} gives"
+            f" {' and '.join(_GIVEN[kind] for kind in sorted(left))}; use mode: split, or another"
             " method."
         )
     reason = getattr(reconstructor, "against_inference", "")
     if reason:
         other = "reconstruct: {method: pgm}" if selector.gives <= {"tables"} else "method: aim"
         raise BadInput(
-            f"noise-aware sets cannot be made by {reconstructor_name}, which {reason}: their"
-            f" intervals would be wrong; take {other}, or split."
+            f"{reconstructor_name} cannot make noise-aware sets, because it {reason} and their"
+            f" intervals would be wrong; use {other}, or mode: split."
         )
 
 
 def for_noise_aware(section: Node, method: _Method) -> _Method:
-    """Return a stage's method as noise-aware sets need it: see `unshrunk`.
+    """Return a stage's method with the options that noise-aware sets need; see `unshrunk`.
 
     Raises:
-        BadInput: if the spec asks for an option that would make their intervals wrong.
+        BadInput: if the spec sets an option that would make their intervals too short.
     """
     honest = unshrunk(method)
     stated = section.entries()
@@ -218,14 +219,14 @@ def for_noise_aware(section: Node, method: _Method) -> _Method:
         wanted, given = (getattr(each, field.name) for each in (honest, method))
         if field.name in stated and wanted != given:
             raise stated[field.name].error(
-                f"must be {str(wanted).lower()} for noise-aware sets, whose intervals would be too"
-                " short: leave it out."
+                f"must be {str(wanted).lower()} for noise-aware sets, because their intervals would"
+                " otherwise be too short; remove it."
             )
     return honest
 
 
 def in_place(node: Node, check: Any, *arguments: object) -> Any:
-    """Call a method's own check, and put the place in the file in front of its message."""
+    """Return the result of a check; a refusal gets the place in the file."""
     try:
         return check(*arguments)
     except BadInput as error:
@@ -236,7 +237,7 @@ def _find(family: registry.Family, name: str) -> Any:
     """Return a method by its name in the spec.
 
     Raises:
-        BadInput: if there is none, naming the nearest; or if it is a preset, saying so.
+        BadInput: if there is none, naming the nearest; or if the name is that of a preset.
     """
     try:
         return registry.find(family, name)
@@ -246,8 +247,8 @@ def _find(family: registry.Family, name: str) -> Any:
         if preset is None or name.casefold() in registry.available(family):
             raise
         own = preset.select if family == "selection" else preset.reconstruct
-        its = f"; its {family} method is {own!r}" if own else f", and has no {family} method"
+        its = f"its {family} method is {own!r}" if own else f"it has no {family} method"
         raise BadInput(
-            f"There is no {family} method {name!r}: that is a preset, to be named under"
-            f" `method`{its}."
+            f"There is no {family} method {name!r}; that is a preset, which belongs under `method`"
+            f" ({its})."
         ) from None

@@ -1,4 +1,4 @@
-"""Reads which share of the budget each stage has: what is stated, and what the preset leaves it."""
+"""Reads the share of each stage: the stated one, or the preset's part of the rest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dp_core.schema.privacy import PAYING_STAGES, Neighbours, Privacy, Stage
 from dp_core.spec.presets import Preset
 
 KNOWING: tuple[Stage, ...] = ("one_way", "total")
-"""Stages that tell a selection of the file before it looks."""
+"""Stages whose results a selection may use."""
 
 
 def resolve_shares(
@@ -21,16 +21,16 @@ def resolve_shares(
 ) -> Mapping[Stage, Fraction]:
     """Return the share of every paying stage; they sum to exactly 1.
 
-    A stated share is kept. What is left goes to the other stages in proportion to their shares in
-    the preset.
+    Stated shares are kept. The other stages divide the rest in proportion to their shares in the
+    preset.
 
     Args:
-        stated: Nonnegative shares that a person wrote.
-        preset: Nonnegative shares of the method; a stage not named has none, and `domain` is then
-            left out.
+        stated: Nonnegative shares that the spec states.
+        preset: Nonnegative shares of the preset; a missing stage has 0. The result omits `domain`
+            if neither names it.
 
     Raises:
-        ValueError: if the stated shares sum to more than 1, or to less and nobody takes the rest.
+        ValueError: if the stated shares sum to more than 1, or to less and no stage takes the rest.
 
     >>> shares = resolve_shares({"measure": Fraction(1, 2)}, {"select": Fraction(1, 10)})
     >>> shares["select"], shares["total"]
@@ -46,7 +46,7 @@ def resolve_shares(
     if left and not weight_sum:
         raise ValueError(
             f"the shares sum to {total}, less than 1 ({listing}), and no other stage of this"
-            f" method takes the rest; raise one of them by {left}."
+            f" method uses the rest; raise one of them by {left}."
         )
     return {
         stage: stated[stage]
@@ -67,19 +67,19 @@ def read_shares(
     *,
     private: bool,
 ) -> Mapping[Stage, Fraction]:
-    """Return the share of every paying stage, as stated or by the preset; they sum to exactly 1.
+    """Return the share of every paying stage, as stated or from the preset; they sum to exactly 1.
 
     Args:
-        root: Of the spec.
-        sections: What stands under each stage.
-        preset: Of the method.
-        privacy: What is promised.
+        root: Top of the spec.
+        sections: Nodes of the spec, by stage.
+        preset: Preset of the release.
+        privacy: Guarantee of the release.
         selector: The selection, or the parametric method in its place.
         selector_name: Its name, for messages.
-        private: Whether the schema has bins or levels that are chosen privately.
+        private: Whether the schema has privately chosen bins or levels.
 
     Raises:
-        BadInput: for shares that do not sum to 1, or that a stage cannot use or do without.
+        BadInput: if the shares do not sum to 1, a stage cannot use its share, or lacks one.
     """
     nodes: dict[Stage, Node] = {}
     for stage in PAYING_STAGES:
@@ -89,13 +89,13 @@ def read_shares(
     stated = {stage: node.fraction(minimum=0, maximum=1) for stage, node in nodes.items()}
     if stated.get("total") and privacy.relation.rows_public:
         raise nodes["total"].error(
-            "must be 0 under replace-one, where the number of rows is public; remove it."
+            "must be 0 under replace-one, because the number of rows is public; remove it."
         )
     if stated.get("select") and not selector.adaptive:
         raise nodes["select"].error(
-            f"must be 0, because {selector_name} chooses without looking at the data; remove it."
+            f"must be 0, because {selector_name} does not look at the data; remove it."
         )
-    # What cannot be used is not taken from the preset either.
+    # Shares that cannot be used are not taken from the preset either.
     unused = {"total"} if privacy.relation.rows_public else set()
     unused |= set() if selector.adaptive else {"select"}
     usable = {stage: share for stage, share in preset.shares.items() if stage not in unused}
@@ -105,8 +105,8 @@ def read_shares(
         usable["domain"] = SHARE
     elif stated.get("domain"):
         raise nodes["domain"].error(
-            "pays for bins and levels that are chosen privately, and the schema has none; remove"
-            " it, or write bins: {private: 12} there."
+            "pays for privately chosen bins and levels, but the schema has none; remove this share,"
+            " or write bins: {private: 12} for a column of the schema."
         )
     else:
         stated.pop("domain", None)
@@ -116,17 +116,17 @@ def read_shares(
         raise BadInput(f"{root.source}: {error}") from None
     if selector.adaptive and not shares["select"]:
         raise sections["select"].error(
-            f"{selector_name} chooses by looking at the data and needs a share of the budget;"
-            " add one, such as share: 0.1."
+            f"{selector_name} looks at the data and needs a share of the budget; add one, for"
+            " example share: 0.1."
         )
     if private and not shares["domain"]:
         raise nodes["domain" if "domain" in nodes else next(iter(nodes))].error(
-            "leaves nothing for the stage domain, which chooses bins and levels that the schema"
-            f" has as private; give domain a share, such as {SHARE}."
+            "leaves no budget for the stage domain, which chooses the private bins and levels of"
+            f" the schema; give domain a share, for example {SHARE}."
         )
     if not shares["measure"] and "records" not in selector.gives:
         raise sections["measure"].error(
-            f"nothing is left to measure with ({_listing(shares)}); give measure a share."
+            f"has no budget left ({_listing(shares)}); give measure a share."
         )
     return shares
 
@@ -138,17 +138,17 @@ def check_known(
     neighbours: Neighbours,
     measured: Sequence[Stage],
 ) -> None:
-    """Refuse a selection that lacks what it has to know before it looks.
+    """Refuse a selection that needs results of a stage without a share.
 
     Args:
-        sections: What stands under each stage.
-        place: Where the selection stands.
+        sections: Nodes of the spec, by stage.
+        place: Node of the selection.
         selector: The selection, or the parametric method in its place.
-        neighbours: Of rows.
-        measured: Which of the stages `one_way` and `total` have a share.
+        neighbours: Neighbouring relation of rows.
+        measured: Those of the stages `one_way` and `total` that have a share.
 
     Raises:
-        BadInput: at the share of 0 that would help if it were more, else at the selection.
+        BadInput: at the stated share of 0 that should be positive, otherwise at the selection.
     """
 
     def refusal(measured: Sequence[Stage]) -> str:
@@ -163,7 +163,7 @@ def check_known(
         return
     for stage in KNOWING:
         share = sections[stage].entries().get("share")
-        # More of what it does not need would bring the same answer.
+        # A stage that it does not need would not change the message.
         if share is not None and refusal([*measured, stage]) != message:
             raise share.error(message)
     raise place.error(message)

@@ -1,6 +1,6 @@
-"""The resolved spec as one plain document: every default filled in, every number exact.
+"""The resolved spec as plain JSON values: all defaults filled in, all numbers exact.
 
-The plan's hash is of it, and it stands in the bundle.
+The plan's hash covers it, and the bundle contains it.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from dp_core.spec.method_options import plain_options
 from dp_core.spec.release_spec import PUBLISH, ReleaseSpec
 
 VERSION = 1
-"""Of the format of spec files."""
+"""Version of the format of spec files."""
 
 
 def spec_document(spec: ReleaseSpec, selector: str, reconstructor: str) -> dict[str, object]:
-    """Return the resolved spec in its own keys; every number exact, no path of this machine."""
+    """Return the resolved spec under its own keys, without paths of this machine."""
 
     def share(stage: Stage) -> dict[str, object]:
         return {"share": str(spec.shares[stage])}
 
-    # Public: what staff would ask the confidential file was fixed before anybody looked.
+    # Published: it shows that the formulas were fixed before anyone looked at the data.
     formulas = {"formulas": list(spec.formulas)} if spec.formulas else {}
     checks: dict[str, object] = {}
     if spec.checks:

@@ -1,7 +1,8 @@
 """Reads `release.yaml`: one release, checked and with every default filled in.
 
-What a person leaves out comes from the preset named under `method`. A stage's keys override the
-preset one by one; options of a method stand under its stage and are the fields of its dataclass.
+Keys that the file leaves out take the values of the preset named under `method`. Keys of a stage
+override the preset one by one. The options of a method are the other keys of its stage, and the
+fields of its dataclass.
 """
 
 from __future__ import annotations
@@ -84,10 +85,10 @@ _EXAMPLES = {
 
 
 def load_spec(path: Path) -> ReleaseSpec:
-    """Read a spec file and the schema it names; the data are not opened.
+    """Return the release of a spec file, with its schema; does not open the data.
 
     Raises:
-        BadInput: for any mistake, naming file, line, key and what is expected there.
+        BadInput: for any mistake, with its file, line and key, and what is expected there.
     """
     root = load(path).root
     keys = _top(root)
@@ -177,21 +178,21 @@ def _top(root: Node) -> Mapping[str, Node]:
     entries = root.entries(example="`version: 1`, `release: ...`, `data: ...`")
     if "columns" in entries and not {"privacy", "release"} & set(entries):
         raise BadInput(
-            f"{root.source}: is a schema, not a release spec; name the file that has `privacy`"
-            " and points to this one under `schema`."
+            f"{root.source}: is a schema, not a release spec; give the spec, which has `privacy`"
+            " and names this file under `schema`."
         )
     for section, inner in _SECTION_KEYS.items():
         for key in inner:
             if key in entries:
                 raise Node(None, root.source, entries[key].line).error(
-                    f"the key {key!r} belongs under {section},"
-                    f" as in {section}: {_EXAMPLES.get(section, '')}."
+                    f"the key {key!r} belongs under {section}: write"
+                    f" {section}: {_EXAMPLES.get(section, '')}."
                 )
     return root.fields(_KEYS, required=_REQUIRED)
 
 
 def _section(keys: Mapping[str, Node], name: str, root: Node) -> Node:
-    """Return a stage's node, or an empty mapping that stands where the preset speaks."""
+    """Return the node of a section; if it is missing, an empty one at the line of `method`."""
     if name not in keys:
         place = keys.get("method", root)
         return Node({}, root.source, place.line, name)
@@ -214,7 +215,7 @@ def _read_data(node: Node) -> DataPlace:
     try:
         return read_object_url(node.name())
     except ValueError as error:
-        # privacy: it is not shown, for it may hold a password.
+        # privacy: the message does not show the URL, which may contain a password.
         raise node.error(str(error)) from None
 
 
@@ -222,12 +223,12 @@ def _read_path(node: Node) -> str:
     text = node.name()
     if text.startswith("~"):
         raise node.error(
-            f"{shown(text)} begins with ~, which is not expanded; write the path in full or"
+            f"{shown(text)} begins with ~, which is not expanded; write the full path or a path"
             " relative to this file."
         )
     if "://" in text:
-        # privacy: it is not shown, for it may hold a password.
-        raise node.error("is a URL; name a local file.")
+        # privacy: the message does not show the URL, which may contain a password.
+        raise node.error("is a URL; give the path of a local file.")
     return text
 
 
@@ -236,7 +237,7 @@ def _read_schema(node: Node, folder: Path) -> Schema:
     try:
         document = load(path)
     except BadInput as error:
-        # A wrong path is a mistake of the spec; what is wrong inside the schema is not.
+        # A wrong path is a mistake in the spec; any other error is in the schema.
         if path.is_file():
             raise
         raise node.error(error.message) from None
@@ -270,7 +271,7 @@ def _read_noise(section: Node, preset: Preset, privacy: Privacy) -> Noise | Lite
     noise = one_of(node, _NOISE) if node is not None else preset.noise or "auto"
     if noise == "gaussian" and not privacy.delta:
         raise (node or section).error(
-            "gaussian noise needs a delta above 0; set privacy.delta, or take laplace or auto."
+            "gaussian noise needs a delta above 0; set privacy.delta, or use laplace or auto."
         )
     return noise
 
@@ -282,23 +283,27 @@ def _check_thresholds(
     noise: Noise | Literal["auto"],
     selector_name: str,
 ) -> None:
-    """Refuse a guarantee or a noise that thresholds cannot have; the plan would, without a line."""
+    """Refuse delta 0 and Gaussian noise for thresholds; the plan cannot name the line.
+
+    Raises:
+        BadInput: naming the line in the spec.
+    """
     if noise == "gaussian":
         place = measure.entries().get("noise", measure)
         raise place.error(
-            f"{selector_name} keeps cells above a threshold, which is of Laplace noise; take"
+            f"{selector_name} keeps cells above a threshold, which needs Laplace noise; use"
             " laplace or auto."
         )
     if not privacy.delta:
         place = section.entries().get("delta", section)
         raise place.error(
             f"{selector_name} keeps cells above a threshold, which fails with a small"
-            " probability; set privacy.delta above 0, such as 1.0e-9."
+            " probability; set privacy.delta above 0, for example 1.0e-9."
         )
 
 
 def _read_formulas(section: Node, schema: Schema) -> tuple[str, ...]:
-    """Return the regressions that staff will compare with the confidential file."""
+    """Return the regressions that staff will compare with the confidential data."""
     node = section.entries().get("formulas")
     if node is None:
         return ()
@@ -306,13 +311,13 @@ def _read_formulas(section: Node, schema: Schema) -> tuple[str, ...]:
 
     items = [node] if isinstance(node.content, str) else list(node.items())
     if len(items) > MAX_FORMULAS:
-        raise node.error(f"has {len(items)} formulas; at most {MAX_FORMULAS} are compared.")
+        raise node.error(f"has {len(items)} formulas; the maximum is {MAX_FORMULAS}.")
     found: list[str] = []
     for item in items:
         text = item.text(example="smokes ~ age + sex")
         in_place(item, check_formula, text, schema)
         if text in found:
-            raise item.error(f"{shown(text)} is there twice; leave one out.")
+            raise item.error(f"{shown(text)} is listed twice; remove one.")
         found.append(text)
     return tuple(found)
 

@@ -301,5 +301,5 @@ def test_a_table_of_what_follows_is_refused_before_anything_runs(released, tmp_p
         shutil.copy(released.folder / name, tmp_path)
     project.write_spec("select: {cliques: [[works, trade]]}\n", method="fixed")
 
-    with pytest.raises(BadInput, match=r"'works' follows 'group', so nothing .* name 'age', whose"):
+    with pytest.raises(BadInput, match=r"'works' is derived from 'group'.* use 'age'"):
         load_spec(project.spec)

@@ -409,13 +409,13 @@ def refusal(path) -> str:
         (
             "checks:      {share: 0.0}",
             "checks: {share: 0.1, tables: [[nope]]}",
-            ["line 12, checks.tables[1]", "no column that is synthesised"],
+            ["line 12, checks.tables[1]", "'nope'", "Known: age"],
         ),
         ("share: 0.8", "share: 1.5", ["line 9, measure.share", "at most 1"]),
         ("share: 0.8", "share: -0.1", ["line 9, measure.share", "at least 0"]),
         ("share: 0.8", "share: 80%", ["line 9, measure.share", "fraction such as 0.1"]),
         ("share: 0.8", "share: 0.95", ["sum to 21/20", "select 1/10", "measure 19/20", "lower"]),
-        ("{share: 0.8}", "{share: 0}", ["measure", "nothing is left"]),
+        ("{share: 0.8}", "{share: 0}", ["line 9, measure", "select 1/10"]),
         (
             "{method: choosy, share: 0.1}",
             "{method: choosy, share: 0}",
@@ -541,7 +541,7 @@ def test_thresholds_are_not_of_gaussian_noise(write):
     text = changed(LEAST, "{epsilon: 1}", "{epsilon: 1, delta: 1e-9}") + "method: sba\n"
     message = refusal(write(text + "measure: {noise: gaussian}\n"))
     assert message.startswith("release.yaml, line 8, measure.noise: sba keeps cells")
-    assert "take laplace or auto" in message
+    assert "laplace or auto" in message
     assert load_spec(write(text)).noise == "laplace"
 
 
@@ -568,23 +568,16 @@ def test_a_refused_option_is_named_once(write, method, option, told):
 @pytest.mark.parametrize(
     ("section", "told"),
     [
-        ("select: {method: AIM}", "There is no selection method 'AIM'. Did you mean 'aim'?"),
-        (
-            "reconstruct: {method: privsyn}",
-            "There is no reconstruction method 'privsyn': that is a preset, to be named under"
-            " `method`; its reconstruction method is 'gum'.",
-        ),
-        (
-            "select: {method: PrivSyn}",
-            "There is no selection method 'PrivSyn': that is a preset, to be named under"
-            " `method`; its selection method is 'densemarg'.",
-        ),
+        ("select: {method: AIM}", ("selection", "'AIM'", "'aim'")),
+        ("reconstruct: {method: privsyn}", ("'privsyn'", "preset", "`method`", "'gum'")),
+        ("select: {method: PrivSyn}", ("'PrivSyn'", "preset", "`method`", "'densemarg'")),
     ],
 )
 def test_a_method_of_another_spelling_or_kind_is_told_where_it_belongs(write, section, told):
     message = refusal(write(f"{LEAST}{section}\n"))
     stage = section.split(":")[0]
-    assert message == f"release.yaml, line 7, {stage}.method: {told}"
+    assert message.startswith(f"release.yaml, line 7, {stage}.method: ")
+    assert all(each in message for each in told)
 
 
 def test_a_share_for_a_public_number_of_rows_is_refused(write):
@@ -642,5 +635,6 @@ def test_a_pair_that_cannot_work_is_refused_with_the_reason_and_what_can(write):
     with pytest.raises(BadInput) as refusal:
         load_spec(write(text.replace("{method: small}", "{method: small, rounds: 3}")))
     assert "release.yaml, line 10, reconstruct" in str(refusal.value)
-    assert "answering gives single numbers, not whole tables" in str(refusal.value)
-    assert "which small cannot use; take " in str(refusal.value)
+    assert "answering gives single numbers" in str(refusal.value)
+    assert "small cannot use" in str(refusal.value)
+    assert "linear_program" in str(refusal.value)
