@@ -1,4 +1,4 @@
-"""How many more releases of one size fit in an account, and until when."""
+"""Forecast of how many more releases of one size fit in an account, and until when."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from dp_core.wall.ledger.account_balance import Standing, promise, stops, total_
 from dp_core.wall.ledger.budget_periods import MONTHS, Period
 
 YEARS = 100
-"""How far a forecast looks ahead."""
+"""Horizon of a forecast."""
 
 MOST_DAYS = 1000
-"""Days that a forecast lists."""
+"""Most days that a forecast lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +24,10 @@ class Forecast:
     """How many more releases fit.
 
     Attributes:
-        releases: Their number.
-        days: When they would be made, the first 1000 of them; empty without a cadence.
-        last: Day of the last one, None if none fits.
-        stopped_by: What has no room for one more, as the end of "stopped by ...".
+        releases: Number of releases that fit.
+        days: Days of the first 1000 of them; empty without a cadence.
+        last: Day of the last one, or None if none fits.
+        stopped_by: Why one more does not fit, as the end of a sentence "stopped by ...".
     """
 
     releases: int
@@ -44,26 +44,26 @@ def forecast(
     every: Period | None,
     most: int = 1000,
 ) -> Forecast:
-    """Return how many more releases fit in an account and in those that it stands within.
+    """Return how many more releases fit in an account and its parent accounts.
 
-    A day on which a period's allowance has no room is skipped; the forecast ends when a total has
-    none. That every release spends its whole promise is assumed.
+    The forecast assumes that every release spends its whole reservation. It skips a day on which
+    the allowance of a period has no room, and ends when a total has none.
 
     Args:
-        standings: Of the account and of each it stands within; all must have room.
-        asked: What one release takes of each, in the same order.
+        standings: Balances of the account and of its parents; all must have room.
+        asked: Amount that one release takes from each, in the same order.
         today: Day of the first release.
-        every: One a month, quarter or year from today on, on the same day of the month or the
-            month's last; None for all of them today.
+        every: Interval between releases (a month, quarter or year), on the same day of the month
+            or its last day; None to make all of them today.
         most: Number at which counting ends.
 
     Raises:
         ValueError: if an amount is negative, or there is not one for each account.
     """
     if not standings or len(standings) != len(asked):
-        raise ValueError("A forecast needs accounts, and one amount for each.")
+        raise ValueError("A forecast needs at least one account, and one amount for each.")
     if not all(NOTHING.within(amount) for amount in asked):
-        raise ValueError("What a release takes is not negative.")
+        raise ValueError("The amount that a release takes must not be negative.")
     now = list(standings)
     count, days, last = 0, list[date](), None
     waiting_for = ""
@@ -80,7 +80,7 @@ def forecast(
             stopped_by = short
             break
         if short:
-            # The first period that was short says why; those after it only repeat it.
+            # Keep the reason of the first period without room; later ones repeat it.
             waiting_for = waiting_for or short
             continue
         waiting_for = ""
@@ -98,12 +98,12 @@ def _first(sentences: Iterator[str]) -> str:
 
 
 def _days(today: date, every: Period | None) -> Iterator[date]:
-    """Yield the days on which a release is asked for; without a cadence today, without end."""
+    """Yield the days of the releases; without a cadence, today repeatedly."""
     if every is None:
         yield from repeat(today)
         return
     for months in range(0, 12 * YEARS, MONTHS[every]):
-        # From the first day on, not from the one before: 31 January, 28 February, 31 March.
+        # Counted from the first day, not the previous one: 31 January, 28 February, 31 March.
         year, month = divmod(12 * today.year + today.month - 1 + months, 12)
         if year > date.max.year:
             return

@@ -1,4 +1,4 @@
-"""From the noisy answers of the stage `domain` to bins, levels and codes. Looks at nothing else."""
+"""Bins, levels and codes from the noisy answers of the stage `domain`. Public arithmetic."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What was chosen about a column.
+    """The privately chosen bins or levels of a column.
 
     Attributes:
-        codes: As of `Choice`: cuts between positions, or levels that are kept.
-        pieces: As of `Choice`; of levels there are none.
+        codes: Cuts between positions, or the levels kept; see `Choice`.
+        pieces: Weights within bins, see `Choice`; empty for levels.
     """
 
     codes: tuple[int, ...]
     pieces: Pieces = ()
 
     def entry(self, column: str) -> dict[str, object]:
-        """Return it as a statement has it."""
+        """Return the choice as a statement states it."""
         found: dict[str, object] = {"column": column, "codes": list(self.codes)}
         if self.pieces:
             starts, weights = zip(*self.pieces, strict=True)
@@ -47,23 +47,23 @@ class Chosen:
 
 
 Choices = Mapping[str, Chosen]
-"""For each column of which something is chosen privately."""
+"""The choice for each column with privately chosen bins or levels."""
 
 
 def choose(schema: Schema, released: Sequence[Released]) -> Choices:
-    """Return what noisy answers choose; the same answers choose the same.
+    """Return the bins and levels that follow from noisy answers, deterministically.
 
     Args:
-        schema: With columns whose bins or levels are chosen privately.
-        released: With the answers to all questions; what else it has does not matter.
+        schema: Schema with privately chosen bins or levels.
+        released: Results that include the answers to all questions of `domain`.
 
     Raises:
-        ValueError: if an answer is missing, or is to another question.
+        ValueError: if an answer is missing, or answers another question.
     """
     answers = [item for item in released if isinstance(item, Totals) and item.stage == "domain"]
     asked = questions(schema)
     if [item.of for item in answers] != [each.what for each in asked]:
-        raise ValueError("These are not the answers by which bins and levels are chosen.")
+        raise ValueError("The answers do not match the questions of the schema's bins and levels.")
     found: dict[str, Chosen] = {}
     for column in schema.private:
         mine = [
@@ -78,17 +78,17 @@ def choose(schema: Schema, released: Sequence[Released]) -> Choices:
 
 
 def resolved(schema: Schema, choices: Choices) -> Schema:
-    """Return the schema with the bins and levels that were chosen.
+    """Return the schema with the chosen bins and levels.
 
     Args:
-        schema: Of the spec; numbers may stand on a grid.
-        choices: Of every column of which something is chosen privately.
+        schema: Schema of the spec; numeric columns may be on a grid.
+        choices: Choice for every column with private bins or levels.
 
     Raises:
-        ValueError: if the choices are not of its columns, or cannot have been made.
+        ValueError: if the choices are for other columns, or are impossible.
     """
     if {*choices} != {column.name for column in schema.private}:
-        raise ValueError("The choices are of other columns.")
+        raise ValueError("The choices are for other columns than the schema's private ones.")
     if schema.coarse is not None:
         coarse = resolved(schema.coarse, choices)
         columns = tuple(
@@ -104,7 +104,7 @@ def resolved(schema: Schema, choices: Choices) -> Schema:
 
 
 def resolved_plan(plan: Plan, choices: Choices) -> Plan:
-    """Return the plan of everything after the stage `domain`; its hash is the same."""
+    """Return the plan with the chosen bins and levels, for later stages; its hash is unchanged."""
     spec = plan.spec
     schema = resolved(spec.schema, choices)
     selector, reconstructor = spec.selector, spec.reconstructor
@@ -117,7 +117,7 @@ def resolved_plan(plan: Plan, choices: Choices) -> Plan:
 
 
 def recoding(schema: Schema) -> Recoding:
-    """Return what brings the codes of `Schema.stored` to those of a schema with all chosen."""
+    """Return the recoding from `Schema.stored` to a schema with all bins and levels chosen."""
     tables = {
         column.name: _codes(column, column.choice)
         for column in schema.columns
@@ -127,7 +127,7 @@ def recoding(schema: Schema) -> Recoding:
 
 
 def statement(schema: Schema) -> list[dict[str, object]]:
-    """Return what was chosen, for the statement of the release; empty if everything was public."""
+    """Return the choices for the statement of the release; empty if there are none."""
     found: list[dict[str, object]] = []
     for column in schema.private:
         choice = column.choice
@@ -146,20 +146,20 @@ def statement(schema: Schema) -> list[dict[str, object]]:
 
 
 def read_statement(entries: object) -> Choices:
-    """Return the choices that a statement states.
+    """Return the choices of a statement.
 
     Raises:
-        Exception: a lookup, type or value error if it states no such thing.
+        Exception: a lookup, type or value error if the entries do not have that shape.
     """
     if not isinstance(entries, list):
-        raise TypeError("What was chosen is a list.")
+        raise TypeError("The choices must be a list.")
     found: dict[str, Chosen] = {}
     for entry in entries:
         within = entry.get("within", {"from": [], "thousandths": []})
         codes, starts, weights = entry["codes"], within["from"], within["thousandths"]
         for each in (codes, starts, weights):
             if not isinstance(each, list) or any(type(number) is not int for number in each):
-                raise TypeError("Codes, positions and weights are whole numbers.")
+                raise TypeError("Codes, positions and weights must be whole numbers.")
         pieces = tuple(zip(starts, weights, strict=True))
         found[entry["column"]] = Chosen(tuple(codes), pieces)
     return found
@@ -174,7 +174,7 @@ def _bins(column: Column, counts: Sequence[Sequence[int]], variance: float) -> C
 
 
 def _most_frequent(column: Column, counts: Sequence[int]) -> tuple[int, ...]:
-    """Return the levels with the largest noisy counts; of equal ones the first in the schema."""
+    """Return the levels with the largest noisy counts; ties go to the first in the schema."""
     assert column.choice is not None
     number = column.bins - len(column.choice.groups)
     order = sorted(range(column.choice.among.bins), key=lambda code: (-counts[code], code))
@@ -190,7 +190,7 @@ def _chosen(column: Column, chosen: Chosen) -> Column:
     ascending = all(one < other for one, other in zip((low, *codes), (*codes, high), strict=True))
     spread = not chosen.pieces if levels else _spread_over(chosen, choice.among.bins)
     if len(codes) != number or not ascending or not spread:
-        raise ValueError("Such bins or levels cannot have been chosen.")
+        raise ValueError("The schema does not allow these bins or levels.")
     made = levels_of(choice, codes) if levels else bins_of(choice.among, codes)
     return replace(
         column,
@@ -202,7 +202,7 @@ def _chosen(column: Column, chosen: Chosen) -> Column:
 
 
 def _spread_over(chosen: Chosen, positions: int) -> bool:
-    """Return whether pieces cover all positions, each in one bin, and every bin has some weight."""
+    """Return whether pieces cover all positions without crossing cuts, and no bin has weight 0."""
     starts = [start for start, _ in chosen.pieces]
     return (
         starts[:1] == [0]

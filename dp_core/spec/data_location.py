@@ -1,7 +1,7 @@
-"""Where the data of a release are: files, or a table of a database that is named and not located.
+"""Where the data of a release are: files, objects in a store, or a table of a database.
 
-A spec never holds the address of a database, which may hold a password. It names an environment
-variable, and the table by its name; neither is ever run as SQL.
+A spec never contains the URL of a database, which may contain a password. It names an environment
+variable and a table; neither text is ever run as SQL.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class DatabaseTable:
 
     Attributes:
         variable: Environment variable with the database's SQLAlchemy URL.
-        schema: Of the table, None for where the database looks by itself.
-        name: Of the table, letter for letter.
+        schema: Database schema of the table, or None for the default.
+        name: Exact name of the table.
     """
 
     variable: str
@@ -41,11 +41,11 @@ class DatabaseTable:
 
     @property
     def written(self) -> str:
-        """The table's name as people write it."""
+        """The name as written in SQL, with the schema."""
         return ".".join(_quoted(part) for part in (self.schema, self.name) if part is not None)
 
     def document(self) -> dict[str, str]:
-        """Return what a spec says of it."""
+        """Return the table as a spec states it."""
         return {"database": self.variable, "table": self.written}
 
 
@@ -54,15 +54,15 @@ DataPlace: TypeAlias = str | DatabaseTable
 
 
 def parse_table(variable: str, table: str) -> DatabaseTable:
-    """Return a table by the names that a person wrote.
+    """Return a database table.
 
     Args:
-        variable: Name of an environment variable.
-        table: `table` or `schema.table`, letter for letter; a part that holds a dot is put in
-            quotation marks.
+        variable: Name of the environment variable with the database's URL.
+        table: `table` or `schema.table`, exactly as in the database; a part that contains a dot is
+            in double quotation marks.
 
     Raises:
-        ValueError: with a sentence, if either is no name. What may be a URL is not shown.
+        ValueError: if either is not a name. The message does not show a possible URL.
 
     >>> parse_table("SURVEY_DB", "survey.persons")
     DatabaseTable(variable='SURVEY_DB', schema='survey', name='persons')
@@ -70,23 +70,24 @@ def parse_table(variable: str, table: str) -> DatabaseTable:
     'persons.2026'
     """
     if not _VARIABLE.fullmatch(variable):
-        # privacy: whoever writes a URL here may have written a password.
+        # privacy: the message does not show the text, which may be a URL with a password.
         raise ValueError(
-            "The database is named by an environment variable that holds its URL, such as"
-            " SURVEY_DB: letters, digits and underscores; the URL itself stands in no file."
+            "The database must be named by an environment variable that contains its URL, such as"
+            " SURVEY_DB (letters, digits and underscores); never write the URL in a file."
         )
     found = _NAME.fullmatch(table)
     if found is None or not table.isprintable() or "://" in table:
         raise ValueError(
-            "The table is named as `table` or `schema.table`; put a part that holds a dot in"
-            " double quotation marks."
+            "The table must be named as `table` or `schema.table`; put a part that contains a dot"
+            " in double quotation marks."
         )
     schema, name = (None if part is None else _plain(part) for part in found.group(1, 2))
     assert name is not None
     for part in (schema, name):
         if part is not None and (not part.strip() or len(part) > MAX_NAME):
             raise ValueError(
-                f"A table's name, and its schema's, has 1 to {MAX_NAME} letters and is not blank."
+                f"The names of the table and its schema must have 1 to {MAX_NAME} characters and"
+                " not be blank."
             )
     return DatabaseTable(variable, schema, name)
 
@@ -95,7 +96,7 @@ def read_table(node: Node) -> DatabaseTable:
     """Return the table that a spec names under `data`.
 
     Raises:
-        BadInput: if it does not.
+        BadInput: for any mistake, with its place.
     """
     keys = node.fields(("database", "table"), required=("database", "table"), example=EXAMPLE)
     try:
@@ -105,7 +106,7 @@ def read_table(node: Node) -> DatabaseTable:
 
 
 def store_of(place: DataPlace) -> str | None:
-    """Return the object store that a place is in, None where it is files or a table.
+    """Return the scheme of the object store, or None for local files and tables.
 
     >>> store_of("s3://survey/waves/*.parquet"), store_of("waves/*.parquet")
     ('s3', None)
@@ -115,29 +116,29 @@ def store_of(place: DataPlace) -> str | None:
 
 
 def read_object_url(text: str) -> str:
-    """Return a URL of objects in a store, as a spec may hold it: without any secret.
+    """Return a URL of objects in a store if it contains no secret.
 
     Raises:
-        ValueError: with a sentence that does not show it, if it is in no known store, names no
-            object, or may hold a secret.
+        ValueError: if the store is unknown, no object is named, or the URL may contain a secret.
+            The message does not show the URL.
     """
     if store_of(text) is None:
         known = ", ".join(f"{scheme}://" for scheme in STORES)
         raise ValueError(
-            f"is a URL; name a local file or a glob of local files, objects of a store ({known}),"
-            f" or a table of a database, as in {EXAMPLE}, where the URL is in the environment"
-            " variable."
+            f"is a URL; give local files, objects in a store ({known}), or a database table, for"
+            f" example {EXAMPLE}, where the environment variable contains the URL."
         )
     bucket, _, key = text.partition("://")[2].partition("/")
-    # privacy: a password stands before an @, a signature after a question mark.
+    # privacy: a password comes before an @, a signature after a question mark.
     if ":" in bucket or set(text) & set("?#") or "::" in text:
         raise ValueError(
-            "is a URL that may hold a secret (a colon, ? or # in it); name bucket and objects only,"
-            " and leave credentials to the environment."
+            "is a URL that may contain a secret (it has a colon, ? or #); give only the bucket and"
+            " the objects, and set credentials in the environment."
         )
     if not bucket or not key or key.endswith("/"):
         raise ValueError(
-            "is a URL without an object; name a file or a glob, as in s3://bucket/waves/*.parquet."
+            "is a URL without an object; name a file or a glob, for example"
+            " s3://bucket/waves/*.parquet."
         )
     return text
 
@@ -149,10 +150,12 @@ def require_files(place: DataPlace, what: str) -> str:
         BadInput: if the data are a table, or in an object store.
     """
     if store_of(place) is not None:
-        raise BadInput(f"{what} reads local files, and the data are in an object store; copy them.")
+        raise BadInput(
+            f"{what} reads local files, but the data are in an object store; copy them first."
+        )
     if isinstance(place, DatabaseTable):
         raise BadInput(
-            f"{what} reads files, and the data are the table {shown(place.written)} of a database;"
+            f"{what} reads files, but the data are the database table {shown(place.written)};"
             " name a file with these data."
         )
     return place

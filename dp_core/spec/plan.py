@@ -34,13 +34,13 @@ from dp_core.wall.statistics.interactions import Interaction
 
 PLAN_VERSION = 1
 MOST_NOISY_ROWS = 10**7
-"""Error of the number of rows that is put up with where the schema has no `rows_about`."""
+"""Largest accepted error of the number of rows if the schema has no `rows_about`."""
 _FEW_COLUMNS = 16
-"""Columns of a file that Laplace noise may serve better: at delta 1e-9 and epsilon 1 at most 15."""
+"""Most columns for which Laplace noise can be the smaller; 15 at delta 1e-9 and epsilon 1."""
 WIDEST_CHECK = 0.25
-"""Half of the widest interval of a charged check that is paid for, as TVD."""
+"""Largest accepted half-width of the interval of a charged check, as TVD."""
 MOST_CELLS = 2**26
-"""Cells of one measured table: its noise alone takes ten minutes and its counts half a gigabyte."""
+"""Most cells of one measured table: drawing its noise takes ten minutes, its counts 0.5 GB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,9 @@ class PlannedTable:
         cells: Number of cells.
         cost: Budget of one measurement of it.
         noise: Noise of each cell.
-        times: How often it is measured: once, or once for each set.
-        interaction: Whether only what it says beyond its margins is measured; `noise` is then that
-            of each cell of what the entries stand for (`Interaction.spread`).
+        times: Number of measurements: one, or one for each set.
+        interaction: Whether only its interaction, the part not determined by its margins, is
+            measured; `noise` is then that of each cell after `Interaction.spread`.
     """
 
     stage: Stage
@@ -76,13 +76,13 @@ class PlannedTotal:
     """One sum over records that a parametric method is certain to release.
 
     Attributes:
-        step: Its name.
+        step: Name of the sum.
         of: Columns it is computed from.
         numbers: Number of entries.
-        cost: Budget of one release of it.
+        cost: Budget of one measurement of it.
         noise: Noise of each entry, in the sum's own unit.
         largest: Most that one record adds to all entries together, in that unit.
-        times: How often it is released.
+        times: Number of measurements: one, or one for each set.
     """
 
     step: str
@@ -96,19 +96,19 @@ class PlannedTotal:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A release whose every cost is decided.
+    """A release with all costs decided.
 
     Attributes:
-        spec: What was asked for.
-        currency: What it pays in, and the total.
+        spec: Spec of the release.
+        currency: Currency of the release, with its total.
         costs: Budget of each stage; they sum to the currency's limit exactly.
         tables: Tables known beforehand.
         totals: Sums over records known beforehand, of a parametric method.
-        choices: What is chosen privately about columns, before everything else.
-        score_noise: Noise of each of the selection's scores, None without private selection.
+        choices: Bins and levels to be chosen privately, before all other stages.
+        score_noise: Noise of each score of the selection, or None if it releases no scores.
         scores: Number of those scores.
-        memory: Bytes that reconstruction and synthesis need, about; None without `rows_about`.
-        check_noise: Noise of each charged check, None without.
+        memory: Approximate bytes for reconstruction and synthesis; None without `rows_about`.
+        check_noise: Noise of each charged check, or None if there are none.
     """
 
     spec: ReleaseSpec
@@ -124,11 +124,11 @@ class Plan:
 
     @property
     def replicates(self) -> int:
-        """How many independent measurements are made: 1, or one for each set."""
+        """Number of independent measurements: 1, or one for each set."""
         return self.spec.sets if self.spec.mode == "split" else 1
 
     def document(self) -> dict[str, object]:
-        """Return what the plan's hash is of: the resolved spec and the arithmetic. Public."""
+        """Return the resolved spec and the costs, which the plan's hash covers. Public."""
         return {
             "plan_version": PLAN_VERSION,
             "spec": dict(self.spec.document),
@@ -138,7 +138,7 @@ class Plan:
 
     @property
     def hash(self) -> str:
-        """SHA-256 of the plan's document: any change of spec or schema changes it."""
+        """SHA-256 of the plan's document; any change of spec or schema changes it."""
         return digest(self.document())
 
     @property
@@ -158,7 +158,7 @@ def make_plan(spec: ReleaseSpec) -> Plan:
     """Return the plan of a release; opens no data and costs nothing.
 
     Raises:
-        BadInput: if no noise gives the guarantee asked for, or the method cannot take the domain.
+        BadInput: if no noise gives the requested guarantee, or the method cannot take the domain.
     """
     domain, privacy = spec.schema.domain, spec.privacy
     spec.reconstructor.check(domain)
@@ -185,8 +185,8 @@ def make_plan(spec: ReleaseSpec) -> Plan:
             if domain.size(clique) > MOST_CELLS:
                 raise BadInput(
                     f"The table {' x '.join(clique)} has {domain.size(clique):,} cells, more than"
-                    f" the {MOST_CELLS:,} that one table may have; leave out a column, or give"
-                    " its columns wider bins."
+                    f" the maximum of {MOST_CELLS:,}; remove a column from it, or give its columns"
+                    " wider bins."
                 )
             cost = costs[stage] * weight / times
             if clique in interactions:
@@ -211,9 +211,8 @@ def make_plan(spec: ReleaseSpec) -> Plan:
         add("measure", selection.cliques, selection.weights, selection.interactions)
         if tables and all(table.interaction for table in tables):
             raise BadInput(
-                "Nothing would be measured but what tables say beyond their margins, of which no"
-                " records can be made: give one_way a part of the budget, such as one_way:"
-                " {share: 0.1}."
+                "The release would measure only interactions, from which no records can be made;"
+                " give one_way a part of the budget, for example one_way: {share: 0.1}."
             )
     totals: list[PlannedTotal] = []
     parametric = spec.selector if isinstance(spec.selector, Measuring) else None
@@ -238,7 +237,7 @@ def make_plan(spec: ReleaseSpec) -> Plan:
         rows = spec.rows or spec.schema.rows_about
         memory = spec.reconstructor.memory(domain, cliques, rows)
         if spec.mode == "noise-aware":
-            # Records that are weighted are drawn at once, and what they hold is held twice.
+            # Weighted records are drawn all at once, and their values are stored twice.
             memory += (4 * len(domain) + 40) * max(rows - piece_rows(domain), 0)
     return Plan(
         spec,
@@ -257,10 +256,10 @@ def make_plan(spec: ReleaseSpec) -> Plan:
 
 
 def _interaction(spec: ReleaseSpec, clique: Clique) -> Interaction:
-    """Return an interaction that is planned.
+    """Return the interaction of a clique.
 
     Raises:
-        BadInput: if there is none of these columns, or it is too large.
+        BadInput: if the clique has no interaction, or it is too large.
     """
     try:
         return Interaction(clique, spec.schema.domain.project(clique).sizes)
@@ -269,7 +268,7 @@ def _interaction(spec: ReleaseSpec, clique: Clique) -> Interaction:
 
 
 def check_reach(spec: ReleaseSpec, noise: NoiseScale) -> float | None:
-    """Return half of the expected width of a charged check's interval (TVD); None without rows."""
+    """Return the expected half-width (TVD) of a charged check; None without `rows_about`."""
     rows = spec.schema.rows_about
     return None if not rows else noise.half_width / (2 * rows)
 
@@ -284,7 +283,7 @@ def _check_noise(spec: ReleaseSpec, currency: Currency, cost: Fraction) -> Noise
     """Return the noise of each charged check.
 
     Raises:
-        BadInput: if it would tell nothing, or a table is too large to be counted.
+        BadInput: if the noise would be too large to be useful, or a table has too many cells.
     """
     if not cost or not spec.checks:
         return None
@@ -293,7 +292,7 @@ def _check_noise(spec: ReleaseSpec, currency: Currency, cost: Fraction) -> Noise
         if domain.size(table) > MOST_CELLS:
             raise BadInput(
                 f"The checked table {' x '.join(table)} has {domain.size(table):,} cells, more than"
-                f" the {MOST_CELLS:,} that one table may have; name another under checks.tables."
+                f" the maximum of {MOST_CELLS:,}; name another under checks.tables."
             )
     l1, l2_squared = _check_bounds(spec)
     noise = currency.noise(cost, l1=l1, l2_squared=l2_squared)
@@ -302,16 +301,16 @@ def _check_noise(spec: ReleaseSpec, currency: Currency, cost: Fraction) -> Noise
         share = float(spec.shares["checks"])
         raise BadInput(
             f"checks.share {share:.3g} would measure the TVD of each of {len(spec.checks)} tables"
-            f" within ±{reach:.2g} only, which tells nothing; name fewer under checks.tables, or"
-            f" raise the share (±{WIDEST_CHECK:g} is the most that is taken)."
+            f" only to ±{reach:.2g}; the maximum is ±{WIDEST_CHECK:g}. Name fewer tables under"
+            " checks.tables, or raise the share."
         )
     return noise
 
 
 def _check_rows(spec: ReleaseSpec, tables: Sequence[PlannedTable]) -> None:
-    """Refuse a release whose size would be all noise: it is drawn only after it is paid for."""
+    """Refuse a release whose number of rows would be mostly noise, before anything is paid for."""
     public = spec.privacy.relation.rows_public
-    # An interaction adds up to nothing.
+    # The cells of an interaction sum to 0.
     tables = [table for table in tables if not table.interaction]
     if spec.rows is not None or public or not tables:
         return
@@ -319,17 +318,17 @@ def _check_rows(spec: ReleaseSpec, tables: Sequence[PlannedTable]) -> None:
     most = 10 * spec.schema.rows_about if spec.schema.rows_about else MOST_NOISY_ROWS
     if stddev > most:
         raise BadInput(
-            f"The number of rows would be off by about {stddev:.2g}, and so would the size of the"
-            " synthetic sets: raise privacy.epsilon, or state synthesize.rows."
+            f"The number of rows in the synthetic sets would have a standard error of about"
+            f" {stddev:.2g}; raise privacy.epsilon, or state synthesize.rows."
         )
 
 
 def _check_draws(spec: ReleaseSpec, currency: Currency, cost: Fraction) -> None:
-    """Refuse draws that cannot be paid: they come after the number of rows, which is paid by then.
+    """Refuse draws that the budget cannot pay for, before the number of rows is paid for.
 
     Args:
-        spec: Of the release.
-        currency: What it pays in.
+        spec: Spec of the release.
+        currency: Currency of the release.
         cost: Budget of one replicate's measurements.
     """
     relation = spec.privacy.relation
@@ -340,13 +339,13 @@ def _check_draws(spec: ReleaseSpec, currency: Currency, cost: Fraction) -> None:
         currency.draws_event(cost, draws, relation.max_rows)
     except ValueError:
         raise BadInput(
-            f"Each of {draws:,} draws of the selection would get an epsilon below {LEAST_DRAW:g};"
-            " raise privacy.epsilon, or draw fewer records."
+            f"Each of the {draws:,} draws of the selection would have an epsilon below"
+            f" {LEAST_DRAW:g}; raise privacy.epsilon, or draw fewer records."
         ) from None
 
 
 def _currency(spec: ReleaseSpec, l1: int, l2_squared: int, times: int) -> Currency:
-    """Return the currency in which the planned tables get the least noise."""
+    """Return the currency with the least noise for the planned tables."""
     if spec.selector.own_delta:
         return _threshold_currency(spec)
     domain, shares = spec.schema.domain, spec.shares
@@ -371,7 +370,7 @@ def _currency(spec: ReleaseSpec, l1: int, l2_squared: int, times: int) -> Curren
             share = shares["measure"] * ask.share / times
             planned.append((share, ask.l1, ask.l2_squared, ask.weight))
         if not asked:
-            # Which tables is not known yet: as many as there are columns is the usual outcome.
+            # The tables are not known yet; usually there are about as many as columns.
             planned.append((shares["measure"] * equal / times, l1, l2_squared, 1.0))
     statistic = spec.selector.statistic(domain)
     if shares["select"] and statistic:
@@ -406,25 +405,25 @@ def _currency(spec: ReleaseSpec, l1: int, l2_squared: int, times: int) -> Curren
     try:
         other = least_noise("gaussian" if found.kind == "pure" else "laplace")
     except ValueError:
-        return found  # the only one
+        return found  # the only possible one
     return _expecting_less(spec, found, other, times)
 
 
 def _expecting_less(spec: ReleaseSpec, found: Currency, other: Currency, times: int) -> Currency:
-    """Return the currency of two with which the selector expects to err less, if it can say.
+    """Return the currency for which the selector forecasts the smaller error, if it can forecast.
 
-    What it will measure depends on how much noise there is: nothing but columns, perhaps, of which
-    a few are best served by Laplace noise, where the usual outcome would be by Gaussian noise.
+    What it measures depends on the noise. With much noise it may measure single columns only, and
+    for a few columns Laplace noise is smaller although Gaussian noise is smaller for most files.
     """
     part = spec.shares["measure"] / len(spec.schema.domain)
-    # Plans are made by the dozen where an account looks for the largest epsilon that fits.
+    # The search for the largest epsilon that fits an account makes dozens of plans.
     if not part or not spec.schema.rows_about or len(spec.schema.domain) > _FEW_COLUMNS:
         return found
     relation = spec.privacy.relation
     bounds = {"l1": count_l1(relation), "l2_squared": count_l2_squared(relation)}
     noise = {each.kind: each.noise(part * each.limit, **bounds).stddev for each in (found, other)}
     if min(noise, key=lambda kind: noise[kind]) != "pure":
-        return found  # not even for nothing but columns
+        return found  # Laplace noise is larger even if single columns only are measured
     errors = {}
     for currency in (found, other):
         expected = expected_error(spec, currency, times, roughly=True)
@@ -437,16 +436,16 @@ def _expecting_less(spec: ReleaseSpec, found: Currency, other: Currency, times: 
 def expected_error(
     spec: ReleaseSpec, currency: Currency, times: int, *, roughly: bool = False
 ) -> tuple[Expected, Expected] | None:
-    """Return the least and the most error that a file like others will come out with.
+    """Return the least and the largest error expected for a typical file.
 
     Args:
-        spec: Of the release.
-        currency: What it pays in.
+        spec: Spec of the release.
+        currency: Currency of the release.
         times: Number of independent measurements.
-        roughly: Whether to compare is enough, and it has to be fast.
+        roughly: Whether a fast approximation is enough, for comparing two currencies.
 
     Returns:
-        None where the method does not say, or the schema has no `rows_about`.
+        None if the method has no forecast, or the schema no `rows_about`.
     """
     rows = spec.schema.rows_about
     if not rows or len(spec.schema.domain) < 2:
@@ -463,13 +462,13 @@ def expected_error(
 
 
 def _threshold_currency(spec: ReleaseSpec) -> Currency:
-    """Return the currency of a release whose whole delta is set aside for thresholds."""
+    """Return the currency of a release whose whole delta is reserved for thresholds."""
     if spec.noise == "gaussian":
-        raise BadInput("Thresholds are of Laplace noise; set measure.noise to laplace or auto.")
+        raise BadInput("Thresholds need Laplace noise; set measure.noise to laplace or auto.")
     try:
         return threshold_currency(spec.privacy.epsilon, spec.privacy.delta)
     except ValueError:
         raise BadInput(
-            f"`{spec.method}` keeps cells above a threshold, which fails with a small probability:"
-            " set privacy.delta above 0, such as 1.0e-9."
+            f"`{spec.method}` keeps cells above a threshold, which fails with a small probability;"
+            " set privacy.delta above 0, for example 1.0e-9."
         ) from None

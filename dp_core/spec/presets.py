@@ -17,8 +17,8 @@ class Preset:
         select: Name of the selection method; empty for a parametric method.
         reconstruct: Name of the reconstruction method; empty for a parametric method.
         synthesize: Name of the parametric method; empty for the others.
-        shares: Budget parts, summing to 1; stages not named get nothing.
-        noise: Count noise it needs, or None for the smaller one.
+        shares: Shares of the stages, summing to 1; a missing stage has 0.
+        noise: Kind of count noise, or None for the smaller one.
         options: Options by stage (`select`, `reconstruct`, `synthesize`) that differ from the
             methods' own.
     """

@@ -1,7 +1,7 @@
-"""The release as functions of its plan: what its stages do, without files, flows or a database.
+"""The stages of a release as functions of its plan, without files, flows or a database.
 
-The tasks of a release call the parts, and keep what each returns; `carry_out` does all of them in
-memory, for comparisons, benchmarks and notebooks.
+The tasks of a release call these functions one by one and store the results. `carry_out` calls all
+of them in memory, for comparisons, benchmarks and notebooks.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dp_core.wall.ledger.session import MemorySession, Session
 from dp_core.wall.released import Measurement, Records, Released, Table, Totals, tables_of
 
 LANES = 4
-"""Pieces of a large set that may be drawn side by side."""
+"""Pieces of a large set that may be drawn in parallel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ class Outcome:
         released: Everything that was measured, in the order of its receipts.
         selections: One for each independent measurement, or one for all.
         models: Fitted models by number of the set; 0 is the shared one.
-        session: What was spent.
-        plan: By which all this was done: with the bins and levels that were chosen privately.
+        session: Session that paid, with its charges.
+        plan: The plan, with the privately chosen bins and levels.
     """
 
     released: tuple[Released, ...]
@@ -53,12 +53,12 @@ class Outcome:
 
 
 def carry_out(plan: Plan, counter: Counter, *, session: Session | None = None) -> Outcome:
-    """Measure and fit: everything a release does before records are drawn.
+    """Measure and fit: return everything that a release makes before it draws records.
 
     Args:
-        plan: What is to be done and what it costs.
-        counter: Exact counts of the confidential file, in the codes of `Schema.stored`.
-        session: What pays; None for one that forgets.
+        plan: Plan of the release.
+        counter: Exact counts of the confidential data, in the codes of `Schema.stored`.
+        session: Session that pays; None for one in memory.
 
     Raises:
         ReleaseError: if the budget, the domain or what was measured does not allow it.
@@ -88,10 +88,10 @@ def carry_out(plan: Plan, counter: Counter, *, session: Session | None = None) -
 
 
 class SetDrawing:
-    """A synthetic set in the making; every record obeys the structural zeros.
+    """A synthetic set to be drawn; no record violates the structural zeros.
 
-    A set too large to be drawn at once is drawn in pieces. Pieces whose numbers differ by less than
-    `LANES` may be drawn side by side; of others the one with the lower number has to be done first.
+    A set that is too large to be drawn at once is drawn in pieces. Pieces whose positions differ by
+    less than `LANES` may be drawn in parallel; otherwise the earlier one must be drawn first.
 
     Attributes:
         sizes: Records of each piece.
@@ -101,19 +101,19 @@ class SetDrawing:
         """Prepare a set.
 
         Args:
-            plan: Of the release.
-            models: By number of the set; 0 is the shared one.
-            number: Of the set, from 1.
+            plan: Plan of the release.
+            models: Models by number of the set; 0 is the shared one.
+            number: Number of the set, from 1.
         """
         model = _model_of(plan, models, number)
         self.sizes = piece_sizes(plan, models, number)
         self._plan, self._number = plan, number
         lanes = min(LANES, len(self.sizes))
-        # What a lane draws does not depend on the others, nor on how many are drawn at a time.
+        # The result of a lane depends neither on the other lanes nor on the parallelism.
         self._lanes = in_series(model, lanes) if lanes > 1 else (model,)
 
     def draw(self, position: int) -> Dataset:
-        """Return a piece; it depends on the seed, the set's number and its position only."""
+        """Return a piece; it depends only on the seed, the number of the set and the position."""
         rng = generator(self._plan.spec.seed, f"sample {position}", self._number)
         lane = self._lanes[position % len(self._lanes)]
         piece = lane.sample(self.sizes[position], rng=rng)
@@ -121,7 +121,7 @@ class SetDrawing:
 
 
 def piece_sizes(plan: Plan, models: Mapping[int, Model], number: int) -> tuple[int, ...]:
-    """Return how many records each piece of a set has; one piece, where it is drawn at once."""
+    """Return the number of records in each piece of a set; one piece if it is drawn at once."""
     model = _model_of(plan, models, number)
     rows = plan.spec.rows or model.rows
     most = piece_rows(model.domain) if model.streams else max(rows, 1)
@@ -133,7 +133,7 @@ def _model_of(plan: Plan, models: Mapping[int, Model], number: int) -> Model:
 
 
 def sample(plan: Plan, models: Mapping[int, Model], number: int) -> Dataset:
-    """Return synthetic set `number`, from 1, as a release draws it."""
+    """Return synthetic set `number`, counted from 1."""
     drawing = SetDrawing(plan, models, number)
     pieces = [drawing.draw(position) for position in range(len(drawing.sizes))]
     if len(pieces) == 1:
@@ -147,19 +147,19 @@ def replicates(plan: Plan) -> Sequence[int]:
 
 
 def model_numbers(plan: Plan) -> Sequence[int]:
-    """Return 0 for the one model of all sets, or 1..m where every set has its own."""
+    """Return 0 for the one model of all sets, or 1..m if every set has its own."""
     return (0,) if plan.spec.mode == "shared" else range(1, plan.spec.sets + 1)
 
 
 def behind(plan: Plan, released: Sequence[Released], number: int) -> tuple[Released, ...]:
-    """Return what the model of a set is fitted to.
+    """Return the results that the model of a set is fitted to.
 
     Args:
-        plan: Of the release.
-        released: Everything that was measured, of any replicate.
-        number: 0 or 1..m.
+        plan: Plan of the release.
+        released: Everything that was measured, for all replicates.
+        number: Number of the model, 0 or 1..m.
     """
-    # What bins and levels were chosen by is of other codes, and no model's business.
+    # The counts that chose bins and levels refer to other codes; no model uses them.
     released = [
         item for item in released if not (isinstance(item, Totals) and item.stage == "domain")
     ]
@@ -177,17 +177,17 @@ def generator(seed: int, purpose: str, number: int) -> np.random.Generator:
 
 
 def choose_domain(plan: Plan, curator: Curator) -> tuple[Totals, ...]:
-    """Return noisy counts by which bins and levels are chosen; none where all are public.
+    """Return the noisy counts that choose bins and levels; none if all are public.
 
     Args:
-        plan: Of the release.
-        curator: Of the file as it is stored.
+        plan: Plan of the release.
+        curator: Curator for the codes of `Schema.stored`.
     """
     return ask(curator, plan.spec.schema, plan.costs.get("domain", Fraction(0)))
 
 
 def measure_basics(plan: Plan, curator: Curator, replicate: int) -> tuple[Measurement, ...]:
-    """Return the number of rows and the one-way tables, where the plan pays for them."""
+    """Return the noisy number of rows and one-way tables, as far as the plan pays for them."""
     found: tuple[Measurement, ...] = ()
     if plan.costs["total"]:
         found += _tables(plan, curator, "total", Selection(((),), (Fraction(1),)), replicate)
@@ -197,12 +197,12 @@ def measure_basics(plan: Plan, curator: Curator, replicate: int) -> tuple[Measur
 
 
 def select(plan: Plan, curator: Curator, basics: Sequence[Measurement]) -> tuple[Selection, ...]:
-    """Return what to measure: one for all sets, or, of a method of rounds, one for each.
+    """Return what to measure: one selection, or one for each replicate if the method has `rounds`.
 
     Args:
-        plan: Of the release.
-        curator: The wall.
-        basics: Of all replicates; a selection for all sets looks at those of the first.
+        plan: Plan of the release.
+        curator: Curator for the codes of the plan's schema.
+        basics: Results of `measure_basics` for all replicates; a single selection uses the first.
     """
     spec = plan.spec
     planned = spec.selector.planned(spec.schema.domain)
@@ -228,13 +228,13 @@ def select(plan: Plan, curator: Curator, basics: Sequence[Measurement]) -> tuple
 def measure_selected(
     plan: Plan, curator: Curator, selections: Sequence[Selection], replicate: int
 ) -> tuple[Released, ...]:
-    """Return what the reconstruction of a replicate gets beside the basics; measure what is left.
+    """Return the selected results of a replicate; measure those not measured while selecting.
 
     Args:
-        plan: Of the release.
-        curator: The wall.
-        selections: Of `select`.
-        replicate: 0 or 1..m.
+        plan: Plan of the release.
+        curator: Curator for the codes of the plan's schema.
+        selections: Result of `select`.
+        replicate: Index of the independent measurement, 0 if shared.
     """
     position = list(replicates(plan)).index(replicate)
     selection = selections[position if len(selections) > 1 else 0]
@@ -250,10 +250,10 @@ def fit(plan: Plan, released: Sequence[Released], number: int, *, rows: int | No
     """Return the model of all sets, or of one.
 
     Args:
-        plan: Of the release.
-        released: Everything that was measured, of any replicate.
-        number: 0 or 1..m; see `model_numbers`.
-        rows: Number of records where it is public.
+        plan: Plan of the release.
+        released: Everything that was measured, for all replicates.
+        number: Number of the model, 0 or 1..m; see `model_numbers`.
+        rows: Number of records if it is public, otherwise None.
     """
     spec, fitted_to = plan.spec, behind(plan, released, number)
     model = spec.reconstructor.fit(
@@ -269,14 +269,14 @@ def fit(plan: Plan, released: Sequence[Released], number: int, *, rows: int | No
 def restore(
     plan: Plan, released: Sequence[Released], number: int, *, tables: Sequence[Table], rows: int
 ) -> Model:
-    """Return a model that `fit` made, from the tables it left, without fitting again.
+    """Return a model that `fit` made, from its stored tables, without fitting again.
 
     Args:
-        plan: Of the release.
-        released: As for `fit`.
-        number: As for `fit`.
-        tables: `Model.tables`.
-        rows: `Model.rows`.
+        plan: Plan of the release.
+        released: Everything that was measured, for all replicates.
+        number: Number of the model, 0 or 1..m; see `model_numbers`.
+        tables: Stored `Model.tables`.
+        rows: Stored `Model.rows`.
     """
     spec, fitted_to = plan.spec, behind(plan, released, number)
     model = spec.reconstructor.restore(
@@ -286,7 +286,7 @@ def restore(
 
 
 def _as_drawn(plan: Plan, model: Model, fitted_to: Sequence[Released]) -> Model:
-    """Return a model whose records are fit for the mode's intervals."""
+    """Return the model, adjusted in mode `noise-aware` so that records have the tables' moments."""
     points = points_of(plan.spec.schema)
     if plan.spec.mode != "noise-aware" or not has_numbers(fitted_to, points):
         return model
@@ -316,7 +316,7 @@ def _interactions(
 
 
 def _costs(plan: Plan, stage: Stage, selection: Selection) -> Mapping[Clique, Fraction]:
-    """Return what one measurement of each clique costs."""
+    """Return the cost of one measurement of each clique."""
     budget = plan.costs[stage] / plan.replicates
     return {
         clique: budget * weight

@@ -1,6 +1,6 @@
-"""Checks that are charged or public: which tables, against what, and what thresholds make of them.
+"""Charged and public quality checks: their tables, their figures, and thresholds on the figures.
 
-All of it is arithmetic on public values: what is asked of the file goes through the curator.
+This module computes with public values only. The curator answers the charged checks.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.quality_figures import Public, largest, mean
 
 MOST_TABLES = 20
-"""Tables that are checked: the noise of each grows with their number."""
+"""Most tables to check; the noise of each grows with their number."""
 
 MOST_CELLS = 10_000
-"""Of a table that is chosen by rule; one that is named may be larger."""
+"""Most cells of a table chosen by rule; a table that the spec names may be larger."""
 
 Figure = Literal["worst_tvd", "mean_tvd", "fit"]
-"""What a threshold is on. `worst_tvd`, `mean_tvd`: of the charged tables, at the upper end of their
-intervals. `fit`: how much further the sets are from what was measured, noisy tables and
-interactions alike, than noise and the drawing of rows explain (TVD)."""
+"""Figures that may have a threshold. `worst_tvd`, `mean_tvd`: the largest and the mean upper end of
+the intervals of the charged tables. `fit`: TVD between the sets and the measurements, less the part
+that noise and the drawing of rows explain."""
 
 FIGURES: tuple[Figure, ...] = get_args(Figure)
 OF_CHARGED: frozenset[Figure] = frozenset({"worst_tvd", "mean_tvd"})
@@ -40,12 +40,12 @@ _ORDER: tuple[Verdict, ...] = ("publish", "hold", "fail")
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """From where on a figure holds a release for a person, or ends it.
+    """Limits of a figure above which a release waits for approval, or ends.
 
     Attributes:
-        figure: Public or charged.
-        hold: A figure above it waits for a person; None: never.
-        fail: A figure above it ends the release without a bundle; None: never.
+        figure: Name of the figure.
+        hold: Limit above which the release waits for approval, or None.
+        fail: Limit above which the release ends without a bundle, or None.
     """
 
     figure: Figure
@@ -53,7 +53,7 @@ class Threshold:
     fail: Fraction | None
 
     def to_json(self) -> dict[str, object]:
-        """Return it as a plan has it."""
+        """Return the threshold as a plan states it."""
         return {
             "figure": self.figure,
             "hold": None if self.hold is None else str(self.hold),
@@ -69,10 +69,10 @@ class Threshold:
         return cls(values["figure"], hold, fail)
 
     def judge(self, value: float | None) -> Verdict:
-        """Return what a figure leads to; one that could not be computed is for a person."""
+        """Return the verdict on a figure; `hold` if it could not be computed (None)."""
         if value is None:
             return "hold"
-        # Exact: a figure is a decimal of six digits, a threshold what was written.
+        # Exact: a figure is a decimal of six digits, and a threshold is as written in the spec.
         exact = Fraction(str(value))
         if self.fail is not None and exact > self.fail:
             return "fail"
@@ -80,11 +80,11 @@ class Threshold:
 
 
 def chosen_tables(domain: Domain, seed: int) -> tuple[Clique, ...]:
-    """Return the tables that are checked where a spec names none: by a public rule, no data.
+    """Return the tables to check if a spec names none; the data do not influence the choice.
 
-    The columns in an order that the seed gives (by a hash, so that it is the same everywhere) stand
-    in a circle, and neighbours in it are the pairs: each column is in two. Larger tables than
-    10,000 cells are passed over; at most twenty are taken. One column alone is its own table.
+    A hash with the seed orders the columns, the same on every machine. Each column is paired with
+    the next, and the last with the first. Pairs of more than 10,000 cells are left out, and at most
+    20 are kept. If no pair is left, single columns are checked.
 
     >>> len(chosen_tables(Domain(tuple("abc"), (2, 2, 2)), 1))
     3
@@ -101,14 +101,13 @@ def chosen_tables(domain: Domain, seed: int) -> tuple[Clique, ...]:
 
 
 def countable(schema: Schema) -> Domain:
-    """Return the columns whose codes anyone reads off the published sets, as they were drawn.
+    """Return the columns whose drawn codes can be read from the published sets.
 
-    Not survey weights that are raked to public totals: what is published of them was multiplied
-    after it was drawn, and has other codes, or none. What is checked is made of the others, since
-    whoever verifies makes it again from the files.
+    A survey weight that is raked to public totals is not among them, because raking changes its
+    values after drawing. Verification recomputes the checked tables from the published files.
 
     Args:
-        schema: Of the release; numbers may stand on a grid.
+        schema: Schema of the release; numeric columns may be on a grid.
     """
     domain, weight = (schema.coarse or schema).domain, schema.weight
     if weight is None or not schema.calibration:
@@ -119,10 +118,9 @@ def countable(schema: Schema) -> Domain:
 def reference_counts(
     tallies: Sequence[Tally], cliques: Sequence[Clique], records: int
 ) -> tuple[NDArray[np.int64], ...]:
-    """Return what the finished sets have in each table, for as many records as the file has.
+    """Return the counts of the pooled sets in each table, scaled to `records` records.
 
-    The sets are pooled, scaled to `records` and rounded (half up), in whole numbers throughout, so
-    that anyone gets the same counts.
+    The counts are rounded half up, in integer arithmetic, so that the result is reproducible.
     """
     rows = sum(tally.rows for tally in tallies)
     found = []
@@ -136,16 +134,15 @@ def reference_counts(
 def public_figures(
     set_tvd: Sequence[float], expected_tvd: Sequence[float], tables: int
 ) -> tuple[Public, ...]:
-    """Return the figures of the fit to what was measured (`dp_core.bundle.quality.table_fit`).
+    """Return the figures of the fit to the measurements (`dp_core.bundle.quality.table_fit`).
 
-    `fit` is the mean of `set_tvd` less the mean of `expected_tvd`, or 0 if that is negative: 0 of
-    sets that are as far from what was measured as noise and drawing explain, and of a model with an
-    error of its own the TVD that it adds.
+    `fit` is the mean of `set_tvd` less the mean of `expected_tvd`, or 0 if that is negative. It
+    estimates the error that the model adds to those of noise and of drawing rows.
 
     Args:
-        set_tvd: Distance of each set from each noisy table that it serves, and from each
-            interaction, as the table that it makes with the set's own margins.
-        expected_tvd: What noise and the drawing of rows give, for each of them.
+        set_tvd: TVD between each set and each noisy table that it is fitted to, and each
+            interaction, taken as the table that it gives with the set's own margins.
+        expected_tvd: TVD expected from noise and the drawing of rows alone, for each of them.
         tables: Number of noisy tables and interactions.
     """
     to_noisy, expected = mean(list(set_tvd)), mean(list(expected_tvd))
@@ -159,7 +156,7 @@ def public_figures(
 
 
 def figure_values(checks: Mapping[str, Any]) -> dict[Figure, float | None]:
-    """Return the figures that thresholds may be on, from the `checks` of a statement."""
+    """Return the figures that may have a threshold, from the `checks` of a statement."""
     upper = [float(item["interval"][1]) for item in checks["charged"]]
     public = {item["figure"]: item["value"] for item in checks["public"]}
     return {
@@ -172,10 +169,10 @@ def figure_values(checks: Mapping[str, Any]) -> dict[Figure, float | None]:
 def judged(
     thresholds: Sequence[Threshold], checks: Mapping[str, Any]
 ) -> tuple[list[dict[str, object]], Verdict]:
-    """Return what each threshold says of the published figures, and what follows from all.
+    """Return the verdict of each threshold, and the most severe of them.
 
     Privacy:
-        Post-processing: the figures are public or charged, and nothing else is looked at.
+        Post-processing of public and charged figures.
     """
     values = figure_values(checks)
     verdicts = [threshold.judge(values[threshold.figure]) for threshold in thresholds]

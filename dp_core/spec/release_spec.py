@@ -1,6 +1,6 @@
 """The release spec: everything that defines a release, and nothing about machines.
 
-Parsing, and every message about a mistake, is in `dp_core.spec.reading.spec_file`.
+`dp_core.spec.reading.spec_file` parses it and reports mistakes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ budget. `noise-aware`: one measurement, and m models whose spread carries its no
 
 
 Publish = Literal["at-once", "after-approval"]
-"""`after-approval`: a release that is made is held until a person publishes or withdraws it."""
+"""`after-approval`: a finished release waits until a person publishes or withdraws it."""
 
 
 PUBLISH: tuple[Publish, ...] = get_args(Publish)
@@ -37,26 +37,26 @@ class ReleaseSpec:
 
     Attributes:
         release: Its name, used once per ledger.
-        data: Path or glob of CSV or Parquet, as written, relative to `folder`; or a table.
+        data: Path or glob of CSV or Parquet files, relative to `folder`; a URL; or a table.
         folder: Folder of the spec file.
         schema: Parsed schema.
         account: Ledger account that pays.
-        revises: Finished release of the same account that this one corrects, None for none.
-        privacy: The guarantee asked for.
+        revises: Finished release of the same account that this one corrects, or None.
+        privacy: Requested guarantee.
         method: Name of the preset.
-        shares: Part of the budget of each paying stage; all stages named, summing to exactly 1.
-        noise: Kind of count noise, or `auto`: the plan takes the smaller one.
-        selector: Which tables to measure.
-        reconstructor: From noisy tables to a model.
-        sets: Number of synthetic files, m.
-        rows: Records per set; None is `same`: the public or the noisy number of rows.
+        shares: Share of each paying stage; they sum to exactly 1.
+        noise: Kind of count noise, or `auto` for the smaller one.
+        selector: Method that selects the tables to measure.
+        reconstructor: Method that fits a model to the noisy tables.
+        sets: Number of synthetic sets, m.
+        rows: Records per set; None (`same`) for the public or the noisy number of rows.
         mode: How the m sets are made.
-        seed: Of post-processing.
-        formulas: Regressions that are compared with the confidential file, for staff only.
-        checks: Tables whose distance from the data is measured for the share of `checks`.
-        thresholds: By which figures hold or end the release.
-        publish: Whether a person decides before it is published.
-        document: The resolved spec as plain JSON values, in a fixed order; its hash is the plan's.
+        seed: Seed of post-processing.
+        formulas: Regressions to compare with the confidential data, for staff only.
+        checks: Tables compared with the data at a charge.
+        thresholds: Limits above which the release waits for approval or ends.
+        publish: Whether a person decides before publication.
+        document: The resolved spec as plain JSON values; the plan's hash covers it.
     """
 
     release: str

@@ -1,4 +1,4 @@
-"""A plan for data that are already codes: no files, no ledger; for benchmarks and notebooks."""
+"""Plans for data that are already coded, without files or a ledger."""
 
 from __future__ import annotations
 
@@ -47,26 +47,26 @@ def trial_plan(
     seed: int = 1,
     zeros: StructuralZeros | None = None,
 ) -> Plan:
-    """Return the plan of a preset on a domain whose levels are its codes.
+    """Return the plan of a preset for a domain whose levels are its codes.
 
     Args:
         domain: All columns.
         method: Name of the preset.
-        epsilon: Of the guarantee.
-        delta: Of the guarantee.
-        neighbours: Of the guarantee.
-        max_rows: Most rows of a person, who is protected; 1: a row is.
-        select: Options of the stage; its key `method` names another method than the preset's, which
-            then has its own default options.
-        reconstruct: The same.
+        epsilon: Epsilon of the guarantee.
+        delta: Delta of the guarantee, default 0.
+        neighbours: Neighbouring relation of the guarantee.
+        max_rows: Most rows of one person; 1 protects rows.
+        select: Options of the selection; its key `method` replaces the preset's method, and the
+            options of the preset.
+        reconstruct: Options of the reconstruction, in the same form.
         synthesize: Options of a parametric method.
-        variables: Of a parametric method, where some columns are numbers; None: all are levels.
-        shares: Of stages; the preset's where they are not stated.
-        noise: Of tables; None for the preset's.
-        sets: As under `synthesize` in a spec, and so the next three.
-        rows: None for `same`.
-        mode: How the sets are measured.
-        seed: Of post-processing.
+        variables: Columns of a parametric method if some are numeric; None if none is.
+        shares: Shares of stages; the preset divides the rest.
+        noise: Kind of count noise; None for the preset's.
+        sets: Number of synthetic sets.
+        rows: Records per set; None for the estimated number of rows.
+        mode: How the m sets are made.
+        seed: Seed of post-processing.
         zeros: Impossible cells.
 
     Raises:

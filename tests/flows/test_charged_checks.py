@@ -310,7 +310,7 @@ def test_a_release_that_fails_its_threshold_ends_unpublished(project, command, s
         ("{thresholds: [{figure: utility, hold: 0.1}]}", "'utility'"),
         ("{thresholds: [{figure: fit}]}", "needs `hold` or `fail`"),
         ("{thresholds: [{figure: fit, hold: 0.2, fail: 0.1}]}", "lower hold"),
-        ("{share: 0.0001, tables: [[sex]]}", "which tells nothing"),
+        ("{share: 0.0001, tables: [[sex]]}", "checks.share"),
     ],
 )
 def test_mistakes_cost_nothing_and_say_what_to_do(project, command, checks, words):

@@ -192,12 +192,12 @@ def test_a_comparison_reads_files(town, command):
     ("data", "says"),
     [
         (f"postgresql://u:{MARKER}@host/db", "is a URL"),
-        (f'{{database: "postgresql://u:{MARKER}@h/d", table: t}}', "by an environment variable"),
+        (f'{{database: "postgresql://u:{MARKER}@h/d", table: t}}', "environment variable"),
         ("{database: SURVEY_DB}", "the key 'table' is missing"),
         ("{database: SURVEY_DB, tabel: t}", "Did you mean 'table'?"),
-        ("{database: SURVEY_DB, table: a.b.c}", "the table is named as"),
+        ("{database: SURVEY_DB, table: a.b.c}", "`schema.table`"),
         ("{database: SURVEY_DB, table: [t]}", "single value"),
-        ("{database: SURVEY DB, table: t}", "by an environment variable"),
+        ("{database: SURVEY DB, table: t}", "environment variable"),
         ("{}", "the key 'database' is missing"),
     ],
 )

@@ -158,5 +158,5 @@ def test_a_forecast_needs_an_amount_for_each_account_and_none_negative():
     for asked in ([], [ONE, ONE]):
         with pytest.raises(ValueError, match="one amount for each"):
             forecast([account(1)], asked, today=TODAY, every=None)
-    with pytest.raises(ValueError, match="not negative"):
+    with pytest.raises(ValueError, match="negative"):
         forecast([account(1)], [NOTHING - ONE], today=TODAY, every=None)
