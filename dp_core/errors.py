@@ -10,6 +10,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+MOST_KNOWN = 1000
+"""Known words among which a message suggests one."""
+
 
 class ReleaseError(Exception):
     """A failure with a sentence for a person and an exit code for a machine.
@@ -101,6 +104,7 @@ def similar(word: str, known: Iterable[str]) -> str:
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return ` Did you mean 'x'?` for the known word nearest to `word`, or the list of them.
 
+    Of more than `MOST_KNOWN` words it returns nothing: neither the search nor the list would help.
     Capital and small letters count as the same.
 
     >>> nearest("epsilom", ["epsilon", "delta"])
@@ -111,6 +115,8 @@ def nearest(word: str, known: Iterable[str]) -> str:
     ' Known: a, b.'
     """
     words = sorted(known)
+    if len(words) > MOST_KNOWN:
+        return ""
     if close := similar(word, words):
         return close
     return f" Known: {', '.join(words)}." if words else ""

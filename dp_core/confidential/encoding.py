@@ -101,7 +101,13 @@ class Encoder:
             self._table = table.astype(np.uint16)
 
     def encode(self, values: pa.Array) -> Encoded:
-        """Return the codes of a batch of raw values; see `encode`."""
+        """Return the codes of a batch of raw values, and the rows that do not fit the schema.
+
+        Args:
+            values: As the file stores them: text, whole number, float, decimal, boolean, date or
+                time, also dictionary-encoded. `dp_core.confidential.raw_values` says how each
+                stored type is read.
+        """
         return self.place(self.reader.read(values))
 
     def place(self, values: Values) -> Encoded:
@@ -228,18 +234,6 @@ def count_problems(problem: NDArray[np.uint8], values: Values) -> dict[Problem, 
         counts = np.bincount(problem, weights=rows, minlength=len(PROBLEMS))
     found = zip(PROBLEMS, counts, strict=True)
     return {name: int(count) for name, count in found if name is not None and count}
-
-
-def encode(column: Column, values: pa.Array) -> Encoded:
-    """Return the codes of raw values, with the rows that do not fit the schema.
-
-    Args:
-        column: The schema's column.
-        values: As the file stores them: text, whole number, float, decimal, boolean, date or
-            time, also dictionary-encoded; see `dp_core.confidential.raw_values` for what counts as
-            what.
-    """
-    return Encoder(column).encode(values)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

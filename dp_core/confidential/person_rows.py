@@ -37,6 +37,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dp_core.confidential.raw_values import is_text
 from dp_core.errors import BadInput
 
 BUCKETS = 64
@@ -173,7 +174,7 @@ def _identifiers(
 ) -> tuple[list[str | None], NDArray[np.int64]]:
     """Return the different identifiers, None for none, and which of them each row has."""
     kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
-    if not (_is_text(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)):
+    if not (is_text(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)):
         raise BadInput(no_identifier(column, str(kind)))
     if not pa.types.is_dictionary(values.type):
         values = values.cast(pa.string()).dictionary_encode()
@@ -196,12 +197,6 @@ def no_identifier(column: str, kind: str) -> str:
     return (
         f"Column {column!r} tells persons apart and is stored as {kind}; store it as text or"
         " whole numbers, so that a person has one identifier."
-    )
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
     )
 
 

@@ -105,7 +105,7 @@ class Reader:
             # Arrow's decimal to double need not be the nearest double; by way of text it is.
             values = pc.cast(_plain(values), pa.string())
             kind = values.type
-        if self.column.levels or _is_text(kind):
+        if self.column.levels or is_text(kind):
             return self._read_distinct(values)
         values = _plain(values)
         if self.column.kind == "date":
@@ -215,7 +215,8 @@ def _plain(values: pa.Array) -> pa.Array:
     return pc.dictionary_decode(values) if _encoded(values) else values
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether an Arrow type holds text."""
     return bool(
         pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
     )

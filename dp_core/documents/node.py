@@ -228,11 +228,6 @@ class Node:
         return "a list" if isinstance(self.content, tuple) else "a mapping"
 
 
-def from_plain(value: object, *, source: str) -> Node:
-    """Return a document's root for a plain Python value, as a library user would write it."""
-    return _from_plain(value, source, "", 0)
-
-
 def one_of(node: Node | None, words: tuple[Word, ...]) -> Word:
     """Return the node's text if it is one of the words; the first word where there is no node."""
     if node is None:
@@ -254,18 +249,26 @@ def _joined(text: str, key: str) -> str:
     return f'"{text}, {key}" in quotes'
 
 
-def _from_plain(value: object, source: str, key: str, depth: int) -> Node:
+def from_plain(value: object, source: str, key: str = "", depth: int = 0) -> Node:
+    """Return the node of a plain Python value, as a library user would write it.
+
+    Args:
+        value: Mapping, list, tuple, or a single value, which becomes its text.
+        source: Name of the document, for messages.
+        key: Dotted path of the value, empty at the root.
+        depth: Number of values around it, 0 at the root.
+    """
     if depth > MAX_DEPTH:
         raise Node(None, source, 0, key).error(f"is nested deeper than {MAX_DEPTH} levels.")
     content: Content
     if isinstance(value, Mapping):
         content = {
-            str(name): _from_plain(item, source, f"{key}.{name}" if key else str(name), depth + 1)
+            str(name): from_plain(item, source, f"{key}.{name}" if key else str(name), depth + 1)
             for name, item in value.items()
         }
     elif isinstance(value, list | tuple):
         content = tuple(
-            _from_plain(item, source, f"{key}[{number}]", depth + 1)
+            from_plain(item, source, f"{key}[{number}]", depth + 1)
             for number, item in enumerate(value, start=1)
         )
     elif value is None:

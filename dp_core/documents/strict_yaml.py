@@ -15,7 +15,7 @@ from pathlib import Path
 import yaml
 
 from dp_core.documents.node import MAX_DEPTH, Node
-from dp_core.documents.typed_text import printable, shown
+from dp_core.documents.typed_text import printable, shown, utf8_text
 from dp_core.errors import BadInput, similar
 
 MAX_BYTES = 16 * 2**20
@@ -182,13 +182,7 @@ def _read(path: Path) -> str:
         raise BadInput(f"{name}: cannot be read ({error.strerror}).") from None
     if len(raw) > MAX_BYTES:
         raise BadInput(f"{name}: is larger than {MAX_BYTES // 2**20} MB; is it a data file?")
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise BadInput(
-            f"{name}, line {line}: is not UTF-8 text; save it as UTF-8.", row="data-damaged"
-        ) from None
+    return utf8_text(raw, name)
 
 
 def _folder(path: Path) -> str:

@@ -73,6 +73,25 @@ def shown(text: str) -> str:
     return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
+def utf8_text(raw: bytes, name: str) -> str:
+    """Return the text of a file; a byte order mark is dropped.
+
+    Args:
+        raw: Content of the file.
+        name: Its name, for the message.
+
+    Raises:
+        BadInput: if it is not UTF-8, naming the line.
+    """
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise BadInput(
+            f"{name}, line {line}: is not UTF-8 text; save it as UTF-8.", row="data-damaged"
+        ) from None
+
+
 def _number_hint(text: str) -> str:
     if re.fullmatch(r"[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]*)?", text):
         return "; write it without thousands separators"

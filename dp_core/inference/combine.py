@@ -169,8 +169,7 @@ def combine(
     >>> found.estimate, found.between, found.variance, found.degrees_of_freedom
     (3.0, 2.5, 1.0, 16.0)
     """
-    if rule not in RULES:
-        raise ValueError(f"There is no rule {rule!r}; there are {', '.join(RULES)}.")
+    known_rule(rule)
     q = np.asarray(estimates, dtype=np.float64)
     u = np.asarray(variances, dtype=np.float64)
     _check(q, u)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 from dp_core.inference.combine import Rule
 
@@ -80,12 +80,8 @@ def rule_of(mode: str, sets: int) -> Rule:
     """
     if sets == 1:
         return "shared"
-    if mode == "split":
-        return "split"
-    if mode == "noise-aware":
-        return "noise-aware"
-    if mode == "shared":
-        return "shared"
+    if mode == "split" or mode == "noise-aware" or mode == "shared":
+        return cast("Rule", mode)
     raise ValueError(f"There is no mode {mode!r}.")
 
 

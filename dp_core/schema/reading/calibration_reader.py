@@ -25,6 +25,7 @@ from dp_core.schema.bin_edges import exact_text
 from dp_core.schema.definition import MISSING_LABEL, Column, Margin, Schema
 from dp_core.schema.dependencies import origin
 from dp_core.schema.reading.code_list_reader import read_table
+from dp_core.schema.reading.level_reader import check_public, level_names, read_level
 
 TOLERANCE = 1e-9
 """Relative difference up to which two margins say the same."""
@@ -131,7 +132,8 @@ def _margin(item: Node, schema: Schema, folder: Path | None) -> Margin:
     totals: dict[tuple[int, ...], Fraction] = {}
     for words, total in _stated(where, names, folder):
         codes = tuple(
-            _code(total, word, column) for word, column in zip(words, columns, strict=True)
+            read_level(total, word, column, level_names(column))
+            for word, column in zip(words, columns, strict=True)
         )
         if codes in totals:
             raise total.error(f"the total of {', '.join(words)} is given twice.")
@@ -148,11 +150,7 @@ def _levelled(item: Node, schema: Schema, name: str) -> Column:
             f"{shown(name)} is no category; add a category that follows it by `edges`, and state"
             " the totals of that."
         )
-    if column.choice is not None:
-        raise item.error(
-            f"the levels of {shown(name)} are chosen privately, so no public total can be of them;"
-            " state them, or leave the total out."
-        )
+    check_public(item, column, "no public total can name them")
     return column
 
 
@@ -180,19 +178,6 @@ def _nested(node: Node, depth: int) -> Iterator[tuple[tuple[str, ...], Node]]:
     for word, inner in node.entries(example="{male: 1200000, female: 1300000}").items():
         for words, total in _nested(inner, depth - 1):
             yield (word, *words), total
-
-
-def _code(node: Node, text: str, column: Column) -> int:
-    for names in (
-        [level.text for level in column.levels],
-        [level.label for level in column.levels],
-    ):
-        if text in names:
-            return names.index(text)
-    if text in ("missing", MISSING_LABEL) and column.missing_code is not None:
-        return column.missing_code
-    known = {name for level in column.levels for name in (level.text, level.label)}
-    raise node.error(f"{shown(text)} is not a level of {column.name!r}.{nearest(text, known)}")
 
 
 def _reachable(margin: Margin, schema: Schema) -> set[tuple[int, ...]] | None:

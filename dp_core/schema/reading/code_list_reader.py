@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from dp_core.documents.node import Node
-from dp_core.documents.typed_text import printable, shown
+from dp_core.documents.typed_text import printable, shown, utf8_text
 from dp_core.errors import BadInput, nearest
 from dp_core.schema.bin_edges import MAX_CODES
 from dp_core.schema.code_list import Code, CodeList, Grouping, group_texts, unique_labels, unplaced
@@ -41,7 +41,7 @@ def read_code_list(node: Node, folder: Path | None) -> CodeList:
             raise stored["sha256"].error("is not a SHA-256 in hex.")
     else:
         raw, name = _bytes(node, folder, "code list")
-        sha256, text = hashlib.sha256(raw).hexdigest(), _decoded(raw, name)
+        sha256, text = hashlib.sha256(raw).hexdigest(), utf8_text(raw, name)
     return _code_list(text, sha256, name)
 
 
@@ -77,11 +77,7 @@ def read_grouping(node: Node, codes: CodeList) -> Grouping:
     known = codes.lines()
     for text in keep:
         if text not in known:
-            raise node.error(
-                f"keep: {shown(text)} is not in the code list.{nearest(text, known)}"
-                if len(known) <= 1000
-                else f"keep: {shown(text)} is not in the code list."
-            )
+            raise node.error(f"keep: {shown(text)} is not in the code list.{nearest(text, known)}")
     left = unplaced(codes, grouping)
     if left is not None:
         raise node.error(
@@ -140,7 +136,7 @@ def read_table(
         BadInput: naming the file and the line.
     """
     raw, name = _bytes(node, folder, what)
-    return [(line, cells, name) for line, cells in _rows(_decoded(raw, name), name, columns, ())]
+    return [(line, cells, name) for line, cells in _rows(utf8_text(raw, name), name, columns, ())]
 
 
 def read_pairs(node: Node, folder: Path | None, names: tuple[str, str]) -> dict[str, Node]:
@@ -258,16 +254,6 @@ def _bytes(node: Node, folder: Path | None, what: str) -> tuple[bytes, str]:
             f"the {what} {shown(text)} is larger than {MOST_BYTES // 2**20} MB; is it a data file?"
         )
     return raw, printable(path.name)
-
-
-def _decoded(raw: bytes, name: str) -> str:
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise BadInput(
-            f"{name}, line {line}: is not UTF-8 text; save it as UTF-8.", row="data-damaged"
-        ) from None
 
 
 def _at(name: str, line: int, message: str) -> BadInput:

@@ -14,10 +14,15 @@ from dp_core.schema.bin_edges import read_value, value_text
 from dp_core.schema.definition import MISSING_LABEL, Column, DependentColumn
 from dp_core.schema.dependencies import scale_of
 from dp_core.schema.reading.code_list_reader import read_pairs
+from dp_core.schema.reading.level_reader import (
+    check_public,
+    level_names,
+    missing_code,
+    read_level,
+)
 
 KEYS = ("follows", "map", "edges")
 """Keys of a following column beside those of its type."""
-_MOST_GUESSED = 1000
 
 
 def without_rule(node: Node) -> Node:
@@ -86,19 +91,15 @@ def read_dependent(
         BadInput: if the rule does not give every value of the source one level.
     """
     keys = node.entries()
-    if column.choice is not None or source.choice is not None:
-        what = column if column.choice is not None else source
-        raise keys["follows"].error(
-            f"the {'levels' if what.levels else 'bins'} of {what.name!r} are chosen privately, so"
-            " no public rule can say what follows from what; state them."
-        )
+    for one in (column, source):
+        check_public(keys["follows"], one, "no public rule can name them")
     if "missing" not in keys:
         column = replace(column, missing=source.missing)
     elif column.missing == "reject" and source.missing_code is not None:
         raise keys["missing"].error(
             f"{source.name!r} can be missing, and then so is what follows it; write level."
         )
-    last = () if source.missing_code is None else (_missing_code(column),)
+    last = () if source.missing_code is None else (missing_code(keys["follows"], column),)
     if not source.levels:
         if "map" in keys:
             raise keys["map"].error(
@@ -133,7 +134,7 @@ def _mapped(
 ) -> tuple[int, ...]:
     """Return the code for each level of the source."""
     own = column.texts()
-    labels = {level.label: code for code, level in enumerate(column.levels)}
+    names = own, level_names(column)[1]
     if "map" in keys:
         given = read_pairs(keys["map"], folder, (source.name, column.name))
         place = keys["map"]
@@ -156,7 +157,8 @@ def _mapped(
             if name is None:
                 raise place.error(f"{shown(text)} of {source.name!r} is not mapped.")
             used.add(name)
-            by_text.setdefault(_level(given[name], column, own, labels), text)
+            word = given[name].text(example="a level")
+            by_text.setdefault(read_level(given[name], word, column, names), text)
         if len(by_text) > 1:
             one, other, *_ = by_text.values()
             raise place.error(
@@ -169,28 +171,9 @@ def _mapped(
         known = {word for level in source.levels for word in (level.text, level.label)}
         if name not in used and name not in known and name not in accepted:
             raise value.error(
-                f"{shown(name)} is no value of {source.name!r}."
-                f"{nearest(name, known) if len(known) <= _MOST_GUESSED else ''}"
+                f"{shown(name)} is not a level of {source.name!r}.{nearest(name, known)}"
             )
     return tuple(found)
-
-
-def _level(node: Node, column: Column, own: Mapping[str, int], labels: Mapping[str, int]) -> int:
-    text = node.text(example="a level")
-    for names in (own, labels):
-        if text in names:
-            return names[text]
-    if text in ("missing", MISSING_LABEL):
-        if column.missing_code is None:
-            raise node.error(
-                f"column {column.name!r} has no missing level; give it `missing: level`."
-            )
-        return column.missing_code
-    known = [*own, *labels]
-    raise node.error(
-        f"{shown(text)} is not a level of {column.name!r}."
-        f"{nearest(text, known) if len(known) <= _MOST_GUESSED else ''}"
-    )
 
 
 def _cuts(
@@ -227,8 +210,3 @@ def _cuts(
                 f"{f'; near it are {known}' if known else ''}."
             )
     return tuple(values)
-
-
-def _missing_code(column: Column) -> int:
-    assert column.missing_code is not None
-    return column.missing_code

@@ -22,8 +22,15 @@ from dp_core.documents.node import Node
 from dp_core.documents.typed_text import shown
 from dp_core.errors import nearest
 from dp_core.schema.bin_edges import Scale, read_value, value_text
-from dp_core.schema.definition import MISSING_LABEL, Column, Schema
+from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import origin, scale_of
+from dp_core.schema.reading.level_reader import (
+    MISSING_WORDS,
+    check_public,
+    level_names,
+    missing_code,
+    read_level,
+)
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 
 _COMPARISON = re.compile(r"(<=|>=|<|>)\s*(.+)", re.DOTALL)
@@ -76,12 +83,7 @@ def _read_rule(node: Node, schema: Schema, known: Mapping[str, Column], example:
             raise node.error(
                 f"there is no column {shown(name)} in the schema.{nearest(name, known)}"
             )
-        if known[name].choice is not None:
-            what = "levels" if known[name].levels else "bins"
-            raise node.error(
-                f"the {what} of {name!r} are chosen privately, so no rule can speak of them; state"
-                f" them, or leave the rule out."
-            )
+        check_public(node, known[name], "no rule can name them")
         met = _codes(condition, known[name])
         if not met:
             raise condition.error(f"no value of column {name!r} meets {_text(condition)}.")
@@ -111,36 +113,10 @@ def _codes(node: Node, column: Column) -> set[int]:
         return set(range(column.bins)) - _codes(inner, column)
     text = node.text(example="a level" if column.levels else '"<15"')
     if column.levels:
-        return {_level_code(node, text, column)}
-    if _is_missing(text):
-        return {_missing_code(node, column)}
+        return {read_level(node, text, column, level_names(column))}
+    if text in MISSING_WORDS:
+        return {missing_code(node, column)}
     return _binned(node, text, column)
-
-
-def _is_missing(text: str) -> bool:
-    return text in ("missing", MISSING_LABEL)
-
-
-def _missing_code(node: Node, column: Column) -> int:
-    if column.missing_code is None:
-        raise node.error(
-            f"column {column.name!r} has no missing level; give it `missing: level`,"
-            " or take `missing` out of the rule."
-        )
-    return column.missing_code
-
-
-def _level_code(node: Node, text: str, column: Column) -> int:
-    for names in (
-        [level.text for level in column.levels],
-        [level.label for level in column.levels],
-    ):
-        if text in names:
-            return names.index(text)
-    if _is_missing(text):
-        return _missing_code(node, column)
-    known = {name for level in column.levels for name in (level.text, level.label)}
-    raise node.error(f"{shown(text)} is not a level of {column.name!r}.{nearest(text, known)}")
 
 
 def _binned(node: Node, text: str, column: Column) -> set[int]:

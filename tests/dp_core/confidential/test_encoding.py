@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_core.confidential.encoding import Problem, encode, refused, settle_zeros
+from dp_core.confidential.encoding import Encoder, Problem, refused, settle_zeros
 from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.tables.dataset import Dataset
@@ -52,7 +52,7 @@ def schema_of(*columns, zeros=()):
 
 def codes(column, values, kind=None):
     """Return codes, -1 where refused."""
-    encoded = encode(column, pa.array(values, kind))
+    encoded = Encoder(column).encode(pa.array(values, kind))
     result = encoded.codes.astype(int)
     assert encoded.codes.dtype == np.uint16
     if encoded.bad is not None:
@@ -62,7 +62,7 @@ def codes(column, values, kind=None):
 
 
 def problems(column, values, kind=None):
-    return dict(encode(column, pa.array(values, kind)).problems)
+    return dict(Encoder(column).encode(pa.array(values, kind)).problems)
 
 
 def test_levels_match_the_exact_text():
@@ -217,7 +217,9 @@ def test_chunks_are_coded_as_one_piece(column):
     if column.kind == "integer":
         whole = whole.cast(pa.int64())
     parts = pa.chunked_array([whole.slice(0, 2), whole.slice(2, 3), whole.slice(5)])
-    assert encode(column, parts).codes.tolist() == encode(column, whole).codes.tolist()
+    assert (
+        Encoder(column).encode(parts).codes.tolist() == Encoder(column).encode(whole).codes.tolist()
+    )
 
 
 def test_clip_moves_to_the_nearest_legal_value():
@@ -317,7 +319,7 @@ def test_encoding_undoes_decoding(seed, rows):
             assert table[column.name].to_pylist() == labels
         else:
             for values in (table[column.name], table[column.name].cast(pa.string())):
-                encoded = encode(column, values.combine_chunks())
+                encoded = Encoder(column).encode(values.combine_chunks())
                 assert encoded.bad is None
                 assert np.array_equal(encoded.codes, expected)
 

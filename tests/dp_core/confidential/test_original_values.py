@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dp_core.confidential.encoding import encode
+from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.original_values import original_values
 from dp_core.confidential.source import open_source
 from dp_core.schema.decoding import decode
@@ -95,7 +95,7 @@ def test_own_values_encode_to_the_codes_of_the_release(read):
     for name in found.column_names:
         column = schema.column(name)
         whole = found.column(name).combine_chunks()
-        first = encode(column, pa.array(whole.to_pylist(), whole.type))
+        first = Encoder(column).encode(pa.array(whole.to_pylist(), whole.type))
         assert first.bad is None
         assert [int(code) for code in first.codes] == {
             "age": [1, 2, 0, 3],

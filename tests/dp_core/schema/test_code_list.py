@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dp_core.confidential.encoding import encode
+from dp_core.confidential.encoding import Encoder
 from dp_core.documents.canonical import canonical_json
 from dp_core.errors import BadInput
 from dp_core.schema.decoding import decode
@@ -95,7 +95,7 @@ def test_codes_become_their_groups(tmp_path, group, expected):
 
 def test_values_of_the_file_become_groups_and_come_back_as_their_labels(tmp_path):
     schema = schema_of(tmp_path, "{type: ordinal, codes: trades.csv, group: 2, missing: level}")
-    found = encode(schema.column("trade"), pa.array(["B12", "A1", "A21", None, "B", "C"]))
+    found = Encoder(schema.column("trade")).encode(pa.array(["B12", "A1", "A21", None, "B", "C"]))
 
     # A heading above the groups is none of them, and C is no code at all.
     assert found.codes.tolist() == [2, 0, 1, 3, 0, 0]
@@ -252,7 +252,7 @@ def test_tens_of_thousands_of_codes_keep_their_places(tmp_path):
     schema = schema_of(tmp_path, "{type: category, codes: trades.csv, group: 1}", "\n".join(lines))
 
     column = schema.column("trade")
-    found = encode(column, pa.array([f"c{one}" for one in range(0, 40_000, 7)]))
+    found = Encoder(column).encode(pa.array([f"c{one}" for one in range(0, 40_000, 7)]))
     assert found.bad is None
     assert found.codes.tolist() == [one % 200 for one in range(0, 40_000, 7)]
 

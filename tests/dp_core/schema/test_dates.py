@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dp_core.confidential.encoding import encode
+from dp_core.confidential.encoding import Encoder
 from dp_core.errors import BadInput
 from dp_core.schema.decoding import decode
 from dp_core.schema.reading.schema_file import parse_schema
@@ -58,7 +58,7 @@ def moment(unit, zone=None):
 def test_a_day_is_the_same_day_however_it_is_stored(values):
     column = schema_of().column("born")
 
-    found = encode(column, values)
+    found = Encoder(column).encode(values)
 
     assert found.codes.tolist() == [49, column.missing_code, column.missing_code]
     assert found.bad is None
@@ -69,9 +69,9 @@ def test_a_moment_of_a_zone_is_the_day_there():
     late = datetime.datetime(2004, 2, 29, 22, 30, tzinfo=datetime.UTC)
     values = pa.array([late], moment("us", "Europe/Berlin"))
 
-    assert encode(column, values).codes.tolist() == [49]
+    assert Encoder(column).encode(values).codes.tolist() == [49]
     later = pa.array([late + datetime.timedelta(hours=1)], moment("us", "Europe/Berlin"))
-    assert encode(column, later).codes.tolist() == [50]
+    assert Encoder(column).encode(later).codes.tolist() == [50]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -80,7 +80,7 @@ def test_texts_of_another_order_are_read_by_their_format(form):
     column = schema.column("born")
     texts = [FORMS[form], None, "", "00.00.0000", "2004-02-29", FORMS[form].replace("29", "31")]
 
-    found = encode(column, pa.array([*texts, f"{FORMS[form]} 00:00:00"]))
+    found = Encoder(column).encode(pa.array([*texts, f"{FORMS[form]} 00:00:00"]))
 
     missing = column.missing_code
     assert found.codes.tolist() == [49, missing, missing, missing, 0, 0, 49]
@@ -93,7 +93,7 @@ def test_a_format_holds_for_bins_that_are_chosen_privately():
     schema = schema_of(format="%d.%m.%Y", bins={"private": "4"})
     column = schema.stored.column("born")
 
-    found = encode(column, pa.array(["29.02.2004", "2004-02-29"]))
+    found = Encoder(column).encode(pa.array(["29.02.2004", "2004-02-29"]))
 
     assert found.bad is not None
     assert found.bad.tolist() == [False, True]
@@ -107,8 +107,8 @@ def test_a_day_may_have_one_digit_where_something_stands_between():
     apart = schema_of(format="%d.%m.%Y").column("born")
     together = schema_of(format="%Y%m%d").column("born")
 
-    assert encode(apart, pa.array(["1.2.2004", "01.02.2004"])).codes.tolist() == [49, 49]
-    found = encode(together, pa.array(["20041101", "2004111"]))
+    assert Encoder(apart).encode(pa.array(["1.2.2004", "01.02.2004"])).codes.tolist() == [49, 49]
+    found = Encoder(together).encode(pa.array(["20041101", "2004111"]))
     assert found.bad is not None
     assert found.bad.tolist() == [False, True]
 
@@ -116,7 +116,7 @@ def test_a_day_may_have_one_digit_where_something_stands_between():
 def test_a_format_does_not_touch_stored_dates_but_their_sentinel():
     column = schema_of(format="%d.%m.%Y", missing_values=["31.12.9999"]).column("born")
 
-    found = encode(column, pa.array([DAY, datetime.date(9999, 12, 31)], pa.date32()))
+    found = Encoder(column).encode(pa.array([DAY, datetime.date(9999, 12, 31)], pa.date32()))
 
     assert found.codes.tolist() == [49, column.missing_code]
 
@@ -131,7 +131,7 @@ def test_every_bin_comes_back_within_itself(bins, size):
 
     assert table.schema.field("born").type == pa.date32()
     assert table["born"].null_count == 50
-    assert encode(column, table["born"].combine_chunks()).codes.tolist() == codes.tolist()
+    assert Encoder(column).encode(table["born"].combine_chunks()).codes.tolist() == codes.tolist()
 
 
 @pytest.mark.parametrize("form", ["%d.%m", "%d.%m.%Y.%Y", "%d %b %Y", "%H:%M", "dd.mm.yyyy", "%"])

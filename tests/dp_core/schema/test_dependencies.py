@@ -308,7 +308,7 @@ N = "  n: {type: integer, min: 0, max: 9, edges: [0, 3, 6, 10]}\n"
         ),
         (
             A + "  b: {type: category, levels: [u], follows: a, map: {x: u, y: u, z: u}}\n",
-            "'z' is no value",
+            "'z'",
         ),
         (
             A + "  b: {type: category, levels: [u], follows: a, map: {x: u, y: missing}}\n",

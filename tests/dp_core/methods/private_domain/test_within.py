@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dp_core.confidential.encoding import encode
+from dp_core.confidential.encoding import Encoder
 from dp_core.methods.private_domain.bin_weights import pieces_of
 from dp_core.methods.private_domain.quantile_tree import equal_cuts, estimate, group_edges, widths
 from dp_core.methods.replicates.kept_moments import points_of
@@ -132,7 +132,9 @@ def test_decoded_values_lie_as_the_pieces_say_and_keep_their_codes(schema):
     codes = np.array([rng.integers(0, 3, 30_000), *rng.integers(0, 2, (2, 30_000))], np.uint16)
     table = decode(schema, Dataset(schema.domain, codes), rng=rng)
     for axis, column in enumerate(schema.columns):
-        assert (encode(column, table[column.name].combine_chunks()).codes == codes[axis]).all()
+        assert (
+            Encoder(column).encode(table[column.name].combine_chunks()).codes == codes[axis]
+        ).all()
     number = table["n"].to_numpy()[codes[1] == 1]
     assert {*number} == {10, 98, 99}
     days = [str(day) for day in table["d"].to_pylist()]

@@ -1,0 +1,75 @@
+"""Reads a level where a schema names one: by the file's text, by its label, or as missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from dp_core.documents.node import Node
+from dp_core.documents.typed_text import shown
+from dp_core.errors import nearest
+from dp_core.schema.definition import MISSING_LABEL, Column
+
+LevelNames: TypeAlias = tuple[Mapping[str, int], Mapping[str, int]]
+"""Code of each text, and of each label; a text goes before an equal label."""
+
+MISSING_WORDS = ("missing", MISSING_LABEL)
+
+
+def level_names(column: Column) -> LevelNames:
+    """Return the texts and the labels of a column's levels."""
+    return (
+        {level.text: code for code, level in enumerate(column.levels)},
+        {level.label: code for code, level in enumerate(column.levels)},
+    )
+
+
+def read_level(node: Node, text: str, column: Column, names: LevelNames) -> int:
+    """Return the code of a level.
+
+    Args:
+        node: Where the level is named, for the message.
+        text: The name.
+        column: A category or ordinal.
+        names: Accepted texts and labels.
+
+    Raises:
+        BadInput: if the column has no such level.
+    """
+    for codes in names:
+        if text in codes:
+            return codes[text]
+    if text in MISSING_WORDS:
+        return missing_code(node, column)
+    known = {name for codes in names for name in codes}
+    raise node.error(f"{shown(text)} is not a level of {column.name!r}.{nearest(text, known)}")
+
+
+def missing_code(node: Node, column: Column) -> int:
+    """Return the code of a column's missing level.
+
+    Raises:
+        BadInput: if the column has none.
+    """
+    if column.missing_code is None:
+        raise node.error(
+            f"column {column.name!r} has no missing level; add `missing: level` to the column, or"
+            " remove `missing` here."
+        )
+    return column.missing_code
+
+
+def check_public(node: Node, column: Column, why: str) -> None:
+    """Refuse a column whose levels or bins are chosen privately.
+
+    Args:
+        node: Where the column is named, for the message.
+        column: Any column.
+        why: What is impossible for this column, as the middle of a sentence.
+    """
+    if column.choice is not None:
+        what = "levels" if column.levels else "bins"
+        raise node.error(
+            f"the {what} of {column.name!r} are chosen privately, so {why}; state the {what} in the"
+            " schema instead."
+        )
