@@ -1,8 +1,8 @@
-"""Drafts a schema for a person to complete: names and types only.
+"""Drafts a schema for a person to complete: column names, and types if the file has them.
 
-Levels and bounds read off the confidential data would give it away, so of a CSV file only the
-header is read, of a Parquet file only the schema in its footer. What is left open is refused by
-`load_schema` with a sentence, so that a draft cannot be used by mistake.
+Levels and bounds read off the confidential data would disclose them. So only the header of a CSV
+file is read, and only the schema in the footer of a Parquet file. `load_schema` refuses every value
+that is still to be filled in, so that a draft cannot be used by mistake.
 """
 
 from __future__ import annotations
@@ -27,26 +27,28 @@ _PARQUET_SUFFIXES = (".parquet", ".pq")
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
 
 _HEAD = """\
-# Draft of a schema for {file}: names and types only.
-# State what is publicly known about the file (from its questionnaire or documentation), never what
-# you read off the data: levels and bounds found in the data would give the data away.
+# Draft of a schema for {file}. {todo}
+# Use public knowledge only, such as the questionnaire or the documentation. Do not read levels or
+# bounds off the data: they would disclose the data.
 #
-# A column is one of
+# The five types of columns:
 #   {{type: category, levels: [north, south]}}           texts exactly as in the file
 #   {{type: ordinal, levels: {{1: poor, 2: good}}}}        the file's codes with labels, in order
 #   {{type: integer, min: 0, max: 80, bins: 20}}         no bins needed up to 100 values
 #   {{type: number, min: 0, max: 500000, bins: 24}}      or edges: [0, 1000, 5000, 500000]
 #   {{type: date, min: 1900-01-01, max: 2026-12-31, bins: year}}
-# Add `missing: level` where a value may be missing and the release should have that too.
+# Add `missing: level` to a column whose values may be missing in the file and in the release.
 version: 1
 title:                   # what the file is, in one line
 unit: row                # one row is one person; or {{column: person_id, max_rows: 4}}
-# rows_about: 20000      # about how many rows, if that is public: noise is then stated as TVD too
-missing_values: [""]     # texts of the file that mean missing
+# rows_about: 20000      # approximate number of rows, if public: `plan` then states noise as TVD
+missing_values: [""]     # texts that mean missing in the file
 out_of_range: reject     # or clip (to min and max), or missing; also per column
 """
+_TYPED = "Column names and types only; fill in the rest."
+_UNTYPED = "Column names only; fill in each type."
 _TAIL = """\
-# impossible:            # combinations that cannot occur, by public rule
+# impossible:            # combinations that cannot occur, by a public rule
 #   - {age: "<15", marital: [married, widowed]}
 """
 _TYPE_TODO = "    type:      # category, ordinal, integer, number or date; then its other keys\n"
@@ -75,61 +77,68 @@ _BY_KIND = {
 
 
 def draft_schema(path: Path) -> str:
-    """Return the text of a schema to complete, for one CSV or Parquet file.
+    """Return the draft of a schema for one CSV or Parquet file.
 
     Raises:
-        BadInput: if the file is none, empty, damaged, or seems to have no header. No message
-            quotes the file.
+        BadInput: if there is no such file, or it is empty, damaged or seems to have no header. No
+            message quotes the file.
     """
     try:
         if path.is_dir():
-            raise BadInput(f"{path.name or path}: is a folder; name one CSV or Parquet file.")
+            raise BadInput(f"{path.name or path}: is a folder; name one CSV or Parquet file in it.")
         if not path.exists():
-            raise BadInput(f"{path.name}: there is no such file.")
+            raise BadInput(f"{path.name}: there is no such file; check the path.")
         if not path.is_file():
-            raise BadInput(f"{path.name}: is not a regular file.")
+            raise BadInput(f"{path.name}: is not a regular file; name a CSV or Parquet file.")
         if path.suffix.lower() in (".yaml", ".yml"):
-            raise BadInput(f"{path.name}: is a YAML file; name the CSV or Parquet file itself.")
+            raise BadInput(
+                f"{path.name}: is a YAML file; name the CSV or Parquet file that it describes."
+            )
         with path.open("rb") as raw:
             start = raw.read(4)
     except OSError as error:
         raise BadInput(f"{path.name}: cannot be read ({error.strerror}).") from None
     if not start:
-        raise BadInput(f"{path.name}: is empty; name a CSV or Parquet file with its columns.")
+        raise BadInput(f"{path.name}: is empty; name a CSV or Parquet file that has columns.")
     named_parquet = path.name.lower().endswith(_PARQUET_SUFFIXES)
     if start == _PARQUET_MAGIC:
         columns, ignored = _parquet_columns(path)
     elif named_parquet:
-        raise BadInput(f"{path.name}: is not a Parquet file, whatever its name says.")
+        raise BadInput(
+            f"{path.name}: is not a Parquet file despite its name; write it again, or rename it."
+        )
     else:
         columns, ignored = [(name, _TYPE_TODO) for name in _csv_header(path)], []
     return _text(path.name, columns, ignored)
 
 
 def draft_table(name: str, columns: Sequence[tuple[str, pa.DataType | None]]) -> str:
-    """Return the text of a schema to complete, for a table of a database.
+    """Return the draft of a schema for a table of a database.
 
     Args:
-        name: Of the table.
-        columns: Names, with the types they are read as; None for one that is not read.
+        name: The table's name.
+        columns: Name and Arrow type of each column; None for a type that is not read.
 
     Raises:
-        BadInput: if a column has no name that can be printed, or there is none.
+        BadInput: if there is no column, or a name is not printable or not unique.
     """
     return _text(name, *_typed_columns(name, columns))
 
 
 def _text(name: str, columns: Sequence[tuple[str, str]], ignored: Sequence[str]) -> str:
     if not columns and not ignored:
-        raise BadInput(f"{name}: has no columns.")
+        raise BadInput(f"{name}: has no columns; name a file or a table that has some.")
     body = "".join(f"  {_key(column)}:\n{text}" for column, text in columns)
     tail = "ignore: []               # columns of the file that are not released\n"
     if ignored:
         tail = (
-            "ignore:                  # stored in a way that is not read as one value\n"
+            "ignore:                  # not read: a value of these types is not a single value\n"
             + "".join(f"  - {_key(column)}\n" for column in ignored)
         )
-    return f"{_HEAD.format(file=printable(name))}columns:\n{body}{tail}{_TAIL}"
+    typed = all(text is not _TYPE_TODO for _, text in columns)
+    todo = _TYPED if typed else _UNTYPED
+    head = _HEAD.format(file=printable(name), todo=todo)
+    return f"{head}columns:\n{body}{tail}{_TAIL}"
 
 
 def _csv_header(path: Path) -> list[str]:
@@ -144,15 +153,17 @@ def _csv_header(path: Path) -> list[str]:
             row="data-damaged",
         ) from None
     except (EOFError, OSError):
-        raise BadInput(f"{path.name}: is damaged or cannot be read.") from None
+        raise BadInput(f"{path.name}: is damaged or cannot be read; copy it again.") from None
     except csv.Error:
-        raise BadInput(f"{path.name}: its first line is not a CSV header.") from None
+        raise BadInput(
+            f"{path.name}: its first line is not a CSV header; put the column names there."
+        ) from None
     _check_header(path, header)
     return header
 
 
 def _first_record(raw: BinaryIO) -> list[str]:
-    """Return the first CSV record; no byte after it is looked at."""
+    """Return the first CSV record; no byte after it is read."""
 
     def lines() -> Any:
         left = MAX_HEADER_BYTES
@@ -164,7 +175,7 @@ def _first_record(raw: BinaryIO) -> list[str]:
             yield line.decode("utf-8-sig")
         raise csv.Error("too long")
 
-    # Strict: a quote that is never closed is an error, not a name of many lines.
+    # Strict: a quote that is never closed is an error, not a column name of many lines.
     return next(csv.reader(lines(), strict=True), [])
 
 
@@ -172,23 +183,29 @@ def _check_header(path: Path, header: Sequence[str]) -> None:
     # privacy: without a header the first line is a person's record, so no name is quoted.
     name = path.name
     if not any(column.strip() for column in header):
-        raise BadInput(f"{name}: its first line is blank; a CSV file begins with its header.")
+        raise BadInput(
+            f"{name}: its first line is blank; put a header line with the column names there."
+        )
     if any(not column.isprintable() for column in header):
         raise BadInput(
-            f"{name}: its first line holds control characters; name a CSV file with a header."
+            f"{name}: its first line has control characters; name a CSV file with a header."
         )
     if len(header) == 1 and (mark := next((m for m in ";|" if m in header[0]), None)):
-        raise BadInput(f"{name}: seems to be separated by {mark!r}; a comma is needed.")
+        raise BadInput(
+            f"{name}: seems to be separated by {mark!r}; separate the columns by commas."
+        )
     for number, column in enumerate(header, start=1):
         if not column.strip():
-            raise BadInput(f"{name}: column {number} has no name in the first line, the header.")
+            raise BadInput(
+                f"{name}: column {number} has no name in the header; add one to the first line."
+            )
         if column in header[: number - 1]:
             first = header.index(column) + 1
-            raise BadInput(f"{name}: columns {first} and {number} have the same name.")
+            raise BadInput(f"{name}: columns {first} and {number} have the same name; rename one.")
     if 2 * sum(map(_is_number, header)) >= len(header):
         raise BadInput(
-            f"{name}: its first line holds numbers and looks like data; put a header line with the"
-            " names of the columns first."
+            f"{name}: its first line has numbers and looks like data; put a header line with the"
+            " column names first."
         )
 
 
@@ -201,14 +218,16 @@ def _is_number(text: str) -> bool:
 
 
 def _parquet_columns(path: Path) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return the drafted columns and the names of those that cannot be released."""
+    """Return the drafted columns, and the names of columns whose type is not read."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         schema = pq.read_schema(path)
     except (pa.ArrowException, OSError):
-        raise BadInput(f"{path.name}: is a damaged or cut-off Parquet file.") from None
+        raise BadInput(
+            f"{path.name}: is a damaged or truncated Parquet file; copy it again."
+        ) from None
     return _typed_columns(path.name, [(field.name, field.type) for field in schema])
 
 
@@ -219,9 +238,9 @@ def _typed_columns(
     ignored: list[str] = []
     for number, (name, stored) in enumerate(found, start=1):
         if not name.strip() or not name.isprintable():
-            raise BadInput(f"{of}: column {number} has no printable name.")
+            raise BadInput(f"{of}: column {number} has no printable name; rename it.")
         if name in (before for before, _ in found[: number - 1]):
-            raise BadInput(f"{of}: has more than one column {name!r}.")
+            raise BadInput(f"{of}: has more than one column {name!r}; rename one.")
         kind = None if stored is None else _suggested(stored)
         if kind is None:
             ignored.append(name)

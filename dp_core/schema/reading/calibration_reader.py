@@ -1,9 +1,9 @@
-"""Survey weights in a schema: the column of that role, and the public totals under `calibrate`.
+"""Reads the survey weights of a schema: the column of that role, and the totals of `calibrate`.
 
 A margin is one of
 
 - `{sex: {male: 1200000, female: 1300000}}`: totals by the levels of one column;
-- `{columns: [sex, region], totals: ...}`: of several, whose totals are nested mappings
+- `{columns: [sex, region], totals: ...}`: totals by several columns, as nested mappings
   (`{male: {north: 1, south: 2}, ...}`), rows (`[[male, north, 1], ...]`), or a CSV file with the
   columns' names and `total` in its header;
 - a number: the total of all weights.
@@ -28,27 +28,29 @@ from dp_core.schema.reading.code_list_reader import read_table
 from dp_core.schema.reading.level_reader import check_public, level_names, read_level
 
 TOLERANCE = 1e-9
-"""Relative difference up to which two margins say the same."""
+"""Relative difference up to which two totals count as equal."""
 _MOST_CELLS = 1_000_000
 _EXAMPLE = "- {sex: {male: 1200000, female: 1300000}}"
 
 
 def check_weight(column: Column, role: Node) -> None:
-    """Refuse a column that cannot be one of survey weights."""
+    """Refuse a column that cannot hold survey weights."""
     if column.kind != "number":
-        raise role.error("a weight is a number; write `type: number`.")
+        raise role.error("a survey weight is a number; write `type: number`.")
     if column.missing_code is not None:
-        raise role.error("a weight cannot be missing; remove `missing: level`.")
+        raise role.error("a survey weight cannot be missing; remove `missing: level`.")
     if column.edges[0] < 0:
-        raise role.error("a weight is not negative; let `min` be 0 or more.")
+        raise role.error("a survey weight is not negative; set `min` to 0 or more.")
 
 
 def check_one_weight(columns: Sequence[Column], definitions: Mapping[str, Node]) -> None:
-    """Refuse a second column of weights."""
+    """Refuse a second column of survey weights."""
     weights = [column.name for column in columns if column.role == "weight"]
     if len(weights) > 1:
         place = definitions[weights[1]].entries()["role"]
-        raise place.error(f"{shown(weights[0])} is the file's column of weights; it has one.")
+        raise place.error(
+            f"a file has one column of weights, and {shown(weights[0])} is it; remove this role."
+        )
 
 
 def read_margins(node: Node, schema: Schema, folder: Path | None) -> tuple[Margin, ...]:
@@ -56,21 +58,21 @@ def read_margins(node: Node, schema: Schema, folder: Path | None) -> tuple[Margi
 
     Args:
         node: List of margins.
-        schema: With its columns and structural zeros.
-        folder: Of the schema file.
+        schema: The schema, with its columns and structural zeros.
+        folder: Folder of the schema file; None for a plain mapping.
 
     Raises:
         BadInput: if there is no column of weights, a margin does not state every total, or two
-            contradict each other.
+            margins contradict each other.
     """
     if schema.weight is None:
-        raise node.error("needs a column of weights; give a number `role: weight`.")
+        raise node.error("needs a column of weights; add `role: weight` to a number column.")
     found: list[Margin] = []
     whole: list[dict[tuple[int, ...], Fraction]] = []
     for item in node.items(example=_EXAMPLE):
         margin = _margin(item, schema, folder)
         if any(set(margin.columns) == set(other.columns) for other in found):
-            raise item.error("states totals of these columns a second time.")
+            raise item.error("repeats the columns of an earlier margin; keep one of them.")
         reachable = _reachable(margin, schema)
         if reachable is not None:
             _check_complete(item, margin, schema, reachable)
@@ -82,14 +84,14 @@ def read_margins(node: Node, schema: Schema, folder: Path | None) -> tuple[Margi
             whole.append({})
         found.append(margin)
     if not found:
-        raise node.error(f"states no total; write one, such as {_EXAMPLE}.")
+        raise node.error(f"has no totals; add some, such as {_EXAMPLE}.")
     if math.prod(schema.column(name).size for name in _names(found)) >= 2**62:
-        raise node.error("speaks of too many columns with too many levels; take fewer.")
+        raise node.error("has too many columns with too many levels; use fewer columns.")
     return tuple(found)
 
 
 def margins_document(margins: Sequence[Margin], schema: Schema) -> list[dict[str, object]]:
-    """Return margins as a schema would state them, in exact numbers."""
+    """Return margins as a schema states them, in exact numbers."""
     return [
         {
             "columns": list(margin.columns),
@@ -125,8 +127,8 @@ def _margin(item: Node, schema: Schema, folder: Path | None) -> Margin:
         names = (name,)
     else:
         raise item.error(
-            f"is one column with its totals, such as {_EXAMPLE[2:]}, or has the keys columns and"
-            " totals."
+            f"must be one column with its totals, such as {_EXAMPLE[2:]}, or have the keys columns"
+            " and totals."
         )
     columns = [_levelled(item, schema, name) for name in names]
     totals: dict[tuple[int, ...], Fraction] = {}
@@ -147,8 +149,8 @@ def _levelled(item: Node, schema: Schema, name: str) -> Column:
     column = schema.column(name)
     if not column.levels:
         raise item.error(
-            f"{shown(name)} is no category; add a category that follows it by `edges`, and state"
-            " the totals of that."
+            f"{shown(name)} has no levels; add a category that follows it by `edges`, and state the"
+            " totals of that category."
         )
     check_public(item, column, "no public total can name them")
     return column
@@ -157,7 +159,7 @@ def _levelled(item: Node, schema: Schema, name: str) -> Column:
 def _stated(
     node: Node, names: Sequence[str], folder: Path | None
 ) -> Iterator[tuple[tuple[str, ...], Node]]:
-    """Yield the levels of each cell, and its total."""
+    """Yield the levels and the total of each cell."""
     if isinstance(node.content, str) and names:
         for line, cells, name in read_table(node, folder, (*names, "total"), "table of totals"):
             yield cells[:-1], Node(cells[-1], name, line)
@@ -181,10 +183,10 @@ def _nested(node: Node, depth: int) -> Iterator[tuple[tuple[str, ...], Node]]:
 
 
 def _reachable(margin: Margin, schema: Schema) -> set[tuple[int, ...]] | None:
-    """Return the cells that rows can have; None where there are too many to look at."""
+    """Return the cells that rows can have; None if there are too many to enumerate."""
     origins = [origin(schema, name) for name in margin.columns]
     names = list(dict.fromkeys(name for name, _ in origins))
-    # What a rule ties to these columns decides too, as far as it can be held.
+    # Columns that a rule ties to these decide, too, unless the table becomes too large.
     names += [
         other
         for rule in schema.zeros.rules
@@ -213,11 +215,11 @@ def _check_complete(
     missing = [schema.column(name).missing_code for name in margin.columns]
     for codes in sorted(reachable):
         if codes not in totals and not any(map(_is, codes, missing)):
-            raise item.error(f"the total of {_cell(margin, codes, schema)} is missing.")
+            raise item.error(f"the total of {_cell(margin, codes, schema)} is missing; add it.")
     for codes in totals:
         if codes not in reachable:
             raise item.error(
-                f"{_cell(margin, codes, schema)} cannot occur by the schema; remove its total."
+                f"{_cell(margin, codes, schema)} cannot occur under the schema; remove its total."
             )
 
 
@@ -232,7 +234,7 @@ def _check_agree(
     whole: Sequence[Mapping[tuple[int, ...], Fraction]],
     schema: Schema,
 ) -> None:
-    """Refuse totals that add up to others than those of a margin before."""
+    """Refuse totals whose sums differ from those of an earlier margin."""
     for other, totals in zip(before, whole, strict=True):
         if not totals:
             continue
@@ -244,9 +246,9 @@ def _check_agree(
             if abs(total - against) > TOLERANCE * max(total, against):
                 of = _cell(Margin(shared, ()), codes, schema) if shared else "all rows"
                 raise item.error(
-                    f"the totals of {of} add up to {float(total):.12g}, and under"
-                    f" {' and '.join(other.columns) or 'the total of all'} to"
-                    f" {float(against):.12g}; they have to agree."
+                    f"the totals of {of} add up to {float(total):.12g} here and to"
+                    f" {float(against):.12g} under"
+                    f" {' and '.join(other.columns) or 'the total of all rows'}; make them agree."
                 )
 
 

@@ -1,4 +1,4 @@
-"""Reads code lists and maps: CSV files beside the schema, or what its document has of them."""
+"""Reads code lists and maps: CSV files beside the schema, or their copy in its document."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _EXAMPLE = "naics.csv"
 
 
 def read_code_list(node: Node, folder: Path | None) -> CodeList:
-    """Return the code list that `codes` names, or that a schema's document holds.
+    """Return the code list that `codes` names, or that a schema's document contains.
 
     Args:
         node: The name of a CSV file with the columns `code`, `label` and, if there is a hierarchy,
             `parent`; or, in a document, its content.
-        folder: Of the schema file; None: there is none, and a name is refused.
+        folder: Folder of the schema file; None for a plain mapping, where a name is refused.
 
     Raises:
         BadInput: naming the file and the line.
@@ -38,7 +38,7 @@ def read_code_list(node: Node, folder: Path | None) -> CodeList:
         stored = node.fields(("sha256", "csv"), required=("sha256", "csv"))
         sha256, text, name = stored["sha256"].text(), stored["csv"].text(), node.where
         if not _SHA256.fullmatch(sha256):
-            raise stored["sha256"].error("is not a SHA-256 in hex.")
+            raise stored["sha256"].error("is not a SHA-256 hash in hexadecimal.")
     else:
         raw, name = _bytes(node, folder, "code list")
         sha256, text = hashlib.sha256(raw).hexdigest(), utf8_text(raw, name)
@@ -46,7 +46,7 @@ def read_code_list(node: Node, folder: Path | None) -> CodeList:
 
 
 def code_list_document(codes: CodeList) -> dict[str, str]:
-    """Return a code list by content, as `read_code_list` takes it: one text, so it reads fast."""
+    """Return the content of a code list as `read_code_list` reads it, as one text for speed."""
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
     writer.writerow(["code", "label", "parent"])
@@ -58,8 +58,7 @@ def read_grouping(node: Node, codes: CodeList) -> Grouping:
     """Return the rule `group` of a column with a code list.
 
     Raises:
-        BadInput: for a depth that the list has not, a code to keep that it has not, and a code that
-            stands above the groups.
+        BadInput: if the list lacks the depth or a code to keep, or a code is above the groups.
     """
     if isinstance(node.content, Mapping):
         keys = node.fields(
@@ -71,7 +70,7 @@ def read_grouping(node: Node, codes: CodeList) -> Grouping:
         place, keep = node, ()
     if not codes.has_parents:
         raise node.error(
-            "groups need a hierarchy; give the code list a column `parent`, or remove `group`."
+            "groups need a hierarchy; add a column `parent` to the code list, or remove `group`."
         )
     grouping = Grouping(place.integer(minimum=1, maximum=codes.deepest), keep)
     known = codes.lines()
@@ -81,8 +80,8 @@ def read_grouping(node: Node, codes: CodeList) -> Grouping:
     left = unplaced(codes, grouping)
     if left is not None:
         raise node.error(
-            f"code {shown(left)} stands at depth {codes.depth(left)}, above the groups at depth"
-            f" {grouping.depth}; name it under `keep`, or give it a parent."
+            f"code {shown(left)} is at depth {codes.depth(left)}, above the groups at depth"
+            f" {grouping.depth}; add it to `keep`, or give it a parent."
         )
     return grouping
 
@@ -90,10 +89,10 @@ def read_grouping(node: Node, codes: CodeList) -> Grouping:
 def levels_of_codes(
     node: Node, codes: CodeList, grouping: Grouping | None, missing_values: Sequence[str]
 ) -> tuple[tuple[Level, ...], tuple[tuple[str, ...], ...]]:
-    """Return the levels that the codes become, and for each level the codes it stands for.
+    """Return the levels that the codes become, and the codes of each level.
 
     Raises:
-        BadInput: if there are too many, or one of them reads as a missing value.
+        BadInput: if there are too many levels, or one is also a missing value.
     """
     members: dict[str, list[str]] = {}
     for text, group in group_texts(codes, grouping).items():
@@ -101,28 +100,28 @@ def levels_of_codes(
             members.setdefault(group, []).append(text)
     if len(members) > MAX_CODES:
         raise node.error(
-            f"the code list has {len(members)} levels; a column has at most {MAX_CODES}, so"
-            " `group` them."
+            f"the code list has {len(members)} levels, and a column has at most {MAX_CODES}; merge"
+            " them with `group`."
         )
     order = [code for code in codes.codes if code.text in members]
     labels = unique_labels(order)
     for label in labels:
         if label == MISSING_LABEL:
-            raise node.error(f"{shown(label)} is what missing values are called; rename that code.")
+            raise node.error(f"the label {shown(label)} is reserved for missing values; rename it.")
         if label in missing_values:
             raise node.error(
-                f"{shown(label)} is a label of the code list and a missing value; give the column"
-                " its own `missing_values`."
+                f"{shown(label)} is both a label of the code list and a missing value; give the"
+                " column its own `missing_values`."
             )
     for text in missing_values:
         if text in codes.lines():
             raise node.error(
-                f"{shown(text)} is in the code list and a missing value; give the column its own"
-                " `missing_values`."
+                f"{shown(text)} is both a code of the code list and a missing value; give the"
+                " column its own `missing_values`."
             )
     repeated = [label for label, times in Counter(labels).items() if times > 1]
     if repeated:
-        raise node.error(f"two codes would both be labelled {shown(repeated[0])}; rename one.")
+        raise node.error(f"two codes would have the label {shown(repeated[0])}; rename one.")
     levels = tuple(Level(code.text, label) for code, label in zip(order, labels, strict=True))
     return levels, tuple(tuple(members[code.text]) for code in order)
 
@@ -140,12 +139,12 @@ def read_table(
 
 
 def read_pairs(node: Node, folder: Path | None, names: tuple[str, str]) -> dict[str, Node]:
-    """Return a map from values of one column to those of another, with the places of the latter.
+    """Return a map from values of one column to nodes with the values of another.
 
     Args:
-        node: A mapping, or the name of a CSV file whose header has both columns' names.
-        folder: Of the schema file.
-        names: Of the column that is followed, and of the one that follows.
+        node: A mapping, or the name of a CSV file whose header names both columns.
+        folder: Folder of the schema file; None for a plain mapping.
+        names: Names of the source and of the dependent column.
 
     Raises:
         BadInput: naming the file and the line.
@@ -155,38 +154,39 @@ def read_pairs(node: Node, folder: Path | None, names: tuple[str, str]) -> dict[
     found: dict[str, Node] = {}
     for line, (text, value), name in read_table(node, folder, names, "map"):
         if text in found:
-            raise _at(name, line, f"{shown(text)} is mapped twice.")
+            raise _at(name, line, f"{shown(text)} is mapped twice; remove one line.")
         found[text] = Node(value, name, line)
     return found
 
 
-@lru_cache(maxsize=8)  # one list may be that of several columns, and is read by each stage
+@lru_cache(maxsize=8)  # several columns may share a list, and every stage reads it
 def _code_list(text: str, sha256: str, name: str) -> CodeList:
     lines: dict[str, int] = {}
     found: list[Code] = []
     for line, (code, label, parent) in _rows(text, name, ("code", "label"), ("parent",)):
         if not code.strip():
-            raise _at(name, line, "the code is empty.")
+            raise _at(name, line, "the code is empty; fill it in or remove the line.")
         if code in lines:
             first = lines[code]
             raise _at(name, line, f"code {shown(code)} is given twice, first on line {first}.")
         lines[code] = line
         found.append(Code(code, label if label.strip() else code, parent))
     if not found:
-        raise BadInput(f"{name}: lists no code.")
+        raise BadInput(f"{name}: lists no code; add a line for each code.")
     for one in found:
         if one.parent and one.parent not in lines:
             raise _at(
                 name,
                 lines[one.text],
-                f"the parent {shown(one.parent)} of code {shown(one.text)} is not in the list.",
+                f"the parent {shown(one.parent)} of code {shown(one.text)} is not in the list;"
+                " add it.",
             )
     codes = CodeList(tuple(found), sha256)
     try:
         codes.lines()
     except ValueError as error:
         above = str(error)
-        message = f"by its parents code {shown(above)} is above itself."
+        message = f"code {shown(above)} is its own ancestor; correct the column `parent`."
         raise _at(name, lines[above], message) from None
     return codes
 
@@ -194,12 +194,12 @@ def _code_list(text: str, sha256: str, name: str) -> CodeList:
 def _rows(
     text: str, name: str, required: Sequence[str], optional: Sequence[str]
 ) -> list[tuple[int, tuple[str, ...]]]:
-    """Return line numbers and the wanted columns of a CSV text; further columns are not read."""
+    """Return line numbers and the wanted columns of a CSV text; other columns are not read."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         header = next(reader, None)
         if header is None:
-            raise BadInput(f"{name}: is empty; its first line names the columns.")
+            raise BadInput(f"{name}: is empty; its first line must name the columns.")
         for column in required:
             if column not in header:
                 hint = "; separate the columns by commas" if len(header) == 1 else ""
@@ -210,7 +210,7 @@ def _rows(
         wanted = [*required, *optional]
         for column in wanted:
             if header.count(column) > 1:
-                raise BadInput(f"{name}: two columns are named {shown(column)}.")
+                raise BadInput(f"{name}: two columns are named {shown(column)}; rename one.")
         places = [header.index(column) if column in header else None for column in wanted]
         found = []
         for row in reader:
@@ -220,24 +220,24 @@ def _rows(
                 raise _at(
                     name,
                     reader.line_num,
-                    f"has {len(row)} values, and the header {len(header)}; put quotes around a text"
-                    " with a comma.",
+                    f"has {len(row)} values, but the header has {len(header)}; put quotes around a"
+                    " text with a comma.",
                 )
             cells = tuple("" if place is None else row[place] for place in places)
             found.append((reader.line_num, cells))
     except csv.Error:
-        raise _at(name, reader.line_num, "is not CSV; check its quotes.") from None
+        raise _at(name, reader.line_num, "is not valid CSV; check the quotes.") from None
     return found
 
 
 def _bytes(node: Node, folder: Path | None, what: str) -> tuple[bytes, str]:
     text = node.text(example=_EXAMPLE)
     if not text.strip() or "\0" in text:
-        raise node.error(f"names no file; write the name of a CSV file, such as {_EXAMPLE}.")
+        raise node.error(f"is blank; write the name of a CSV file, such as {_EXAMPLE}.")
     if folder is None:
         raise node.error(
-            f"names a file, and there is no folder to look for it; load the schema's own file"
-            f" to read the {what}."
+            f"names a file, but this schema was not read from a file, so there is no folder to look"
+            f" in; load the schema file to read the {what}."
         )
     path = folder / text
     try:

@@ -1,4 +1,4 @@
-"""Reads one column of a schema: its levels or its bins, and its own policies."""
+"""Reads one column of a schema: its levels or bins, and its policies."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ def read_column(
     out_of_range: OutOfRange,
     folder: Path | None,
 ) -> Column:
-    """Return a column that has values of its own, by what the schema says of it.
+    """Return a column as the schema defines it.
 
     Args:
-        name: Of the column.
-        node: What stands under its name.
-        missing_values: Of the file, where the column states none.
-        out_of_range: Of the file, likewise.
-        folder: Of the schema, from which a code list is found; None for a plain mapping.
+        name: The column's name.
+        node: Its definition.
+        missing_values: The file's texts for missing, used if the column states none.
+        out_of_range: The file's policy, used if the column states none.
+        folder: Folder of the schema file, where code lists are found; None for a plain mapping.
 
     Raises:
-        BadInput: for any mistake, naming file, line, key and what is expected there.
+        BadInput: naming file, line, key and what is expected there.
     """
     if not name.strip():
-        raise node.error("a column's name must not be blank.")
+        raise node.error("a column name must not be blank.")
     all_keys = (*_COMMON, *_LEVELLED, *_BINNED, "decimals", "format")
     keys = node.fields(all_keys, required=("type",), example=COLUMN_EXAMPLE)
     kind = one_of(keys["type"], KINDS)
@@ -59,11 +59,13 @@ def read_column(
         if key not in _allowed(kind):
             owners = [other for other in KINDS if key in _allowed(other)]
             raise keys[key].error(
-                f"belongs to the type {' or '.join(owners)}, not to {kind};"
+                f"is a key of the type {' or '.join(owners)}, not of {kind};"
                 " change the type or remove the key."
             )
     if "map" in keys:
-        raise keys["map"].error("needs `follows`, the column whose levels are mapped.")
+        raise keys["map"].error(
+            "maps the levels of another column; name that column with `follows`."
+        )
     missing = one_of(keys.get("missing"), _MISSING)
     if "missing_values" in keys:
         missing_values = keys["missing_values"].texts(example='["", "?"]')
@@ -120,17 +122,17 @@ def _with_levels(
     private = is_private(keys.get("levels"))
     if private and column.kind == "ordinal":
         raise keys["levels"].error(
-            "the levels of an ordinal cannot be chosen privately, because the rest of a group has"
-            " no place in their order; make it a category, or list the levels."
+            "the levels of an ordinal cannot be chosen privately, because the levels that are not"
+            " kept would lose their order; write `type: category`, or list the levels."
         )
     if "groups" in keys and ("codes" in keys or not private):
         raise keys["groups"].error(
-            "groups are for listed levels that are chosen privately; write levels: {private: 20}"
-            " and no codes beside them, or remove them."
+            "groups belong to `levels: {private: 20}` without `codes`; write these levels, or"
+            " remove the groups."
         )
     if "codes" not in keys:
         if "group" in keys:
-            raise keys["group"].error("speaks of a code list; give the column `codes: FILE.csv`.")
+            raise keys["group"].error("needs a code list; add `codes: FILE.csv`.")
         if not private:
             return replace(column, levels=_read_levels(node, keys, column.missing_values))
         merged, groups = levels_by_group(keys)
@@ -151,12 +153,12 @@ def _read_levels(
     example = "[low, high] or {1: low, 2: high}"
     if "levels" not in keys:
         raise column.error(
-            f"the key 'levels' is missing; list the file's texts, such as {example}, or name a"
+            f"the key 'levels' is missing; list the texts of the file, such as {example}, or name a"
             " code list with `codes: FILE.csv`."
         )
     node = keys["levels"]
     if not isinstance(node.content, Mapping | tuple):
-        node.items(example=example)  # says what is expected
+        node.items(example=example)  # raises, saying what is expected
     entries = node.ordered_entries(example=example, bare=True)
     pairs = [(text, place, place.text()) for text, place in entries.items()]
     if not pairs:
@@ -168,8 +170,8 @@ def _read_levels(
         for word in dict.fromkeys((text, label)):
             if word in missing_values:
                 raise place.error(
-                    f"{shown(word)} is a level and a missing value; remove the level, or give the"
-                    " column its own `missing_values`."
+                    f"{shown(word)} is both a level and a missing value; remove the level, or give"
+                    " the column its own `missing_values`."
                 )
         if not label.strip():
             raise place.error(f'level {shown(text)} needs a label, as in {{"{text}": none}}.')
@@ -177,7 +179,7 @@ def _read_levels(
             raise place.error(f"{shown(text)} and {shown(labels[label])} have the same label.")
         if label == MISSING_LABEL:
             raise place.error(
-                f"{shown(label)} is what missing values are called; choose another label."
+                f"{shown(label)} is reserved for missing values; choose another label."
             )
         labels[label] = text
     return tuple(Level(text, label) for text, _, label in pairs)
@@ -197,8 +199,8 @@ def _with_bins(column: Column, node: Node, keys: Mapping[str, Node], scale: Scal
     bins = read_bins(node, keys, scale)
     if decimals is not None and (empty := empty_bin(bins.edges, decimals)):
         raise keys["decimals"].error(
-            f"no number of {decimals} decimals lies in the bin from {exact_text(empty[0])}"
-            f" to {exact_text(empty[1])}; allow more decimals or make fewer bins."
+            f"the bin from {exact_text(empty[0])} to {exact_text(empty[1])} contains no number of"
+            f" {decimals} decimals; allow more decimals or make fewer bins."
         )
     return replace(column, edges=bins.edges, minimum=bins.minimum, maximum=bins.maximum)
 
@@ -206,9 +208,9 @@ def _with_bins(column: Column, node: Node, keys: Mapping[str, Node], scale: Scal
 def _read_format(node: Node) -> str:
     text = node.name()
     if "%y" in text:
-        raise node.error("a year of two digits says no century; the file needs %Y.")
+        raise node.error("%y has no century; the file needs years of four digits, %Y.")
     if sorted(re.findall("%.?", text)) != ["%Y", "%d", "%m"]:
         raise node.error(
-            f"{shown(text)} is no format of a date; write %d, %m and %Y once each, as in %d.%m.%Y."
+            f"{shown(text)} is not a date format; use %d, %m and %Y once each, as in %d.%m.%Y."
         )
     return text

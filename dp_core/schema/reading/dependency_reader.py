@@ -1,4 +1,4 @@
-"""Columns that follow others: `follows`, with a `map` of levels or the `edges` of a number."""
+"""Reads dependent columns: `follows`, with a `map` of levels or the `edges` of a number."""
 
 from __future__ import annotations
 
@@ -22,33 +22,31 @@ from dp_core.schema.reading.level_reader import (
 )
 
 KEYS = ("follows", "map", "edges")
-"""Keys of a following column beside those of its type."""
+"""Keys of a dependent column besides those of its type."""
 
 
 def without_rule(node: Node) -> Node:
-    """Return the definition of a following column without what says how it follows."""
+    """Return the definition of a dependent column without its dependency."""
     assert isinstance(node.content, Mapping)
     content = {key: place for key, place in node.content.items() if key not in KEYS}
-    content.pop(
-        "out_of_range", None
-    )  # a dependent column has one of its own, see `DependentColumn`
+    content.pop("out_of_range", None)  # has another meaning here, see `DependentColumn`
     return Node(content, node.source, node.line, node.key)
 
 
 def follows(node: Node) -> bool:
-    """Return whether a column is defined as one that follows another."""
+    """Return whether a column is defined as a dependent column."""
     return isinstance(node.content, Mapping) and "follows" in node.content
 
 
 def in_order(dependents: Mapping[str, Node], known: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of following columns, each after what it follows.
+    """Return the names of the dependent columns, each after its source.
 
     Args:
         dependents: Definitions of the dependent columns, by name.
-        known: Names of the others.
+        known: Names of the other columns.
 
     Raises:
-        BadInput: if what is followed does not exist, or a column follows itself by a detour.
+        BadInput: if a source does not exist, or columns depend on one another in a circle.
     """
     sources: dict[str, str] = {}
     for name, node in dependents.items():
@@ -56,7 +54,7 @@ def in_order(dependents: Mapping[str, Node], known: Sequence[str]) -> tuple[str,
         source = place.text(example="industry")
         if source not in dependents and source not in known:
             raise place.error(
-                f"there is no column {shown(source)} to follow."
+                f"there is no column {shown(source)} that this one could follow."
                 f"{nearest(source, [*known, *dependents])}"
             )
         sources[name] = source
@@ -66,8 +64,8 @@ def in_order(dependents: Mapping[str, Node], known: Sequence[str]) -> tuple[str,
         while name in sources and name not in done:
             if name in line:
                 raise node.entries()["follows"].error(
-                    f"{shown(name)} follows itself, by way of"
-                    f" {' and '.join(shown(one) for one in line)}."
+                    f"{shown(name)} follows itself through"
+                    f" {' and '.join(shown(one) for one in line)}; remove one `follows`."
                 )
             line.append(name)
             name = sources[name]
@@ -78,17 +76,17 @@ def in_order(dependents: Mapping[str, Node], known: Sequence[str]) -> tuple[str,
 def read_dependent(
     column: Column, node: Node, source: Column, folder: Path | None
 ) -> DependentColumn:
-    """Return a following column.
+    """Return a dependent column.
 
     Args:
-        column: Its type, levels and missing values; where the definition does not say so, whether
-            it can be missing is decided by what it follows.
+        column: Its type, levels and missing values. Unless the definition states `missing`, it can
+            be missing if the source can.
         node: Its definition.
-        source: Of what it follows.
-        folder: Of the schema file, for the name of a map.
+        source: The column that it follows.
+        folder: Folder of the schema file, where a map is found.
 
     Raises:
-        BadInput: if the rule does not give every value of the source one level.
+        BadInput: if the rule does not assign one level to every value of the source.
     """
     keys = node.entries()
     for one in (column, source):
@@ -97,25 +95,28 @@ def read_dependent(
         column = replace(column, missing=source.missing)
     elif column.missing == "reject" and source.missing_code is not None:
         raise keys["missing"].error(
-            f"{source.name!r} can be missing, and then so is what follows it; write level."
+            f"{source.name!r} can be missing, so this column can be too; write `missing: level`."
         )
     last = () if source.missing_code is None else (missing_code(keys["follows"], column),)
     if not source.levels:
         if "map" in keys:
             raise keys["map"].error(
-                f"{source.name!r} is no category; write `edges`, where the next level begins."
+                f"{source.name!r} has no levels to map; give the `edges` where the next level"
+                " begins."
             )
         cuts = _cuts(node, keys, column, source)
         codes = (*range(len(cuts) + 1), *last)
         return DependentColumn(column=column, source=source.name, codes=codes, cuts=cuts)
     if "edges" in keys:
-        raise keys["edges"].error(f"{source.name!r} has levels; write a `map` of them.")
+        raise keys["edges"].error(
+            f"{source.name!r} has levels, not edges; write a `map` of the levels."
+        )
     codes = (*_mapped(node, keys, column, source, folder), *last)
     return DependentColumn(column=column, source=source.name, codes=codes)
 
 
 def dependent_document(dependent: DependentColumn, source: Column) -> dict[str, object]:
-    """Return how a column follows, as a schema would state it, by content."""
+    """Return the dependency as a schema states it, with a map written out."""
     if dependent.cuts:
         edges = [value_text(cut, scale_of(source)) for cut in dependent.cuts]
         return {"follows": dependent.source, "edges": edges}
@@ -139,13 +140,13 @@ def _mapped(
         given = read_pairs(keys["map"], folder, (source.name, column.name))
         place = keys["map"]
     elif source.codes is not None and source.codes == column.codes:
-        # One list, another depth: the hierarchy is the map.
+        # The same code list at another depth: its hierarchy is the map.
         place = keys["codes"]
         given = {text: replace(place, content=text) for text in source.texts() if text in own}
     else:
         raise node.error(
-            f"the key 'map' is missing; say which level of {column.name!r} each level of"
-            f" {source.name!r} becomes."
+            f"the key 'map' is missing; map each level of {source.name!r} to a level of"
+            f" {column.name!r}."
         )
     used: set[str] = set()
     found = []
@@ -155,15 +156,18 @@ def _mapped(
         for text in texts:
             name = next((key for key in (text, level.text, level.label) if key in given), None)
             if name is None:
-                raise place.error(f"{shown(text)} of {source.name!r} is not mapped.")
+                raise place.error(
+                    f"{shown(text)} of {source.name!r} is not mapped; add it to the map."
+                )
             used.add(name)
             word = given[name].text(example="a level")
             by_text.setdefault(read_level(given[name], word, column, names), text)
         if len(by_text) > 1:
             one, other, *_ = by_text.values()
             raise place.error(
-                f"{shown(one)} and {shown(other)} are one level of {source.name!r}"
-                f" ({shown(level.label)}) and are mapped to two levels; group them more finely."
+                f"{shown(one)} and {shown(other)} belong to one level of {source.name!r}"
+                f" ({shown(level.label)}) but are mapped to two levels; map them to one level, or"
+                " group the codes more finely."
             )
         found.append(next(iter(by_text)))
     accepted = source.texts()
@@ -181,10 +185,10 @@ def _cuts(
 ) -> tuple[Fraction, ...]:
     levels = len(column.levels)
     if levels < 2:
-        raise node.error("has one level only, which every row would have; leave the column out.")
+        raise node.error("has one level only, so every row would have it; remove the column.")
     if "edges" not in keys:
         raise node.error(
-            f"the key 'edges' is missing; name the bin edges of {source.name!r} where the next"
+            f"the key 'edges' is missing; give the bin edges of {source.name!r} where each next"
             f" level of {column.name!r} begins."
         )
     items = keys["edges"].items(example="[15, 65]")
@@ -197,16 +201,16 @@ def _cuts(
         items, values = items[1:-1], values[1:-1]
     if len(values) != levels - 1:
         raise keys["edges"].error(
-            f"{levels} levels have {levels - 1} edges between them, not {len(values)}."
+            f"{levels} levels need {levels - 1} edges between them, not {len(values)}."
         )
     for item, value, before in zip(items, values, [None, *values], strict=False):
         if before is not None and value <= before:
-            raise item.error("edges must rise.")
+            raise item.error("edges must increase.")
         if value not in source.edges[1:-1]:
             near = sorted(source.edges[1:-1], key=lambda edge: abs(edge - value))[:2]
             known = " and ".join(value_text(edge, scale) for edge in sorted(near))
             raise item.error(
-                f"{value_text(value, scale)} is no bin edge of {source.name!r}"
-                f"{f'; near it are {known}' if known else ''}."
+                f"{value_text(value, scale)} is not a bin edge of {source.name!r}"
+                f"{f'; the nearest are {known}' if known else ''}."
             )
     return tuple(values)

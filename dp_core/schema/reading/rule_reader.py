@@ -5,11 +5,11 @@ A rule maps columns to conditions; a row that meets all of them cannot occur. A 
 - of a category or ordinal: a level, by the file's text or else by its label;
 - of an integer, number or date: `"<15"`, `"<=14"`, `">=18"`, `">17"`, `"15..17"`, or one value,
   where every threshold is a bin edge (a bin is impossible as a whole or not at all);
-- `missing`: the missing level (`(missing)` where a level is itself called so);
-- `{not: condition}`: every value but those; it never speaks of the missing level;
+- `missing`: the missing level (`(missing)` if a level is itself called `missing`);
+- `{not: condition}`: every other value; it never includes the missing level;
 - a list of conditions: any of them.
 
-A column that follows another is spoken of like any other; the box is then one of what it follows.
+A rule may name a dependent column like any other; its box of codes is then one of the source.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def read_rules(node: Node, schema: Schema) -> StructuralZeros:
 
     Args:
         node: List of rules.
-        schema: Its columns.
+        schema: The schema, with all columns.
 
     Raises:
         BadInput: for an unknown column or level, a threshold inside a bin, a condition that no
-            value meets, and rules that leave a column no value at all.
+            value meets, and rules that leave a column without any possible value.
     """
     example = '- {age: "<15", marital: [married, widowed]}'
     known = {column.name: column for column in schema.released}
@@ -55,20 +55,21 @@ def read_rules(node: Node, schema: Schema) -> StructuralZeros:
     for item in node.items(example=example):
         rule = _read_rule(item, schema, known, example)
         rules.append(rule)
-        # A condition that every value meets says nothing; one column left is a ban on its codes.
+        # A condition that every value meets has no effect; a rule for one column bans its codes.
         narrow = [
             (name, codes)
             for name, codes in zip(rule.columns, rule.codes, strict=True)
             if len(codes) < known[name].size
         ]
         if not narrow:
-            raise item.error("makes every row impossible; narrow one of its conditions.")
+            raise item.error("makes every row impossible; restrict one of its conditions.")
         if len(narrow) == 1:
             name, codes = narrow[0]
             dead.setdefault(name, set()).update(codes)
             if len(dead[name]) == known[name].size:
                 raise item.error(
-                    f"leaves column {name!r} no possible value, with the rules before it."
+                    f"leaves column {name!r} without any possible value, together with the rules"
+                    " before it; remove one of them."
                 )
     return StructuralZeros(tuple(rules))
 
@@ -76,7 +77,7 @@ def read_rules(node: Node, schema: Schema) -> StructuralZeros:
 def _read_rule(node: Node, schema: Schema, known: Mapping[str, Column], example: str) -> Rule:
     entries = node.ordered_entries(example=example)
     if not entries:
-        raise node.error("is empty; name at least one column and its impossible values.")
+        raise node.error("is empty; give at least one column with its impossible values.")
     boxes: dict[str, tuple[int, ...]] = {}
     for name, condition in entries.items():
         if name not in known:
@@ -86,17 +87,22 @@ def _read_rule(node: Node, schema: Schema, known: Mapping[str, Column], example:
         check_public(node, known[name], "no rule can name them")
         met = _codes(condition, known[name])
         if not met:
-            raise condition.error(f"no value of column {name!r} meets {_text(condition)}.")
+            raise condition.error(
+                f"no value of column {name!r} meets {_text(condition)}; correct or remove it."
+            )
         source, becomes = origin(schema, name)
         met = {code for code, own in enumerate(becomes.tolist()) if own in met}
         if not met:
-            raise condition.error(f"no value of column {source!r} leads to {_text(condition)}.")
+            raise condition.error(
+                f"no value of column {source!r} gives {name!r} the value {_text(condition)}; remove"
+                " the condition."
+            )
         if source in boxes:
             met &= set(boxes[source])
             if not met:
                 raise condition.error(
-                    f"speaks of {source!r} twice, since {name!r} follows it, and no value of it"
-                    " meets both; remove the rule."
+                    f"no value of {source!r} meets the conditions on it and on the columns that"
+                    " follow it; remove the rule."
                 )
         boxes[source] = tuple(sorted(met))
     text = ", ".join(f"{name}: {_text(condition)}" for name, condition in entries.items())
@@ -106,7 +112,7 @@ def _read_rule(node: Node, schema: Schema, known: Mapping[str, Column], example:
 def _codes(node: Node, column: Column) -> set[int]:
     if isinstance(node.content, tuple):
         if not node.content:
-            raise node.error("the list is empty; name at least one value.")
+            raise node.error("the list is empty; give at least one value.")
         return set().union(*(_codes(item, column) for item in node.content))
     if isinstance(node.content, Mapping):
         inner = node.fields(("not",), required=("not",), example="{not: [a, b]}")["not"]
@@ -128,7 +134,7 @@ def _binned(node: Node, text: str, column: Column) -> set[int]:
         if scale == "number" and sign in ("<=", ">"):
             other = {"<=": "<", ">": ">="}[sign]
             raise node.error(
-                f"a bin of a number holds its lower edge and not its upper one;"
+                f"a bin of a number contains its lower edge and not its upper one;"
                 f" write {other}{match[2]} instead of {sign}{match[2]}."
             )
         cut = _edge(node, threshold + (step if sign in ("<=", ">") else 0), column)
@@ -136,7 +142,7 @@ def _binned(node: Node, text: str, column: Column) -> set[int]:
     if match := _INTERVAL.fullmatch(text):
         low, high = _value(node, match[1], scale), _value(node, match[2], scale)
         if high < low:
-            raise node.error(f"{shown(text)} runs backwards; write the smaller value first.")
+            raise node.error(f"{shown(text)} is reversed; write the smaller value first.")
     else:
         low = high = _value(node, text, scale)
         if scale == "number":

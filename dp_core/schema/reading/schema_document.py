@@ -1,6 +1,6 @@
-"""The schema as one plain document: defaults filled in, every number in one spelling.
+"""The schema as one plain document, with defaults filled in and numbers in one spelling.
 
-It stands in the bundle, and its hash in the plan; read again, it is the same schema.
+The bundle contains the document, and the plan its hash; read again, it gives the same schema.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dp_core.schema.reading.dependency_reader import dependent_document
 from dp_core.schema.reading.private_domain_reader import document as private_document
 
 VERSION = 1
-"""Of the format of schema files."""
+"""Format version of schema files."""
 
 
 def schema_document(
@@ -29,14 +29,14 @@ def schema_document(
     columns: Mapping[str, Node],
     rules: Sequence[Node],
 ) -> dict[str, object]:
-    """Return `Schema.document` of a schema that is complete but for it.
+    """Return `Schema.document` of a schema that is otherwise complete.
 
     Args:
-        schema: With its rules and calibration.
-        missing_values: Of the file, for columns that state none.
-        out_of_range: Of the file, likewise.
-        columns: What was typed under each column's name.
-        rules: What was typed under `impossible`.
+        schema: The schema, with its rules and calibration.
+        missing_values: The file's texts for missing, for columns that state none.
+        out_of_range: The file's policy, for columns that state none.
+        columns: Definition of each column, by name.
+        rules: Rules under `impossible`.
     """
     unit, published = schema.unit, schema.publication.document()
     margins = margins_document(schema.calibration, schema)
@@ -67,7 +67,7 @@ def schema_document(
 def schema_hash(schema: Schema) -> str:
     """Return the SHA-256, in hex, of the schema's canonical JSON (sorted keys, no spaces).
 
-    What has an order (columns, levels) is a list there, so any JSON tool keeps the hash.
+    Columns and levels, whose order matters, are lists, so any JSON tool keeps the hash.
     """
     return digest(schema.document)
 
@@ -80,7 +80,7 @@ def _following(schema: Schema, name: str) -> dict[str, object]:
 
 
 def _column_document(column: Column, keys: Mapping[str, Node]) -> dict[str, object]:
-    """Return the column as a schema would state it, defaults filled in and numbers canonical."""
+    """Return the column as a schema states it, with defaults filled in and canonical numbers."""
     document: dict[str, object] = {"type": column.kind}
     if column.codes is not None:
         document["codes"] = code_list_document(column.codes)
@@ -126,7 +126,7 @@ def _column_document(column: Column, keys: Mapping[str, Node]) -> dict[str, obje
 
 
 def _rule_document(rule: Node) -> list[dict[str, object]]:
-    """Return a rule as a list: the order of its columns says which one may be set to missing."""
+    """Return a rule as a list: the order of its columns decides which one is set to missing."""
     return [
         {name: _plain(condition)}
         for name, condition in rule.ordered_entries(example="- {age: 3}").items()

@@ -3,8 +3,8 @@
 Policies that the file states once and a column may state for itself:
 
 - `missing_values`: a column's own list replaces the global one;
-- `out_of_range`: the global `clip` speaks of columns with an order of values (integer, number,
-  date), categories and ordinals stay with `reject`; `missing` needs `missing: level`.
+- `out_of_range`: the global `clip` applies to integer, number and date columns; categories and
+  ordinals keep `reject`. `missing` needs `missing: level`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def load_schema(path: Path) -> Schema:
     """Read a schema file.
 
     Raises:
-        BadInput: for any mistake, naming file, line, key and what is expected there.
+        BadInput: naming file, line, key and what is expected there.
     """
     return parse_schema(load(path))
 
@@ -65,7 +65,7 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
     entries = root.entries(example="`version: 1`, `title: ...`, `columns: ...`")
     if "columns" not in entries and _SPEC_KEYS & set(entries):
         raise BadInput(
-            f"{root.source}: is a release spec, not a schema; name the file that has `columns`."
+            f"{root.source}: is a release spec, not a schema; name the file with `columns`."
         )
     keys = root.fields(_KEYS, required=("version", "title", "columns"))
     check_version(keys["version"], VERSION)
@@ -92,7 +92,7 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
     )
     if not columns:
         raise keys["columns"].error(
-            "has no column with values of its own; add one to release, such as age:"
+            "has no column to release that does not follow another; add one, such as age:"
             f" {COLUMN_EXAMPLE}."
         )
     ignore = (
@@ -135,7 +135,9 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
 def check_version(node: Node, version: int) -> None:
     """Refuse a file of another format version."""
     if node.integer() != version:
-        raise node.error(f"this program reads version {version}, not {shown(node.text())}.")
+        raise node.error(
+            f"must be {version}; this program does not read version {shown(node.text())}."
+        )
 
 
 def _read_unit(
@@ -152,11 +154,11 @@ def _read_unit(
     column = keys["column"].name()
     if column in columns:
         raise keys["column"].error(
-            f"{shown(column)} tells persons apart and is not synthesised; remove it from `columns`."
+            f"{shown(column)} identifies persons and is not released; remove it from `columns`."
         )
     if column in ignored:
         raise keys["column"].error(
-            f"{shown(column)} tells persons apart and is read; remove it from `ignore`."
+            f"{shown(column)} identifies persons, so it is read; remove it from `ignore`."
         )
     most = keys["max_rows"].integer(minimum=1, maximum=MOST_ROWS)
     return Unit(column, most, missing_values)
@@ -169,20 +171,22 @@ def _read_ignore(node: Node | None, columns: Mapping[str, Node]) -> tuple[str, .
     for name in names:
         if name in columns:
             raise node.error(
-                f"{shown(name)} is a column of the schema too; keep it in one of the two."
+                f"{shown(name)} is also under `columns`; keep it in one of the two places."
             )
     return names
 
 
 def _is_identifier(node: Node) -> bool:
-    """Return whether a column is declared as one that is neither read nor released."""
+    """Return whether a column is an identifier, which is neither read nor released."""
     if not isinstance(node.content, Mapping) or "role" not in node.content:
         return False
     if node.content["role"].choice(ROLES) != "id":
         return False
     for key, place in node.content.items():
         if key not in ("role", "type", "description"):
-            raise place.error("a column of role id is neither read nor released; remove this key.")
+            raise place.error(
+                "a column with `role: id` is neither read nor released; remove this key."
+            )
     return True
 
 
@@ -199,7 +203,7 @@ def _read_dependents(
         node = definitions[name]
         keys = node.entries()
         if "type" in keys and one_of(keys["type"], KINDS) not in ("category", "ordinal"):
-            raise keys["type"].error("a column that follows another is a category or an ordinal.")
+            raise keys["type"].error("a column with `follows` must be a category or an ordinal.")
         column = read_column(name, without_rule(node), missing_values, "reject", folder)
         own = keys.get("out_of_range")
         policy = one_of(own, OUT_OF_RANGE) if own is not None else out_of_range

@@ -99,7 +99,7 @@ def test_a_format_holds_for_bins_that_are_chosen_privately():
     assert found.bad.tolist() == [False, True]
     assert column.edges[found.codes[0]] == DAY.toordinal()
     assert parse_schema(schema.document) == schema
-    with pytest.raises(BadInput, match="is no format of a date"):
+    with pytest.raises(BadInput, match="%d, %m and %Y"):
         schema_of(format="%d.%m", bins={"private": "4"})
 
 
@@ -136,10 +136,10 @@ def test_every_bin_comes_back_within_itself(bins, size):
 
 @pytest.mark.parametrize("form", ["%d.%m", "%d.%m.%Y.%Y", "%d %b %Y", "%H:%M", "dd.mm.yyyy", "%"])
 def test_a_format_that_names_no_day_is_refused(form):
-    with pytest.raises(BadInput, match="is no format of a date; write %d, %m and %Y once each"):
+    with pytest.raises(BadInput, match="%d, %m and %Y once each"):
         schema_of(format=form)
 
 
 def test_a_year_of_two_digits_is_refused():
-    with pytest.raises(BadInput, match="a year of two digits says no century"):
+    with pytest.raises(BadInput, match="%Y"):
         schema_of(format="%d.%m.%y")

@@ -143,7 +143,7 @@ def test_compressed_headers_are_read(tmp_path):
         ("a.csv.gz", b"a,b\n", "damaged"),
         ("a.csv.gz", gzip.compress(b"a,b\n" * 1000, mtime=0)[:15], "damaged"),
         ("a.parquet", b"a,b\n1,2\n", "is not a Parquet file"),
-        ("a.parquet", b"PAR1" + b"\x00" * 100, "damaged or cut-off"),
+        ("a.parquet", b"PAR1" + b"\x00" * 100, "damaged"),
     ],
 )
 def test_files_that_hold_no_header_are_refused_without_quoting_them(tmp_path, name, content, part):
@@ -161,7 +161,7 @@ def test_a_parquet_file_cut_in_half_is_refused(parquet):
     whole = parquet.read_bytes()
     parquet.write_bytes(whole[: len(whole) // 2])
 
-    with pytest.raises(BadInput, match="damaged or cut-off"):
+    with pytest.raises(BadInput, match="damaged"):
         draft_schema(parquet)
 
 

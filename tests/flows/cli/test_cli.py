@@ -465,7 +465,7 @@ def spoil_with(name):
 
     def not_parquet(folder):
         (folder / "town.parquet").write_text(good)
-        return "town.parquet", "is not a Parquet file, whatever its name says"
+        return "town.parquet", "is not a Parquet file"
 
     def missing_column(folder):
         (folder / "town.csv").write_text(good.replace("marital", "martial", 1))

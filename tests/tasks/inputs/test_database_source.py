@@ -604,7 +604,7 @@ def test_a_draft_of_a_table_looks_at_no_row(reader):
         " active boolean, photo bytea, free numeric)"
     )
     text = draft("persons", VARIABLE)  # this role may not SELECT
-    assert text.startswith("# Draft of a schema for persons: names and types only.")
+    assert text.startswith("# Draft of a schema for persons.")
     assert re.findall(r"^  (\w+):\n    type: (\w+)", text, re.MULTILINE) == [
         ("age", "integer"),
         ("marital", "category"),

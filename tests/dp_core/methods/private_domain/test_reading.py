@@ -82,10 +82,10 @@ LEVELS = {"type": "category", "groups": {"a": ["x", "y"]}}
         ({"type": "category", "levels": {"private": 20}}, "need `groups`"),
         (LEVELS | {"levels": {"private": 0}}, "at least 1"),
         (LEVELS | {"levels": {"private": 2}}, "nothing to choose"),
-        (LEVELS | {"levels": ["x"]}, "chosen privately"),
-        (LEVELS | {"levels": {"private": 1}, "type": "ordinal"}, "no place in their order"),
+        (LEVELS | {"levels": ["x"]}, "groups"),
+        (LEVELS | {"levels": {"private": 1}, "type": "ordinal"}, "an ordinal"),
         (LEVELS | {"levels": {"private": 1}, "groups": {"a": ["x"], "b": ["x"]}}, "two groups"),
-        (LEVELS | {"levels": {"private": 1}, "groups": {"a": ["x", "other a"]}}, "another name"),
+        (LEVELS | {"levels": {"private": 1}, "groups": {"a": ["x", "other a"]}}, "other a"),
         (LEVELS | {"levels": {"private": 1}, "groups": {"a": []}}, "without levels"),
         (LEVELS | {"levels": {"private": 1}, "groups": ["x", "y"]}, "one key with its value"),
     ],
@@ -110,7 +110,7 @@ def test_a_code_list_without_a_hierarchy_has_no_groups(tmp_path):
         "version: 1\ntitle: t\ncolumns:\n"
         "  c: {type: category, codes: c.csv, levels: {private: 1}}\n"
     )
-    with pytest.raises(BadInput, match="add a column parent"):
+    with pytest.raises(BadInput, match="parent"):
         load_schema(tmp_path / "s.yaml")
 
 

@@ -79,7 +79,7 @@ def test_conditions_become_codes(condition, codes):
         ("{age: 15}", ["at 16", "15 and 18"]),
         ('{age: "<15.5"}', ["not a whole number"]),
         ('{age: "<old"}', ["'old' is not a whole number"]),
-        ('{age: "17..15"}', ["backwards"]),
+        ('{age: "17..15"}', ["'17..15'"]),
         ('{age: "<0"}', ["no value of column 'age'", "<0"]),
         ('{age: ["<15", "<14"]}', ["impossible[1].age[2]", "bin edge"]),
         ('{pay: "<=2.5"}', ["write <2.5 instead of <=2.5"]),
@@ -101,7 +101,7 @@ def test_conditions_become_codes(condition, codes):
         ("{sex: {not: [1, 2, x]}}", ["no value of column 'sex' meets not [1, 2, x]"]),
         ("{pay: 0..10}", ["makes every row impossible"]),
         ('{pay: 0..10, born: ">=2000-01-01"}', ["makes every row impossible"]),
-        ('{pay: "<2.5"}\n  - {pay: ">=2.5"}', ["impossible[2]", "leaves column 'pay' no possible"]),
+        ('{pay: "<2.5"}\n  - {pay: ">=2.5"}', ["impossible[2]", "column 'pay'"]),
         ('{pay: "<2.5"}\n  - {pay: ">=2.5", sex: [1, 2, x]}', ["impossible[2]", "'pay'"]),
     ],
 )

@@ -35,7 +35,7 @@ AGE = "columns:\n  age: {type: category, levels: [a, b]}\n"
     ("text", "parts"),
     [
         ("title: t\n" + AGE, ["'version' is missing"]),
-        ("version: 2\ntitle: t\n" + AGE, ["line 1, version", "version 1", "'2'"]),
+        ("version: 2\ntitle: t\n" + AGE, ["line 1, version", "must be 1", "'2'"]),
         ("version: one\ntitle: t\n" + AGE, ["line 1, version", "whole number"]),
         ("version: 1\n" + AGE, ["'title' is missing"]),
         ("version: 1\ntitle:\n" + AGE, ["line 2, title", "no value"]),
@@ -53,14 +53,14 @@ AGE = "columns:\n  age: {type: category, levels: [a, b]}\n"
         ("version: 1\ntitle: t\nunit: {column: id, max_rows: 1001}\n" + AGE, ["at most 1000"]),
         (
             "version: 1\ntitle: t\nunit: {column: age, max_rows: 4}\n" + AGE,
-            ["line 3, unit.column", "'age' tells persons apart", "remove it from `columns`"],
+            ["line 3, unit.column", "'age'", "remove it from `columns`"],
         ),
         (
             "version: 1\ntitle: t\nunit: {column: id, max_rows: 4}\nignore: [id]\n" + AGE,
-            ["line 3, unit.column", "'id' tells persons apart", "remove it from `ignore`"],
+            ["line 3, unit.column", "'id'", "remove it from `ignore`"],
         ),
         ("version: 1\ntitle: t\nignore: id\n" + AGE, ["line 3, ignore", "must be a list"]),
-        ("version: 1\ntitle: t\nignore: [age]\n" + AGE, ["line 3, ignore", "'age' is a column"]),
+        ("version: 1\ntitle: t\nignore: [age]\n" + AGE, ["line 3, ignore", "'age'"]),
         ("version: 1\ntitle: t\nmissing_values: '?'\n" + AGE, ["missing_values", "a list"]),
         ("version: 1\ntitle: t\nout_of_range: ignore\n" + AGE, ["out_of_range", "reject, clip"]),
         ("version: 1\ntitle: t\nout_of_range: missing\n" + AGE, ["columns.age", "missing: level"]),
