@@ -16,6 +16,12 @@ FINE, CARE = 0.10, 0.50
 A typical cell holds the records divided by the number of cells."""
 VERDICTS = ("fit for use", "use with care", "coarse groups only")
 
+FINE, CARE = 0.10, 0.50
+"""Noise in a typical cell, 95 times in 100 at most this part of it: fit for use, and with care.
+
+A typical cell holds the records divided by the number of cells."""
+VERDICTS = ("fit for use", "use with care", "coarse groups only")
+
 
 @dataclass(frozen=True, slots=True)
 class Precision:
