@@ -1,4 +1,4 @@
-"""Code for the report: this release's own columns, its rule, ready to be run in its folder."""
+"""Example code for the report, with the columns and the combining rule of the release."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import cache
 
 from dp_core.bundle.published import Published
 from dp_core.bundle.report.pictures import estimate_column
-from dp_core.bundle.report.table_precision import precision_of
+from dp_core.bundle.report.table_precision import Precision, precision_of
 from dp_core.inference.combine import Rule
 from dp_core.inference.combining_rules import rule_of
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
@@ -20,7 +20,7 @@ from dp_core.schema.definition import Column
 from dp_core.wall.released import Measurement, tables_of
 
 SIZES_DIFFER = 0.05
-"""Difference between the rows of the sets and the file's, as a part, from which W is corrected."""
+"""Relative difference between the sizes of set and file above which W is corrected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +28,11 @@ class Code:
     """Example code for the analysis of the sets, complete and ready to run.
 
     Attributes:
-        formula: Of the example regression, as `dp-release infer` takes it; empty where no column
-            can be an outcome in three lines.
-        python_regression, r_regression: The same regression on every set, combined.
+        formula: Formula of the example regression for `dp-release infer`; empty if no column is
+            numeric.
+        python_regression, r_regression: That regression on every set, combined.
         python, r: Any other estimate, combined.
-        python_table, r_table: Reading a noisy table; empty where there is none.
+        python_table, r_table: Code that reads a noisy table; empty if there is none.
     """
 
     formula: str
@@ -44,26 +44,34 @@ class Code:
     r_table: str
 
 
-def example_code(published: Published) -> Code:
-    """Return code for this release's own columns, in Python and in R."""
+def example_code(published: Published, known: Precision | None = None) -> Code:
+    """Return code for the columns of a release, in Python and in R.
+
+    Args:
+        published: The release.
+        known: Precision of its cells; computed by default.
+    """
+    pooled = (known or precision_of(published)).pooled
     column, number, table = _example(published)
-    model = _model(published)
-    together = _together(published, table) if table else []
+    level = _example_level(column, published, pooled) if column.levels else ""
+    model = _model(published, pooled)
+    together = _together(pooled, table) if table else []
     return Code(
         formula=model.formula if model else "",
         python_regression="\n".join(_python_regression(model, published)) if model else "",
         r_regression="\n".join(_r_regression(model, published)) if model else "",
-        python="\n".join(_python(column, published)),
-        r="\n".join(_r(column, published)),
+        python="\n".join(_python(column, level, published)),
+        r="\n".join(_r(column, level, published)),
         python_table="\n".join(_python_table(number, table, together)) if table else "",
         r_table="\n".join(_r_table(number, table, together)) if table else "",
     )
 
 
 def size_factor(published: Published) -> float:
-    """Return by what W is multiplied so that it speaks of the file's size; 1 where they agree.
+    """Return the factor that converts W from the size of a set to the size of the file.
 
-    The variance within a set is that of an analysis of as many records as the set has.
+    The variance within a set belongs to as many records as the set has. The factor is 1 if the
+    sizes nearly agree.
     """
     rows = sum(published.set_rows) / published.sets
     ratio = rows / max(round(published.records, 3), 1.0)
@@ -72,26 +80,25 @@ def size_factor(published: Published) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Model:
-    """The regression of the example: a number on what is measured with it."""
+    """The example regression: a number on columns of the same measured table."""
 
     outcome: Column
     predictors: tuple[Column, ...]
     formula: str
 
 
-def _model(published: Published) -> _Model | None:
-    """Return a linear regression that the measured tables carry, or of the mean alone."""
-    # A survey weight is what rows are weighed by, and no outcome or cause.
+def _model(published: Published, pooled: Pooled | None) -> _Model | None:
+    """Return a linear regression that a measured table covers, or one of the mean alone."""
+    # A survey weight is neither an outcome nor a predictor.
     columns = {column.name: column for column in published.schema.columns if not column.role}
     numeric = [name for name, one in columns.items() if one.kind in ("integer", "number")]
     best: tuple[tuple[int, float], str, tuple[str, ...]] | None = None
     tables = tables_of(published.released)
-    # Once for each column: a release may have hundreds of columns and a thousand tables.
-    pooled = precision_of(published).pooled
+    # Cached by column: a release may have hundreds of columns and a thousand tables.
     frequent = cache(lambda name: _frequent(columns[name], tables, pooled))
     for table in tables:
         for name in numeric:
-            # Dates need a conversion, and of a level that is in no set there is no coefficient.
+            # Dates need a conversion, and a level that is in no set has no coefficient.
             others = tuple(
                 other
                 for other in table.clique
@@ -116,7 +123,7 @@ def _model(published: Published) -> _Model | None:
 
 
 def _frequent(column: Column, tables: Sequence[Measurement], pooled: Pooled | None) -> bool:
-    """Whether every level is safely in every set, by the noisy tables."""
+    """Whether the noisy tables make it safe to assume that every set has every level."""
     if not column.levels:
         return True
     found = estimate_column(column.name, tables, pooled)
@@ -126,7 +133,7 @@ def _frequent(column: Column, tables: Sequence[Measurement], pooled: Pooled | No
 
 
 def _quoted(name: str) -> str:
-    """Return a column's name as a formula takes it."""
+    """Return a column's name as it is written in a formula."""
     usual = name.isidentifier() and not keyword.iskeyword(name) and name not in ("C", "I", "Q")
     return name if usual else f"Q({name!r})"
 
@@ -141,25 +148,25 @@ def _scaled(published: Published) -> str:
 def _why_scaled(published: Published) -> list[str]:
     if size_factor(published) == 1:
         return []
-    return ["# rows of a set / records of the file: W is to speak of the file's size"]
+    return ["# rows of a set / records of the file: converts W to the size of the file"]
 
 
 def _total(rule: Rule) -> tuple[str, str, Rule]:
-    """Return T, the root of its degrees of freedom, both from m, W and B, and the rule.
+    """Return code for T, for the root of its degrees of freedom, and the rule.
 
     Raises:
-        ValueError: if no code is written by this rule.
+        ValueError: if there is no example code for the rule.
     """
     if rule == "noise-aware":
         added = "(1 + 1 / m) * B"
         return f"W + {added}", f"(m - 1) * (1 + W / ({added}))", rule
     if rule in ("split", "shared"):
         return "W + B / m", "(m - 1) * (1 + m * W / B)", rule
-    raise ValueError(f"There is no example code by the rule {rule!r}.")
+    raise ValueError(f"There is no example code for the rule {rule!r}.")
 
 
 def _too_narrow(rule: Rule) -> str:
-    return "  # too small: the noise that the sets share is missing" if rule == "shared" else ""
+    return "  # too small: ignores the noise that the sets share" if rule == "shared" else ""
 
 
 def _python_regression(model: _Model, published: Published) -> list[str]:
@@ -173,7 +180,7 @@ def _python_regression(model: _Model, published: Published) -> list[str]:
         "        for k in range(1, m + 1)]",
     ]
     if published.sets == 1:
-        return [*lines, "print(fits[0].summary())  # one set: it shows nothing of the noise in it"]
+        return [*lines, "print(fits[0].summary())  # one set: standard errors ignore its noise"]
     lines += [
         "q, u = (pd.DataFrame(x) for x in ([f.params for f in fits], [f.bse**2 for f in fits]))",
         *_why_scaled(published),
@@ -201,12 +208,12 @@ def _r_regression(model: _Model, published: Published) -> list[str]:
         lines.append('options(contrasts = c("contr.treatment", "contr.treatment"))')
     lines += [
         f"m <- {published.sets}",
-        "# or read.csv(..., stringsAsFactors = TRUE), of sets that were written as CSV",
+        "# or read.csv(..., stringsAsFactors = TRUE) for sets in CSV format",
         f"fits <- lapply(1:m, function(k) lm({_r_name(model.outcome.name)} ~ {right},",
         '  data = as.data.frame(read_parquet(sprintf("synthetic/set-%d.parquet", k)))))',
     ]
     if published.sets == 1:
-        return [*lines, "summary(fits[[1]])  # one set: it shows nothing of the noise in it"]
+        return [*lines, "summary(fits[[1]])  # one set: standard errors ignore its noise"]
     lines += [
         "q <- do.call(cbind, lapply(fits, coef))",
         "u <- do.call(cbind, lapply(fits, function(f) diag(vcov(f))))",
@@ -227,9 +234,9 @@ def _r_regression(model: _Model, published: Published) -> list[str]:
 
 
 def _example(published: Published) -> tuple[Column, int, Measurement | None]:
-    """Return a column for the example, one with levels if there is one, and a table, if any.
+    """Return a column, the number of a noisy table in `marginals.parquet`, and that table.
 
-    With the table comes its number in `marginals.parquet`.
+    A column with levels is preferred. Without a table, its number is 0.
     """
     columns = published.schema.columns
     column = next((column for column in columns if column.levels), columns[0])
@@ -245,18 +252,17 @@ def _example(published: Published) -> tuple[Column, int, Measurement | None]:
     return column, *best
 
 
-def _example_level(column: Column, published: Published) -> str:
-    """Return the label of the level that is most frequent by the noisy tables."""
-    pooled = precision_of(published).pooled
+def _example_level(column: Column, published: Published, pooled: Pooled | None) -> str:
+    """Return the label of the most frequent level according to the noisy tables."""
     found = estimate_column(column.name, tables_of(published.released), pooled)
     code = int(found.counts[: len(column.levels)].argmax()) if found else 0
     return column.levels[code].label
 
 
-def _python(column: Column, published: Published) -> list[str]:
+def _python(column: Column, level: str, published: Published) -> list[str]:
     if column.levels:
         analysis = [
-            f"    share = (data[{column.name!r}] == {_example_level(column, published)!r}).mean()",
+            f"    share = (data[{column.name!r}] == {level!r}).mean()",
             "    return share, share * (1 - share) / len(data)",
         ]
     else:
@@ -287,12 +293,11 @@ def _python(column: Column, published: Published) -> list[str]:
     ]
 
 
-def _r(column: Column, published: Published) -> list[str]:
+def _r(column: Column, level: str, published: Published) -> list[str]:
     name = _r_text(column.name)
     if column.levels:
-        level = _r_text(_example_level(column, published))
         analysis = [
-            f"  share <- mean(data[[{name}]] %in% {level})",
+            f"  share <- mean(data[[{name}]] %in% {_r_text(level)})",
             "  c(share, share * (1 - share) / nrow(data))",
         ]
     else:
@@ -321,15 +326,14 @@ def _r(column: Column, published: Published) -> list[str]:
     ]
 
 
-def _together(published: Published, table: Measurement) -> list[str]:
-    """Return a line that says how exactly a cell is known by all that was measured."""
-    pooled = precision_of(published).pooled
+def _together(pooled: Pooled | None, table: Measurement) -> list[str]:
+    """Return a comment on the precision of a cell if other measurements improve it."""
     width = None if pooled is None else pooled.half_width(table.clique)
     if width is None or math.ceil(width) >= half_width(table.noise, table.scale):
         return []
     return [
-        "# This table alone. With the interactions and the other tables a count is known to within"
-        f" {math.ceil(width)}."
+        "# This is the noise of one table. All measurements together give a count to within"
+        f" ±{math.ceil(width)}."
     ]
 
 
@@ -338,10 +342,10 @@ def _python_table(number: int, table: Measurement, together: list[str]) -> list[
         "import pandas as pd",
         "",
         "tables = pd.read_parquet('marginals.parquet')",
-        "print(tables.groupby('table')['columns'].first().map(list))  # which there are",
+        "print(tables.groupby('table')['columns'].first().map(list))  # all tables",
         f"table = tables[tables['table'] == {number}].copy()",
         f"table['plus_minus'] = {half_width(table.noise, table.scale)}"
-        "  # its noise is within this 95 times in 100",
+        "  # half-width of the 95 % range of its noise",
         *together,
         "print(table[['labels', 'count', 'plus_minus']])",
     ]
@@ -352,10 +356,10 @@ def _r_table(number: int, table: Measurement, together: list[str]) -> list[str]:
         "library(arrow)",
         "",
         'tables <- as.data.frame(read_parquet("marginals.parquet"))',
-        "tapply(sapply(tables$columns, toString), tables$table, unique)  # which there are",
+        "tapply(sapply(tables$columns, toString), tables$table, unique)  # all tables",
         f"table <- tables[tables$table == {number}, ]",
         f"table$plus_minus <- {half_width(table.noise, table.scale)}"
-        "  # its noise is within this 95 times in 100",
+        "  # half-width of the 95 % range of its noise",
         *together,
         'table[, c("labels", "count", "plus_minus")]',
     ]
@@ -366,7 +370,7 @@ def _r_text(text: str) -> str:
 
 
 def _r_name(name: str) -> str:
-    """Return a column's name as R's formulas take it."""
+    """Return a column's name as it is written in a formula of R."""
     usual = name.isascii() and name.isidentifier() and not name.startswith("_")
     return name if usual and name not in _R_WORDS else f"`{name}`"
 

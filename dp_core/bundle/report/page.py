@@ -1,4 +1,4 @@
-"""`report.html`: the release for people, in one file that asks nothing of the network."""
+"""`report.html`: the release for people, in one file that loads nothing from the network."""
 
 from __future__ import annotations
 
@@ -28,16 +28,9 @@ from dp_core.bundle.report.table_precision import (
 from dp_core.bundle.statement.citation import CITATION
 from dp_core.bundle.statement.deployment_registry import REGISTRY
 from dp_core.bundle.statement.release_json import (
-    NOT_COVERED,
-    in_words,
     origin_of,
-    over_all,
-    plain,
-    software_versions,
     statement,
-    weights_statement,
 )
-from dp_core.documents.canonical import digest
 from dp_core.inference.combining_rules import OFF, WORDING, rule_of
 from dp_core.metrics.marginal_error import Tally
 from dp_core.schema.dependencies import origin
@@ -50,11 +43,11 @@ if TYPE_CHECKING:
 
 
 _TABLES_SHOWN = 500
-"""Of each verdict; the others are in the file of noisy tables."""
+"""Most tables listed under each verdict; the file of noisy tables has them all."""
 _VALUES_SHOWN = 3000
-"""Codes of all columns up to which the values of wide pictures are given as a table, too."""
+"""Most codes of all columns for which the values of wide pictures are also given as tables."""
 _BETS = (1, 10, 50, 90)
-"""Percent that somebody takes for the probability, before they read a release."""
+"""Prior probabilities that a unit is in the file, in percent."""
 _STAGE_WORDS = {
     "domain": "choosing bins and levels",
     "total": "the number of rows",
@@ -70,7 +63,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
 
     Args:
         published: The release.
-        tallies: One per synthetic set, of `fit.needed_counts`.
+        tallies: One per synthetic set, of the marginals in `table_fit.needed_counts`.
     """
     tables = tables_of(published.released)
     schema = published.schema.coarse or published.schema
@@ -95,19 +88,15 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
     ]
     rows = sum(published.set_rows) / published.sets
     rule = rule_of(published.mode, published.sets)
-    unit = unit_words(published.privacy.unit, published.privacy.max_rows)
     stated = statement(published, {})
     return _template().render(
         published=published,
+        stated=stated,
         privacy=published.privacy,
         enforced=published.enforced,
         best=published.best,
         sharper=_sharper(published.best, published.enforced),
-        words=in_words(published.best, published.privacy.neighbours, unit),
-        unit=unit,
-        over_all=[over_all(total) for total in published.totals],
-        not_covered=NOT_COVERED,
-        created=published.moment,
+        unit=unit_words(published.privacy.unit, published.privacy.max_rows),
         day=published.moment[:10],
         lines=lines,
         shown=_TABLES_SHOWN,
@@ -120,14 +109,13 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         bets=bets(published.best.epsilon),
         values=sum(len(drawn.marks) for drawn in pictures) <= _VALUES_SHOWN,
         publication=published.schema.publication,
-        cite_as=stated["release"]["cite_as"],
         decision=stated["decision"],
         charged=stated["checks"]["charged"],
         summary=summary_sentence(fits),
         pictures=pictures,
         chosen=chosen(published),
-        weights=weights_statement(published.schema, published.off),
-        code=example_code(published),
+        weights=stated["sets"].get("weights"),
+        code=example_code(published, known),
         rule=rule,
         combine=WORDING[rule],
         off=OFF.get(origin_of(published.plan)),
@@ -140,9 +128,6 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         thresholds=any(isinstance(item, SparseTable) for item in published.released),
         rows=rows,
         uneven=len(set(published.set_rows)) > 1,
-        plan_hash=digest(plain(published.plan)),
-        schema_hash=digest(plain(published.schema.document)),
-        software=dict(sorted((published.software or software_versions()).items())),
         rules=[rule.text for rule in published.schema.zeros.rules],
         fine=100 * FINE,
         care=100 * CARE,
@@ -153,7 +138,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
 
 @cache
 def _template() -> Template:
-    """Return the compiled template; to compile it takes longer than to fill it in."""
+    """Return the compiled template; compiling takes longer than rendering."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -171,22 +156,22 @@ def _template() -> Template:
 
 
 def bets(epsilon: Fraction) -> tuple[tuple[str, str], ...]:
-    """Return how sure somebody can be that a unit is in the file: before, and after at most.
+    """Return probabilities that a unit is in the file: prior, and the largest posterior.
 
-    Bayes' theorem, with both conclusions as far apart as the guarantee allows: p e^epsilon / (1 - p
-    + p e^epsilon).
+    By Bayes' theorem with the largest likelihood ratio that the guarantee allows, the posterior is
+    p e^epsilon / (1 - p + p e^epsilon).
 
     >>> bets(Fraction(1))
     (('1', '2.7'), ('10', '23.2'), ('50', '73.2'), ('90', '96.1'))
     """
     shrink = math.exp(-float(epsilon))
     after = [(before, 100 * before / (before + (100 - before) * shrink)) for before in _BETS]
-    # Rounded up: less would not be true.
+    # Rounded up, so that the bound holds.
     return tuple((str(before), f"{math.ceil(10 * then - 1e-9) / 10:g}") for before, then in after)
 
 
 def decimal(value: object) -> str:
-    """Return an exact number for people.
+    """Return an exact number with six significant digits.
 
     >>> from fractions import Fraction
     >>> decimal(Fraction(1)), decimal(Fraction(1, 10**9)), decimal(Fraction(1, 3))
@@ -196,7 +181,7 @@ def decimal(value: object) -> str:
 
 
 def _spending(published: Published) -> list[tuple[str, float]]:
-    """Return what part of the reserved total each stage was charged, in percent."""
+    """Return the charges of each stage in percent of the reserved total."""
     spent: dict[str, Fraction] = {}
     for row in published.receipts:
         if row.kind == "charge":

@@ -1,8 +1,7 @@
-"""Pictures of single columns: synthetic sets beside the noisy tables they came from.
+"""Pictures of single columns: synthetic sets beside the noisy tables they were made from.
 
-Labels are HTML text and only the marks are drawn, stretched to the width there is, so a page reads
-the same on a telephone; strokes do not stretch. Everything is computed from noisy tables and
-synthetic sets.
+Labels are HTML text. Only the marks are drawn; they are stretched to the width of the page, with
+strokes of constant width. Everything is computed from noisy tables and synthetic sets.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from dp_core.schema.definition import Column
 from dp_core.wall.released import Measurement
 
 ROWS_AT_MOST = 16
-"""Columns of more codes are drawn as one picture, not as a row per code."""
+"""A column with more codes is drawn as one picture instead of a row per code."""
 _NORMAL = 1.959963984540054
 
 
@@ -32,8 +31,8 @@ class Estimate:
 
     Attributes:
         counts: Noisy number of records of each code, shape (codes,).
-        half_width: The noise in each is within this many records 95 times in 100.
-        source: Where it comes from, in words.
+        half_width: Half-width of the 95 % range of the noise in each count, records.
+        source: Name of the measurements it comes from.
     """
 
     counts: NDArray[np.float64]
@@ -77,7 +76,7 @@ class Picture:
 
     @property
     def ticks(self) -> tuple[str, ...]:
-        """A few labels for below the axis of a wide picture."""
+        """At most four labels for the axis of a wide picture."""
         last = len(self.marks) - 1
         places = sorted({round(last * part / 3) for part in range(4)})
         return tuple(self.marks[place].label for place in places)
@@ -86,15 +85,15 @@ class Picture:
 def estimate_column(
     column: str, measurements: Sequence[Measurement], pooled: Pooled | None = None
 ) -> Estimate | None:
-    """Return the least noisy estimate of a column's counts, None if nothing holds it.
+    """Return the least noisy estimate of a column's counts; None if no table contains it.
 
-    A table of the column alone, or the margin of a larger one (whose noise adds up); where every
-    set has its own measurement, the mean over them.
+    It is a table of the column alone or the margin of a larger one (whose noise adds up). If every
+    set has its own measurement, it is the mean over them.
 
     Args:
-        column: Its name.
+        column: Name of the column.
         measurements: Noisy tables.
-        pooled: Where interactions were measured, all that was measured together.
+        pooled: All measurements combined, if interactions were measured; None otherwise.
     """
     if pooled is not None:
         values, width = pooled.counts((column,)), pooled.half_width((column,))
@@ -163,9 +162,9 @@ def picture(
         measurements: Noisy tables.
         tallies: One per synthetic set, counting at least the single column.
         records: Public or estimated number of records of the file.
-        origin: Of a column that follows another: the name of that one, and for each of its codes
-            the code of this one.
-        pooled: As for `estimate_column`.
+        origin: For a dependent column, the name of its source column, and for each code of the
+            source the code of the dependent column.
+        pooled: All measurements combined, if interactions were measured; None otherwise.
     """
     name, becomes = origin or (column.name, np.arange(column.size))
     shares = np.array(
@@ -214,7 +213,7 @@ def picture(
 
 
 def _merged(counts: NDArray[Any], becomes: NDArray[np.intp], size: int) -> NDArray[np.float64]:
-    """Return counts by the codes that others become."""
+    """Return counts by the codes to which the given codes are mapped."""
     return np.bincount(becomes, weights=counts, minlength=size).astype(np.float64)
 
 
@@ -229,7 +228,7 @@ def _summary(column: Column, marks: Sequence[Mark], found: Estimate | None, reco
         f" {most.label} with {most.synthetic:.1f} percent."
     )
     if found is None:
-        return text + " No noisy table holds this column."
+        return text + " No noisy table contains this column."
     inside = sum(
         mark.noisy_low - 50 / records <= mark.synthetic <= mark.noisy_high + 50 / records
         for mark in marks

@@ -1,4 +1,4 @@
-"""What a release was made from, in words: everything that ever looked at the confidential file."""
+"""What a release was made from: everything that was computed from the confidential file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dp_core.wall.released import Answers, Measurement, SparseTable, Totals, int
 
 
 def made_from(published: Published) -> tuple[str, ...]:
-    """Return phrases that together name all that was asked of the confidential file."""
+    """Return phrases that together name everything computed from the confidential file."""
     found: list[str] = []
     tables = [item for item in published.released if isinstance(item, Measurement)]
     larger = sum(1 for table in tables if table.clique)
@@ -28,7 +28,7 @@ def made_from(published: Published) -> tuple[str, ...]:
     totals = [item for item in published.released if isinstance(item, Totals)]
     chosen_by = sum(item.values.size for item in totals if item.stage == "domain")
     if chosen_by:
-        found.append(f"{_number(chosen_by, 'noisy count')} by which bins and levels were chosen")
+        found.append(f"{_number(chosen_by, 'noisy count')} that chose bins and levels")
     beyond = interactions_of(published.released)
     if beyond:
         found.append(f"{_number(len(beyond), 'noisy interaction')} of columns")
@@ -40,17 +40,17 @@ def made_from(published: Published) -> tuple[str, ...]:
     if sparse:
         kept = sum(item.values.size for item in sparse)
         found.append(
-            f"{_number(kept, 'noisy cell')} of {_number(len(sparse), 'table')}, those that reached"
-            f" {_range([item.threshold for item in sparse])} records"
+            f"{_number(kept, 'noisy cell')} of {_number(len(sparse), 'table')} that reached a"
+            f" threshold of {_range([item.threshold for item in sparse])} records"
         )
     asked = [_asked(row.body) for row in published.receipts if row.kind == "charge"]
     choices = sum(mechanism == "noisy-max" for mechanism, _ in asked)
     if choices:
         found.append(_number(choices, "private choice"))
     if any(name == DRAWN_RECORDS for _, name in asked):
-        found.append("records drawn by counts with noise")
+        found.append("records drawn in proportion to noisy counts")
     if any(name == DRAWN_CELLS for _, name in asked):
-        found.append("records drawn by counts with virtual records added to every cell")
+        found.append("records drawn in proportion to counts with virtual records in every cell")
     scores = sum(name == "indif" and mechanism != "noisy-max" for mechanism, name in asked)
     if scores:
         found.append("noisy scores of dependence")
@@ -58,7 +58,7 @@ def made_from(published: Published) -> tuple[str, ...]:
 
 
 def headline(published: Published) -> tuple[int, str]:
-    """Return how many noisy results are behind the sets, and what they are."""
+    """Return the number of noisy results from which the sets were made, and their kind."""
     tables = sum(
         1
         for item in published.released
@@ -82,9 +82,10 @@ class Chosen:
     """Bins and levels that the paying stage `domain` chose.
 
     Attributes:
-        bins: Columns whose bins it chose.
-        levels: For each column whose levels it chose: its name, how many are kept, and of how many.
-        percent: Of the reserved total that it was charged.
+        bins: Columns whose bins were chosen.
+        levels: For each column whose levels were chosen: its name, the number of levels kept, and
+            the number of levels before.
+        percent: Cost of the choice, in percent of the reserved total.
         spread: Whether values within those bins follow the same noisy counts.
     """
 
@@ -95,7 +96,7 @@ class Chosen:
 
 
 def chosen(published: Published) -> Chosen | None:
-    """Return what was chosen privately, None where all bins and levels were public beforehand."""
+    """Return what was chosen privately; None if all bins and levels were public."""
     columns = published.schema.private
     if not columns:
         return None
@@ -125,7 +126,7 @@ def chosen(published: Published) -> Chosen | None:
 
 
 def _by_bins(spec: Mapping[str, Any]) -> bool:
-    """Return whether numbers are drawn within bins; some methods have a model of their own."""
+    """Whether numbers are drawn within bins; some parametric methods draw them otherwise."""
     if "select" in spec:
         return True
     options = spec["synthesize"]
@@ -134,7 +135,7 @@ def _by_bins(spec: Mapping[str, Any]) -> bool:
 
 
 def listed(phrases: Sequence[str]) -> str:
-    """Return phrases as a list in a sentence.
+    """Return phrases as one enumeration.
 
     >>> listed(["a", "b", "c"])
     'a, b and c'

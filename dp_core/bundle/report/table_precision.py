@@ -1,4 +1,4 @@
-"""How exact the tables of a release are and how well its sets follow them, in words."""
+"""How accurate the tables of a release are, and how well its sets follow them."""
 
 from __future__ import annotations
 
@@ -17,44 +17,44 @@ A typical cell holds the records divided by the number of cells."""
 VERDICTS = ("fit for use", "use with care", "coarse groups only")
 
 FINE, CARE = 0.10, 0.50
-"""Noise in a typical cell, 95 times in 100 at most this part of it: fit for use, and with care.
+"""Largest 95 % range of the noise, as a part of a typical cell, for the first two verdicts.
 
-A typical cell holds the records divided by the number of cells."""
+The count of a typical cell is the number of records divided by the number of cells."""
 VERDICTS = ("fit for use", "use with care", "coarse groups only")
 
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """How exactly cells are known. Public: it follows from scales.
+    """How precisely cells are known. Public: it follows from the noise scales.
 
     Attributes:
-        pooled: All that was measured, whichever set it is for; None where no interaction was, and
-            every table is told by itself.
-        of_set: What serves each set, by its number, and what serves all of them at 0.
+        pooled: All measurements, combined over the sets; None if no interaction was measured, so
+            that every table is described by its own noise.
+        of_set: The measurements that serve each set, by its number; at 0 those that serve all.
     """
 
     pooled: Pooled | None = None
     of_set: Mapping[int, Pooled] = field(default_factory=dict)
 
     def half_width(self, fit: TableFit) -> int | None:
-        """Return within how many records a cell of the whole table is, 95 times in 100.
+        """Return the half-width of the 95 % range of a cell of the whole table, in records.
 
-        None of an interaction whose table's other parts nothing tells of.
+        None for an interaction if the other parts of its table were not measured.
         """
         pooled = self.of_set.get(fit.replicate)
         found = None if pooled is None else pooled.half_width(fit.clique)
         if found is None:
             return None if fit.beyond else fit.half_width
-        # The range of a table alone is exact, and this one is of a normal noise.
+        # The range of a single table is exact; the pooled one assumes normal noise.
         return math.ceil(found) if fit.beyond else min(math.ceil(found), fit.half_width)
 
 
 ALONE = Precision()
-"""Every table by itself."""
+"""Every table described by its own noise."""
 
 
 def precision_of(published: Published) -> Precision:
-    """Return how exactly the cells of a release's tables are known."""
+    """Return how precisely the cells of a release's tables are known."""
     domain = (published.schema.coarse or published.schema).domain
     rows = published.records if published.records_public else None
     pooled = pool_interactions(domain, published.released, rows=rows)
@@ -71,7 +71,7 @@ def precision_of(published: Published) -> Precision:
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """One table in words: one that was measured, or one made of an interaction and its margins."""
+    """A measured table, or one computed from an interaction and its margins (`made`)."""
 
     name: str
     made: bool
@@ -87,9 +87,9 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True)
 class InteractionRow:
-    """What was measured of one table beyond its margins in words.
+    """A measured interaction.
 
-    `half_width` is of the noise in a cell of the table that it stands for, records.
+    `half_width` is that of the noise in a cell of its table, in records.
     """
 
     name: str
@@ -102,14 +102,14 @@ class InteractionRow:
 def table_rows(
     fits: Sequence[TableFit], *, records: float, known: Precision = ALONE
 ) -> tuple[TableRow, ...]:
-    """Return each table in words, most exact first.
+    """Return a row for each table, most accurate first.
 
-    Those measured whole, and those that an interaction makes with its margins.
+    The tables are those that were measured whole and those computed from an interaction.
 
     Args:
-        fits: Of all that was measured.
+        fits: One for every measurement.
         records: Public or estimated number of records.
-        known: What is known of cells by all that was measured.
+        known: Precision of the cells; by default every table has its own noise.
     """
     whole = {(frozenset(fit.clique), fit.replicate) for fit in fits if not fit.beyond}
     told = [
@@ -141,7 +141,7 @@ def table_rows(
 
 
 def interaction_rows(fits: Sequence[TableFit]) -> tuple[InteractionRow, ...]:
-    """Return what was measured of tables beyond their margins in words, most exact first."""
+    """Return a row for each measured interaction, most accurate first."""
     return tuple(
         InteractionRow(
             name=_name(fit),
@@ -168,19 +168,19 @@ def _ratio(fit: TableFit) -> str:
 
 
 def within_words(count: int, half_width: int) -> str:
-    """Return the noise of one cell in plain words.
+    """Return the noise of one cell as a clause.
 
     >>> within_words(200, 12)
-    'a count of 200 is usually within 12'
+    'a count of 200 usually has an error of at most 12'
     """
-    return f"a count of {grouped(count)} is usually within {grouped(half_width)}"
+    return f"a count of {grouped(count)} usually has an error of at most {grouped(half_width)}"
 
 
 def summary_sentence(fits: Sequence[TableFit]) -> str:
-    """Return how well the synthetic sets follow what was measured, in one or two sentences."""
+    """Return one or two sentences on how well the synthetic sets follow the measurements."""
     judged = [fit for fit in fits if not math.isnan(fit.ratio)]
     if not judged:
-        return "There is no noisy table to compare the synthetic sets with."
+        return "There is no noisy table with which to compare the synthetic sets."
     mean = math.fsum(fit.ratio for fit in judged) / len(judged)
     far = sum(fit.ratio > 1.5 for fit in judged)
     beyond = sum(fit.beyond for fit in judged)
@@ -190,19 +190,20 @@ def summary_sentence(fits: Sequence[TableFit]) -> str:
         if count
     ]
     text = (
-        f"Over {' and '.join(found)} the synthetic sets are on average {mean:.2f} times as far"
-        " from what was measured as the noise and the drawing of rows together explain."
+        f"The mean distance ratio over {' and '.join(found)} is {mean:.2f}: the distance of the"
+        " synthetic sets from what was measured, divided by the distance that noise and the random"
+        " drawing of rows explain."
     )
     if far:
         text += (
-            f" For {far} of them it is more than 1.5 times: there the model adds an error of its"
-            " own or, where cells are few, the noise happened to be large."
+            f" For {far} of them the ratio exceeds 1.5: the model adds an error of its own or, in"
+            " a table of few cells, the noise happened to be large."
         )
     return text
 
 
 def _round_number(value: float) -> int:
-    """Return a number near `value` that people would say: 1, 2 or 5 times a power of ten.
+    """Return the largest 1, 2 or 5 times a power of ten that is at most `value`, at least 1.
 
     >>> _round_number(137.0), _round_number(0.3)
     (100, 1)
@@ -214,6 +215,6 @@ def _round_number(value: float) -> int:
 
 
 def grouped(value: object) -> str:
-    """Return a number without decimals, its thousands apart."""
+    """Return a number without decimals, with thousands separators."""
     number = float(value)  # type: ignore[arg-type]
     return f"{number:,.0f}"
