@@ -27,13 +27,14 @@ from dp_core.schema.privacy import Relation, unit_words
 from dp_core.spec.chosen_domain import statement as chosen
 from dp_core.spec.method_options import plain_options
 from dp_core.tables.domain import Domain
+from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.accounting.guarantee import Guarantee
 from dp_core.wall.ledger.ledger_position import Place, Total
 
 FORMAT_NAME = "dp-release bundle"
 FORMAT_VERSION = 3
-"""Raised also when a sentence of the statement gets other words: `verify` makes each of them again,
-and would take the words of another version for a lie."""
+"""Increased whenever a sentence of the statement changes, because `verify` recomputes the sentences
+and would reject those of another version."""
 TOLERANCE = 1e-9
 """Relative deviation from a public total up to which the weights meet it."""
 STATEMENT = "release.json"
@@ -60,7 +61,7 @@ NOT_COVERED = (
 
 
 Sign: TypeAlias = Callable[[bytes], tuple[str, str] | None]
-"""Gives the public key and the signature of a message, in hex; None where nothing is signed."""
+"""Returns the public key and the signature of a message, in hex; None if nothing is signed."""
 
 
 def statement(
@@ -73,9 +74,9 @@ def statement(
     Args:
         published: The release.
         files: `file_record` of every other file, by its path in the bundle with forward slashes.
-        sign: With the ledger's key.
+        sign: Signs a message with the ledger's key; by default nothing is signed.
     """
-    privacy, best = published.privacy, published.best
+    privacy = published.privacy
     document: dict[str, Any] = {
         "format": {"name": FORMAT_NAME, "version": FORMAT_VERSION},
         "release": {
@@ -89,14 +90,12 @@ def statement(
             "neighbours": privacy.neighbours,
             "unit": privacy.unit,
             **({"max_rows": privacy.max_rows} if privacy.unit != "row" else {}),
-            "enforced": guarantee_json(published.enforced),
-            "tightest": guarantee_json(best),
-            "also": guarantee_json(published.also) if published.also else None,
-            "in_words": in_words(
-                best, privacy.neighbours, unit_words(privacy.unit, privacy.max_rows)
+            **guaranteed_json(
+                privacy.relation,
+                privacy.unit,
+                (published.enforced, published.best, published.also),
+                published.totals,
             ),
-            "over_all_releases": [over_all(total) for total in published.totals],
-            "not_covered": list(NOT_COVERED),
         },
         "method": {
             "name": published.method,
@@ -112,11 +111,7 @@ def statement(
         "ledger": {
             "id": published.ledger,
             "account": published.account,
-            "currency": {
-                "kind": published.currency.kind,
-                "limit": exact(published.currency.limit),
-                "own_delta": exact(published.currency.own_delta),
-            },
+            "currency": currency_json(published.currency),
             "receipts": [receipt.to_json() for receipt in published.receipts],
             "head": published.head,
             "place": _place(published.place),
@@ -157,11 +152,11 @@ def _weights(published: Published) -> dict[str, object]:
 
 
 def weights_statement(schema: Schema, off: Sequence[float]) -> dict[str, object] | None:
-    """Return what the statement says of the weights; None: the file has none.
+    """Return what the statement says about survey weights; None if the file has none.
 
     Args:
-        schema: Of the release.
-        off: For each set the largest relative deviation from a public total.
+        schema: Schema of the release.
+        off: Largest relative deviation of each set from a public total.
     """
     weight = schema.weight
     if weight is None:
@@ -169,13 +164,13 @@ def weights_statement(schema: Schema, off: Sequence[float]) -> dict[str, object]
     return {
         "column": weight.name,
         "calibrated_to": [total_in_words(margin) for margin in schema.calibration],
-        # The smallest number of two digits that is not below it; 0 where every total is met.
+        # Rounded up to two digits; 0 if every total is met.
         "largest_deviation": [0 if one <= TOLERANCE else _up(one) for one in off],
     }
 
 
 def _up(value: float) -> float:
-    """Return a number of two digits that is not below.
+    """Return a positive number rounded up to two digits.
 
     >>> _up(0.012301), _up(1.0)
     (0.013, 1.0)
@@ -185,21 +180,21 @@ def _up(value: float) -> float:
 
 
 def _domain(schema: Schema) -> dict[str, object]:
-    """Return the bins and levels that were chosen privately, where there are any."""
+    """Return the bins and levels that were chosen privately, if any."""
     return {"domain": chosen(schema)} if schema.private else {}
 
 
 def origin_of(plan: Mapping[str, Any]) -> Origin:
-    """Return where the records of a plan's sets come from, by what its method releases."""
+    """Return the origin of the records of a plan's sets, which follows from its method."""
     spec = plan["spec"]
     name = spec["synthesize"].get("method")
     try:
         if name is not None:
             if registry.find("parametric", name).draws:
                 return "drawn"
-            # What noise left below 0 is cut off, and so every empty cell is raised on the average.
+            # Negative noisy counts are set to 0, so the mean of every empty cell is positive.
             return "pulled" if spec["synthesize"].get("negative") == "zero" else "modelled"
-        # No option decides whether a selection gives tables, cells or records.
+        # Whether a selection gives tables, cells or records depends on no option.
         selector = registry.find("selection", spec["select"]["method"])()
         pulls = _pulls(spec["reconstruct"])
     except BadInput:
@@ -213,7 +208,7 @@ def origin_of(plan: Mapping[str, Any]) -> Origin:
 
 
 def _pulls(options: Mapping[str, Any]) -> bool:
-    """Return whether a reconstruction has what noise-aware sets would have switched off."""
+    """Whether a reconstruction has a bias that noise-aware sets would have switched off."""
     method = registry.find("reconstruction", options["method"])
     if not getattr(method, "pulls", False):
         return False
@@ -248,13 +243,13 @@ def exact(value: Fraction) -> dict[str, object]:
 
 
 def statement_message(document: Mapping[str, object]) -> bytes:
-    """Return what the signature of a statement is of: all of it, and so the hash of every file."""
+    """Return the message that is signed: the whole statement, including the hash of every file."""
     body = {name: document[name] for name in document if name not in ("signature", "sha256")}
     return canonical_json(["dp-release statement", FORMAT_VERSION, digest(body)])
 
 
 def render(document: Mapping[str, object]) -> bytes:
-    """Return the one spelling of a statement: UTF-8, two spaces, a final newline."""
+    """Return the statement as JSON in UTF-8, indented by two spaces, with a final newline."""
     text = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False)
     return (text + "\n").encode("utf-8")
 
@@ -271,7 +266,7 @@ def file_record(path: Path) -> dict[str, object]:
 
 
 def in_words(guarantee: Guarantee, neighbours: str, unit: str) -> str:
-    """Return the guarantee as a sentence; `unit` in the words of `unit_words`."""
+    """Return the guarantee as a sentence; `unit` is what `unit_words` returns."""
     differ = f"{unit} added or removed" if neighbours == "add-remove" else f"{unit} replaced"
     epsilon = float(guarantee.epsilon)
     factor = f"{math.exp(epsilon):.4g}" if epsilon < 700 else f"e^{epsilon:.4g}"
@@ -301,7 +296,7 @@ def software_versions() -> dict[str, str]:
 
 
 def over_all(total: Total) -> str:
-    """Return what a person is promised who is in several releases."""
+    """Return the guarantee for a person who is in several releases, as a sentence."""
     sentence = (
         f"Whoever is in several releases of account {total.account} is protected by their sum:"
         f" epsilon at most {float(total.epsilon):.6g}, delta at most {float(total.delta):.3g}"
@@ -352,6 +347,41 @@ def _place(place: Place | None) -> dict[str, object] | None:
         "link": place.link,
         "public_key": place.public_key,
         "signature": place.signature,
+    }
+
+
+def guaranteed_json(
+    relation: Relation,
+    unit: str,
+    guarantees: tuple[Guarantee, Guarantee, Guarantee | None],
+    totals: Sequence[Total],
+) -> dict[str, object]:
+    """Return what the section `guarantee` says beside neighbours and unit.
+
+    Args:
+        relation: Which files are neighbours.
+        unit: Unit of privacy.
+        guarantees: Enforced, tightest, and the one that holds as well, if any.
+        totals: Totals of the account that paid and of those it belongs to.
+    """
+    enforced, tightest, also = guarantees
+    words = unit_words(unit, relation.max_rows)
+    return {
+        "enforced": guarantee_json(enforced),
+        "tightest": guarantee_json(tightest),
+        "also": also and guarantee_json(also),
+        "in_words": in_words(tightest, relation.neighbours, words),
+        "over_all_releases": [over_all(total) for total in totals],
+        "not_covered": list(NOT_COVERED),
+    }
+
+
+def currency_json(currency: Currency) -> dict[str, object]:
+    """Return a currency and the reserved total as the statement has them."""
+    return {
+        "kind": currency.kind,
+        "limit": exact(currency.limit),
+        "own_delta": exact(currency.own_delta),
     }
 
 

@@ -1,4 +1,4 @@
-"""Anyone's check of a bundle, from its files alone. Nothing that a statement claims is trusted.
+"""Checks of a bundle from its own files; nothing that its statement claims is trusted.
 
-Read `verify` first: it calls one check after the other. `claims` reads a statement into types.
+Read `verify` first: it calls the checks in turn. `claims` reads a statement into types.
 """

@@ -1,7 +1,7 @@
-"""Anyone's check of what was paid: charges that cover their events, and tables that have charges.
+"""Checks of the charges: they cover their events, and each noisy table has a charge.
 
-A charge has to cover what its event costs, its event what one record can do to what was asked, and
-every noisy table has to be what one charge paid for.
+A charge must cover the cost of its event, the event must be calibrated to the effect of one record
+on the query, and every noisy table must be what one charge paid for.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from dp_core.wall.statistics.interactions import Interaction
 
 
 def check_charges(claims: Claims) -> str | tuple[str, ...]:
-    """Return that charges cover their events and stay within the reservation, or what does not."""
+    """Return that charges cover their events and stay within the reservation, or which do not."""
     wrong: list[str] = []
     costs = {
         stage: exact_fraction(cost)
@@ -58,7 +58,9 @@ def check_charges(claims: Claims) -> str | tuple[str, ...]:
         try:
             cost = claims.currency.cost(charge.event)
         except ValueError:
-            wrong.append(f"Receipt {charge.number} is for an event that this currency cannot pay.")
+            wrong.append(
+                f"Receipt {charge.number} is for an event that has no cost in this currency."
+            )
             continue
         if cost <= 0 or cost > charge.cost:
             wrong.append(f"Receipt {charge.number} charges less than its event costs.")
@@ -70,15 +72,15 @@ def check_charges(claims: Claims) -> str | tuple[str, ...]:
             )
         elif not enough:
             wrong.append(
-                f"Receipt {charge.number} assumes a smaller effect of one {claims.unit} than its"
-                " neighbours have."
+                f"Receipt {charge.number} assumes a smaller effect of one {claims.unit} than"
+                " neighbouring files can have."
             )
     for stage, total in spent.items():
         if total > costs.get(stage, Fraction(0)):
             wrong.append(f"Stage {stage!r:.40} charged more than was reserved for it.")
     if sum(spent.values()) > claims.currency.limit or sum(costs.values()) > claims.currency.limit:
         wrong.append("The charges add up to more than was reserved.")
-    # privacy: what thresholds fail with is no part of any cost; it is counted by itself.
+    # privacy: failure probabilities of thresholds are part of no cost and add up separately.
     own_delta = sum((charge.event.own_delta() for charge in claims.charges), Fraction(0))
     if own_delta > claims.currency.own_delta:
         wrong.append("The thresholds fail with a larger probability than was reserved for them.")
@@ -88,13 +90,13 @@ def check_charges(claims: Claims) -> str | tuple[str, ...]:
     elif exact_fraction(claims.settled.body["spent"]) != sum(spent.values()):
         wrong.append("The settlement states another sum than was charged.")
     mode = claims.plan["spec"]["synthesize"]["mode"]
-    # Sets that share a measurement, called independent, would get intervals that are too narrow.
+    # If sets that share a measurement were called independent, intervals would be too narrow.
     if claims.reserve.body["mode"] != mode:
         wrong.append("The plan makes its sets in another mode than was reserved.")
     wrong += mode_contradictions(
         mode,
         claims.sets,
-        # What was asked after the sets were finished is of all of them, and made none.
+        # Checks are made after the sets are finished and are about all of them.
         [(charge.stage, charge.step) for charge in claims.charges if charge.stage != "checks"],
     )
     if not claims.charges:
@@ -105,11 +107,11 @@ def check_charges(claims: Claims) -> str | tuple[str, ...]:
 
 
 def mode_contradictions(mode: str, sets: int, charged: Iterable[tuple[str, str]]) -> list[str]:
-    """Return a sentence for each way in which charges contradict how sets are said to be made.
+    """Return a sentence for each contradiction between the charges and the mode of the sets.
 
     Args:
-        mode: Of the plan.
-        sets: Their number.
+        mode: Mode of the plan.
+        sets: Number of sets.
         charged: Stage and name of every step that was charged.
     """
     wrong: list[str] = []
@@ -119,12 +121,12 @@ def mode_contradictions(mode: str, sets: int, charged: Iterable[tuple[str, str]]
     if mode != "split":
         own = sorted(number for number in paid if number)
         if own:
-            wrong.append(f"Set {own[0]} has measurements of its own, and {mode} sets have none.")
+            wrong.append(f"Set {own[0]} has measurements of its own, but {mode} sets have none.")
         return wrong
-    # One choice of tables may serve all sets; every measurement of numbers is of one of them.
-    # So do the bins and levels that were chosen privately: no set's numbers come from them.
+    # One choice of tables, bins and levels may serve all sets; every other measurement is for one
+    # set.
     if paid.pop(0, set()) - {"domain", "select"}:
-        wrong.append("A measurement is of all sets, and split sets share none.")
+        wrong.append("A measurement serves all sets, but split sets share none.")
     measured = {number: stages - {"select"} for number, stages in paid.items()}
     if not any(measured.values()):
         measured = paid  # records that are choices
@@ -132,9 +134,9 @@ def mode_contradictions(mode: str, sets: int, charged: Iterable[tuple[str, str]]
     without = (number for number in range(1, sets + 1) if measured.get(number, set()) != every)
     missing = next(without, None) if every else 1
     if missing is not None:
-        wrong.append(f"Set {missing} has not all measurements of its own, as split sets have.")
+        wrong.append(f"Set {missing} lacks measurements of its own, which every split set needs.")
     if max(measured, default=0) > sets:
-        wrong.append(f"Set {max(measured)} was measured, and does not exist.")
+        wrong.append(f"Set {max(measured)} was measured but does not exist.")
     return wrong
 
 
@@ -145,13 +147,13 @@ def _noise(event: Event) -> tuple[str, Fraction] | None:
 
 
 def _sensitive_enough(charge: Charge, claims: Claims) -> bool | None:
-    """Return whether an event is calibrated to what one record can do to what it was computed from.
+    """Return whether an event is calibrated to the effect of one record on its query.
 
-    None where the receipt describes nothing whose sensitivity is proven.
+    None if the receipt describes no query whose sensitivity is proven.
     """
     relation, name = claims.relation, None
     try:
-        # privacy: the more rows a score is said to be of, the smaller its sensitivity.
+        # privacy: the sensitivity of a score decreases with the number of rows that it states.
         if charge.asks.get("rows", claims.records) != claims.records:
             return None
         name = charge.asks["name"]
@@ -166,8 +168,8 @@ def _sensitive_enough(charge: Charge, claims: Claims) -> bool | None:
     except (*GARBAGE, BadInput):
         return None
     most = relation.max_rows
-    # privacy: of observed cells only what a threshold keeps is proven to be private, and of draws
-    # only those by counts with virtual records; neither mechanism is proven for anything else.
+    # privacy: observed cells are proven private only above a threshold, and draws only from counts
+    # with virtual records; neither mechanism is proven for any other query.
     match charge.event:
         case StabilityEvent(l1_sensitivity=stated, rows=rows):
             return name == SPARSE_TABLE and stated >= l1 and rows >= most
@@ -183,12 +185,12 @@ def _sensitive_enough(charge: Charge, claims: Claims) -> bool | None:
             return stated >= l2_squared
         case NoisyMaxEvent(sensitivity=stated):
             return stated >= change
-    # privacy: what one record can do to another mechanism's result is not known here.
+    # privacy: the effect of one record on any other mechanism is not known.
     return False
 
 
 def check_tables(measured: Sequence[Measured], claims: Claims) -> str | tuple[str, ...]:
-    """Return that each noisy table is what a charge of its own paid for, or which are not."""
+    """Return that each noisy table is what its own charge paid for, or which are not."""
     wrong: list[str] = []
     charges = {charge.number: charge for charge in claims.charges}
     used: set[int] = set()
@@ -230,21 +232,21 @@ def _name(item: Measured, number: int) -> str:
 
 
 def _is_measurement(charge: Charge) -> bool:
-    """Return whether a charge is for noisy numbers of the file: no choice, and no draw."""
+    """Whether a charge paid for noisy numbers, as opposed to a choice or a draw."""
     names = (TABLE["name"], SPARSE_TABLE, "query-counts", *SUMS)
     return charge.asks.get("name") in names
 
 
 def _is_what_was_asked(item: Measured, charge: Charge) -> bool:
-    """Return whether a measurement is of what its receipt says was computed from the data."""
+    """Whether a measurement answers the query that its receipt describes."""
     if isinstance(item, Answers | Totals):
-        # Its name is the method's own; of which set and round it is stands before it.
+        # The method chooses the name; set and round precede it.
         where = step_name("", item.replicate, item.round)
         name = charge.step.removeprefix(where)
         own = charge.step.startswith(where) and not name.startswith(("set ", "round "))
         asked = QueryCounts(item.queries) if isinstance(item, Answers) else item.of
         if isinstance(asked, Interaction):
-            # Its name is of its columns, as a table's is.
+            # Like a table, it is named after its columns.
             own = charge.step == interaction_step(asked.clique, item.replicate, item.round)
         return own and asked.to_json() == charge.asks
     if table_step(item.clique, item.replicate, item.round) != charge.step:
@@ -270,7 +272,7 @@ def _changed(
 
 
 def _stored(item: Measured) -> NDArray[np.int64]:
-    """Return noisy numbers in the form in which they were stored and committed."""
+    """Return noisy numbers in the form in which they were committed."""
     if isinstance(item, SparseTable):
         return sparse_result(item.cells, item.values, item.domain.sizes, item.capacity)
     return item.values

@@ -1,4 +1,4 @@
-"""What a statement claims, read into types; nothing in it is trusted."""
+"""The claims of a statement, read into types; none of them is trusted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ GARBAGE = (
     RecursionError,
     UnicodeError,
 )
-"""What reading plain values of the wrong shape raises."""
+"""Exceptions that reading malformed plain values can raise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,13 @@ class Charge:
     """A receipt of kind `charge`.
 
     Attributes:
-        number: Of the receipt.
+        number: Number of the receipt.
         stage: Stage that paid.
-        step: What was measured.
-        batch: Steps that were drawn and committed together.
-        cost: What was charged, in the release's currency.
-        event: What was done.
-        asks: What was computed from the data, as the receipt describes it.
+        step: Name of the step that was charged.
+        batch: Name of the batch in which the step was drawn and committed.
+        cost: Cost in the currency of the release.
+        event: Event that was charged.
+        asks: The query, as the receipt describes it.
     """
 
     number: int
@@ -60,33 +60,33 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What a statement claims, in types.
+    """The claims of a statement.
 
     Attributes:
-        name: Release.
+        name: Name of the release.
         account: Account that paid.
-        head: Hash that the last receipt should have.
-        relation, unit: Of the guarantee.
-        enforced: Epsilon and delta.
+        head: Stated hash of the last receipt.
+        relation, unit: Neighbouring relation and unit of the guarantee.
+        enforced: Enforced epsilon and delta.
         tightest: The guarantee to quote.
-        also: The second statement, None where there is none.
+        also: The second guarantee; None if there is none.
         currency: Kind of cost and reserved total.
         plan: The plan's document.
-        hashes: What is hashed, the value, and the hash stated for it.
-        receipts: All of them, in their order.
-        reserve: The reservation that the release spent from: the first.
+        hashes: Names of hashed values, with the value and its stated hash.
+        receipts: All receipts, in order.
+        reserve: The first receipt, which is the reservation.
         charges: Receipts of charges.
-        committed: Batches whose result was committed, and its hash.
-        settled: The receipt that ended it, if there is one.
+        committed: Hash of the committed result of each batch.
+        settled: Receipt of the settlement; None if there is none.
         sets: Number of synthetic sets.
-        rows: Records of each.
-        records: Number of records of the file, None unless it is public.
-        schema: The schema that the statement carries.
-        totals: Of the accounts that paid, from the settlement; empty without one.
-        place: Link, public key and signature of the last receipt; None where it is not stated.
-        off: Stated deviation of each set's weights from public totals; empty: there are none.
-        signature: Public key and signature of the whole statement; None where it has none.
-        message: What that signature is of.
+        rows: Number of rows of each set.
+        records: Number of records of the file; None unless it is public.
+        schema: The schema in the statement.
+        totals: Totals of the accounts that paid, from the settlement; empty without one.
+        place: Link, public key and signature of the last receipt; None if not stated.
+        off: Stated deviation of each set's weights from public totals; empty without totals.
+        signature: Public key and signature of the whole statement; None if it is not signed.
+        message: The message that was signed.
         program: Name and version of the program that made the release.
     """
 
@@ -119,23 +119,23 @@ class Claims:
 
 
 def read_claims(document: Mapping[str, Any]) -> Claims:
-    """Return what a statement claims.
+    """Return the claims of a statement.
 
     Args:
-        document: A statement of a format that is known; its content may be anything.
+        document: A statement of a known format; its content may be anything.
 
     Raises:
-        BadInput: if something that everything else rests on is not there.
-        Exception: one of `GARBAGE` if a value has not the shape it should have.
+        BadInput: if a claim on which all checks depend is missing or unknown.
+        Exception: one of `GARBAGE` if a value does not have the expected form.
     """
     ledger, guarantee, method = document["ledger"], document["guarantee"], document["method"]
     receipts = tuple(Receipt.from_json(row) for row in ledger["receipts"])
     if not receipts or [row.kind for row in receipts].count("reserve") != 1:
-        raise BadInput(f"{STATEMENT} holds no receipt of a reservation, or several.")
+        raise BadInput(f"{STATEMENT} contains no receipt of a reservation, or several.")
     reserve, signed = receipts[0], document["signature"]
     settled = next((row for row in receipts if row.kind == "settle"), None)
     if guarantee["neighbours"] not in ("add-remove", "replace-one"):
-        raise BadInput(f"{STATEMENT} names a neighbouring relation that is not known.")
+        raise BadInput(f"{STATEMENT} states an unknown neighbouring relation.")
     return Claims(
         name=_text(document["release"]["name"]),
         account=_text(ledger["account"]),
@@ -183,10 +183,10 @@ def read_claims(document: Mapping[str, Any]) -> Claims:
 
 
 def read_charge(row: Receipt) -> Charge:
-    """Return what a receipt of kind `charge` says.
+    """Return a receipt of kind `charge` as a `Charge`.
 
     Raises:
-        Exception: one of `GARBAGE` if a value has not the shape it should have.
+        Exception: one of `GARBAGE` if a value does not have the expected form.
     """
     event = cast("Mapping[str, object]", row.body["event"])
     exact_fraction(event["scale"])  # bounded before anyone multiplies it
@@ -202,10 +202,10 @@ def read_charge(row: Receipt) -> Charge:
 
 
 def _schema(method: Mapping[str, Any]) -> Schema:
-    """Return the schema by which codes are to be read; numbers may stand on a grid."""
+    """Return the schema that defines the codes, on a grid if the method works on one."""
     schema = parse_schema(method["schema"])
     if schema.private:
-        # Whether these follow from what was measured is a check of its own.
+        # A check of its own compares these with the measurements.
         schema = resolved(schema, read_statement(method["domain"]))
     positions = method["plan"]["spec"]["synthesize"].get("positions")
     return schema if positions is None else on_grid(schema, _whole(positions))
@@ -233,7 +233,7 @@ def currency(kind: object, limit: object, own_delta: object) -> Currency:
         BadInput: if the kind is not known.
     """
     if kind not in ("pure", "zcdp", "gaussian"):
-        raise BadInput(f"{STATEMENT} names a currency that is not known.")
+        raise BadInput(f"{STATEMENT} states an unknown currency.")
     return Currency(cast(Kind, kind), exact_fraction(limit), exact_fraction(own_delta))
 
 
@@ -260,6 +260,6 @@ def _whole(value: object) -> int:
 
 
 def _program(version: object) -> str:
-    """Return the program's name and version, if it is one: who reads it may install that."""
+    """Return the program's name, with its version if that is well-formed: people may install it."""
     known = isinstance(version, str) and re.fullmatch(r"\d{1,4}(\.\w{1,8}){0,4}", version)
     return f"dp_release {version}" if known else "the version of dp_release"

@@ -1,8 +1,8 @@
-"""Anyone's check of the statement's `checks`: each charged figure has its receipt, and no other.
+"""Check of the quality figures in the statement's `checks`.
 
-The reference counts are made again from the published sets; their hash must be the one that the
-receipt named before the file was asked. The public figures are made again from the noisy tables,
-the interactions and the sets, whether or not a threshold is on one of them.
+Each charged figure must have a receipt. The reference counts are recomputed from the published
+sets; their hash must be the one in the receipt, which was recorded before the file was queried. The
+public figures are recomputed from noisy tables, interactions and sets, with or without thresholds.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from dp_core.wall.quality_figures import charged_json
 from dp_core.wall.statistics.table_checks import checks_asked
 
 _SAME = 2e-6
-"""By how much two machines' floating point may differ in a figure of six digits."""
+"""Largest difference between the results of two machines in a figure of six digits."""
 
 
 def check_figures(
     folder: Path, document: Mapping[str, Any], claims: Claims
 ) -> str | tuple[str, ...]:
-    """Return that the published checks are what was charged and what the files give, or which not.
+    """Return that the published figures agree with receipts and files, or which do not.
 
     Args:
         folder: The bundle.
         document: The statement.
-        claims: What it claims, read from it.
+        claims: Its claims.
     """
     stated, planned = document["checks"], claims.plan["spec"].get("checks", {})
     if set(stated) != {"public", "charged"}:
-        return ("The statement's checks are not its public and its charged ones.",)
+        return ("The statement's checks do not consist of public and charged figures.",)
     tables = [tuple(str(name) for name in table) for table in planned.get("tables", ())]
     paid = [charge for charge in claims.charges if charge.stage == "checks"]
     records = int(document["sets"]["records"]["value"])
@@ -52,20 +52,20 @@ def check_figures(
         asked = checks_asked(tables, reference_counts(tallies, tables, records))
         wrong += _charged(stated["charged"], asked, paid, claims, records)
     elif paid or stated["charged"]:
-        wrong.append("Charged checks are stated or paid for, and the plan has none.")
+        wrong.append("Charged checks are stated or paid for, but the plan has none.")
     named = [set(item) == {"figure", "value"} and item["figure"] for item in stated["public"]]
-    # privacy: of the data itself no figure is published but the charged ones, under whatever name.
+    # privacy: only charged figures about the confidential data may be published, under any name.
     if named and named != [figure.name for figure in public_figures([], [], 0)]:
-        wrong.append("The public checks are not those that every statement has.")
+        wrong.append("The public checks are not those of every statement.")
     elif named or any(item["figure"] == "fit" for item in planned.get("thresholds", ())):
         wrong += _public(folder, stated["public"], claims, records)
     if wrong:
         return tuple(wrong)
     if not tables:
-        return "No check of the confidential data was charged, and none is published."
+        return "No check of the confidential data was charged or published."
     return (
         f"{len(tables)} checks of the confidential data, charged by receipt {paid[0].number},"
-        " against counts made again from the published sets."
+        " agree with counts recomputed from the published sets."
     )
 
 
@@ -73,20 +73,18 @@ def _charged(
     stated: Any, asked: Mapping[str, object], paid: list[Charge], claims: Claims, records: int
 ) -> list[str]:
     if len(paid) != 1:
-        return [f"{len(paid)} receipts paid for the checks, not one."]
+        return [f"{len(paid)} receipts paid for the checks instead of one."]
     (charge,) = paid
     number = charge.number
     if canonical_json(charge.asks) != canonical_json(asked):
-        return [
-            f"Receipt {number} checked other tables, or other counts than the published sets have."
-        ]
+        return [f"Receipt {number} is for other tables or for counts that the sets do not have."]
     if not isinstance(charge.event, LaplaceEvent | GaussianEvent):
-        return [f"Receipt {number} paid for something else than noise on the checks."]
+        return [f"Receipt {number} did not pay for noise on the checks."]
     noise: Noise = "laplace" if isinstance(charge.event, LaplaceEvent) else "gaussian"
     scale = float(charge.event.scale)
     distances = [item["distance"] for item in stated]
     if any(type(distance) is not int for distance in distances):
-        return ["A charged check states no whole distance."]
+        return ["The distance of a charged check is not a whole number."]
     made = [
         charged_json(table["table"], distance, noise, scale, records, number)
         for table, distance in zip(stated, distances, strict=True)
@@ -95,7 +93,7 @@ def _charged(
     if [item["table"] for item in stated] != tables or canonical_json(stated) != canonical_json(
         made
     ):
-        return ["A charged check is stated otherwise than its receipt and its distance give."]
+        return ["A charged check does not follow from its receipt and its distance."]
     drawn = np.array(distances, dtype=np.int64)
     if claims.committed.get(charge.batch) != result_hash([(number, drawn)]):
         return ["The distances of the charged checks are not those that were committed."]
@@ -103,7 +101,7 @@ def _charged(
 
 
 def _public(folder: Path, stated: Any, claims: Claims, records: int) -> list[str]:
-    """Return what is wrong with the public figures, made again from noisy tables and sets."""
+    """Return what is wrong with the public figures, recomputed from noisy tables and sets."""
     domain = countable(claims.schema)
     measured = comparable(read_marginals(folder / MARGINALS, claims.schema), domain)
     cliques = [columns_of(item) for item in measured] or [domain.columns[:1]]
@@ -117,13 +115,13 @@ def _public(folder: Path, stated: Any, claims: Claims, records: int) -> list[str
     )
     values = {item["figure"]: item["value"] for item in stated}
     if set(values) != {figure.name for figure in made} or len(values) != len(stated):
-        return ["The public checks are not those that every statement has."]
+        return ["The public checks are not those of every statement."]
     for figure in made:
         value = values[figure.name]
-        # A text such as "nan" is no number, however near to any it may seem.
+        # A text such as "nan" is not accepted as a number.
         if (figure.value is None) != (value is None) or (
             figure.value is not None
             and not (type(value) in (int, float) and abs(figure.value - value) <= _SAME)
         ):
-            return [f"The public check {figure.name!r} is not what noisy tables and sets give."]
+            return [f"The public check {figure.name!r} does not follow from noisy tables and sets."]
     return []

@@ -1,4 +1,4 @@
-"""Anyone's check of a bundle's folder: its files, and its synthetic sets as they are described."""
+"""Checks of a bundle's folder: its files, their copies of the statement, and its sets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dp_core.schema.definition import Schema
 
 
 def files_in(folder: Path) -> set[str]:
-    """Return the paths of all files below a folder; links count as files, none is followed."""
+    """Return the paths of all files below a folder; links count as files and are not followed."""
     found: set[str] = set()
 
     def refuse(error: OSError) -> None:
@@ -40,7 +40,7 @@ def files_in(folder: Path) -> set[str]:
 def check_files(
     folder: Path, found: set[str], document: Mapping[str, Any]
 ) -> str | tuple[str, ...]:
-    """Return that the files found are those the statement lists, or what is wrong with them."""
+    """Return that the files found are those in the statement, or which are not."""
     listed = document["files"]
     wrong: list[str] = []
     for needed in (MARGINALS, CODEBOOK, REPORT, REGISTRY, CITATION):
@@ -62,37 +62,37 @@ def check_files(
             continue
         if record != listed[name]:
             wrong.append(f"{name} was changed: its checksum does not match.")
-    return tuple(wrong) or f"All {len(listed)} files are as they were published, and no other."
+    return tuple(wrong) or f"All {len(listed)} files are as published, and there are no others."
 
 
 def check_copies(folder: Path, document: Mapping[str, Any]) -> str | tuple[str, ...]:
-    """Return that citation and registry entry say what the statement does, or which does not."""
+    """Return that citation and registry entry agree with the statement, or which does not."""
     origin = origin_of(document["method"]["plan"])
-    # Of a method that is not known here, the entry may say either.
+    # For an unknown method, the entry may state any origin.
     origins = ORIGINS if origin == "unknown" else (origin,)
     made = {
         CITATION: [citation_text(document)],
         REGISTRY: [registry_text(document, each) for each in origins],
     }
     wrong = [
-        f"{name} says something else than {STATEMENT}."
+        f"{name} does not agree with {STATEMENT}."
         for name, contents in made.items()
         if (folder / name).is_file() and (folder / name).read_bytes() not in contents
     ]
-    return tuple(wrong) or f"{CITATION} and {REGISTRY} say what {STATEMENT} says."
+    return tuple(wrong) or f"{CITATION} and {REGISTRY} agree with {STATEMENT}."
 
 
 def check_sets(folder: Path, claims: Claims) -> str | tuple[str, ...]:
-    """Return that the sets are as statement and codebook describe them, or where they differ."""
+    """Return that the sets are as statement and codebook describe them, or which are not."""
     wrong: list[str] = []
     if claims.reserve.body["sets"] != claims.sets:
         wrong.append(f"{STATEMENT} states another number of sets than was reserved.")
     if len(claims.rows) != claims.sets:
-        return (f"{STATEMENT} does not state the rows of every set.",)
+        return (f"{STATEMENT} does not state the number of rows of every set.",)
     described = _codebook_columns(folder)
     names = {path.name for path in (folder / "synthetic").glob("*")}
     if len(names) != claims.sets:
-        wrong.append(f"The folder synthetic holds {len(names)} sets, not {claims.sets}.")
+        wrong.append(f"The folder synthetic contains {len(names)} sets instead of {claims.sets}.")
     for number in range(1, min(claims.sets, len(names)) + 1):
         path = synthetic_path(number)
         try:
@@ -129,7 +129,7 @@ def _codebook_columns(folder: Path) -> dict[str, list[str]] | None:
 
 
 def misses(folder: Path, schema: Schema, stated: Sequence[float]) -> list[str]:
-    """Return a sentence for each set whose weights are not as near to the totals as is stated."""
+    """Return a sentence for each set whose weights deviate more from the totals than stated."""
     weight = schema.weight
     if weight is None or not schema.calibration:
         return []
@@ -144,5 +144,5 @@ def misses(folder: Path, schema: Schema, stated: Sequence[float]) -> list[str]:
             wrong.append(f"The weights of {path} cannot be read.")
             continue
         if not calibrator.deviation() <= max(largest, TOLERANCE):
-            wrong.append(f"The weights of {path} do not add up to the totals as stated.")
+            wrong.append(f"The weights of {path} deviate more from the public totals than stated.")
     return wrong

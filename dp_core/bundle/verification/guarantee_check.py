@@ -1,4 +1,4 @@
-"""Anyone's check of the guarantee: what was reserved and the noise of the receipts imply it."""
+"""Check that the reservation and the noise of the receipts imply the stated guarantees."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from dp_core.wall.accounting.guarantee import PLD, shown
 
 
 def check_guarantee(claims: Claims) -> str | tuple[str, ...] | Undecided:
-    """Return that the reservation and the noise give the guarantees stated, or which they do not.
+    """Return that reservation and noise imply the stated guarantees, or which they do not.
 
     Args:
-        claims: What the statement claims; it is not trusted.
+        claims: Claims of the statement; they are not trusted.
 
     Raises:
-        Exception: one of `claims.GARBAGE` if a value has not the shape it should have.
+        Exception: one of `claims.GARBAGE` if a value does not have the expected form.
     """
     body: Mapping[str, Any] = claims.reserve.body
     epsilon, delta = claims.enforced
@@ -41,10 +41,10 @@ def check_guarantee(claims: Claims) -> str | tuple[str, ...] | Undecided:
     if reserved != claims.currency:
         wrong.append("The stated currency or total is not the one that was reserved.")
     if epsilon <= 0 or not 0 <= delta < 1:
-        return (*wrong, "The stated (epsilon, delta) is no guarantee.")
+        return (*wrong, "The stated (epsilon, delta) is not a guarantee.")
     if not reserved.implies(epsilon, delta):
         wrong.append(
-            "The reserved total does not imply the stated (epsilon, delta) by the accounting of"
+            "The reserved total does not imply the stated (epsilon, delta) under the accounting of"
             f" this program; the release was made with {claims.program}."
         )
     if wrong:
@@ -65,25 +65,25 @@ def check_guarantee(claims: Claims) -> str | tuple[str, ...] | Undecided:
             sentences.append(f"The noise of the planned tables gives {words}.")
         else:
             wrong.append(
-                f"Neither the reserved total nor the noise of the tables gives {words}, by the"
-                " theorem that is named."
+                f"Neither the reserved total nor the noise of the tables gives {words} under the"
+                " stated theorem."
             )
     if undecided and not wrong:
-        what = "whether its plan fixed all noise beforehand, on which the stated guarantee rests,"
+        what = "whether its plan fixed all noise beforehand, as the stated guarantee requires,"
         return undecided_by_method(unknown, claims.program, what)
     return tuple(wrong) or " ".join(sentences)
 
 
 def _shown(claims: Claims, epsilon: Fraction, delta: Fraction) -> bool:
-    """Return whether the receipts' own noise shows a guarantee that the total does not.
+    """Whether the noise of the receipts implies a guarantee that the total does not.
 
-    That is where the plan fixed it beforehand; of a selection that is not known, as if it had.
-    Recomputed without any tolerance: what is published was rounded up by more than two machines'
-    results differ.
+    This holds only if the plan fixed the noise beforehand; an unknown selection is treated as if it
+    had. No tolerance is needed, because the published figures were rounded up by more than the
+    results of two machines differ.
     """
     # privacy: losses of events compose only where no event depended on another's result.
     tables = all(charge.stage in TABLE_STAGES for charge in claims.charges)
-    # Whatever the method is: a plan that pays anything else than tables is adaptive.
+    # For any method, a plan that pays for anything but tables is adaptive.
     tables = tables and all(
         stage in TABLE_STAGES for stage, cost in claims.plan["costs"].items() if cost != "0"
     )
@@ -94,12 +94,12 @@ def _shown(claims: Claims, epsilon: Fraction, delta: Fraction) -> bool:
 
 
 def _unknown_selection(claims: Claims) -> str:
-    """Return the name of a selection that is not known here; it may or may not look at the data."""
+    """Return the name of an unknown selection, which may or may not use the data; else empty."""
     spec = claims.plan["spec"]
     if "select" not in spec:
         return ""
     name: str = spec["select"]["method"]
-    # By its family: a plan can name a parametric method by the name of a selection.
+    # Looked up in its family: a parametric method may have the name of a selection.
     try:
         registry.find("selection", name)
     except BadInput:

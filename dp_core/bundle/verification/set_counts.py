@@ -1,4 +1,4 @@
-"""The published sets counted again, from their files alone: labels and values back to codes."""
+"""Counts of the published sets, recomputed from their files."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from dp_core.tables.domain import Clique
 def counts_of_sets(
     folder: Path, schema: Schema, sets: int, cliques: Iterable[Clique]
 ) -> tuple[Tally, ...]:
-    """Return for each set of a bundle its counts of some tables, in the schema's own codes.
+    """Return the counts of each set of a bundle in some tables, in the codes of the schema.
 
     Args:
         folder: The bundle.
-        schema: That the sets were decoded by; where numbers stood on a grid, that of the grid.
-        sets: m.
-        cliques: Tables.
+        schema: Schema by which the sets were decoded; with a grid, the schema on the grid.
+        sets: Number of sets, m.
+        cliques: Columns of each table.
 
     Raises:
-        BadInput: if a file cannot be read, or holds what no set holds.
+        BadInput: if a file cannot be read, or contains values that the schema does not allow.
     """
     import pyarrow as pa
 
@@ -57,7 +57,8 @@ def counts_of_sets(
                 tally.add(Dataset(piece, np.stack(codes)))
         except (OSError, pa.ArrowException, ValueError, LookupError):
             raise BadInput(
-                f"{synthetic_path(number)} cannot be counted: it holds values that no set has."
+                f"{synthetic_path(number)} cannot be counted: it contains values that the schema"
+                " does not allow."
             ) from None
         found.append(tally)
     return tuple(found)

@@ -1,7 +1,7 @@
-"""What a statement says in words, decimals and copies, made again from what its receipts show.
+"""Check of the statement's sentences, decimals and copied values against plan and receipts.
 
-People read the sentences and the decimals, programs read the copies; a change to any of them, with
-every checksum made to fit, would tell them another guarantee than the receipts do.
+People read the sentences and the decimals, programs read the copies. If one of them were changed
+and every checksum recomputed, readers would see a guarantee that the receipts do not support.
 """
 
 from __future__ import annotations
@@ -11,13 +11,10 @@ from typing import Any
 
 from dp_core.bundle.statement.citation import suggested
 from dp_core.bundle.statement.release_json import (
-    NOT_COVERED,
     STATEMENT,
-    exact,
-    guarantee_json,
-    in_words,
+    currency_json,
+    guaranteed_json,
     origin_of,
-    over_all,
     total_json,
     weights_statement,
 )
@@ -30,7 +27,6 @@ from dp_core.bundle.verification.unknown_methods import (
 )
 from dp_core.documents.canonical import canonical_json
 from dp_core.inference.combining_rules import ORIGINS, inference_statement
-from dp_core.schema.privacy import unit_words
 from dp_core.spec.chosen_domain import statement as chosen
 from dp_core.wall.accounting.guarantee import Guarantee
 
@@ -62,18 +58,18 @@ _WHOLE = frozenset({*_SECTIONS, *_OTHERS, "sha256"})
 def check_statement(
     document: Mapping[str, Any], claims: Claims
 ) -> str | tuple[str, ...] | Undecided:
-    """Return a sentence for each part that is not as it is made from plan and receipts.
+    """Return that every part of a statement follows from plan and receipts, or which do not.
 
     Args:
         document: The statement.
-        claims: What it claims, read from it.
+        claims: Its claims.
 
     Returns:
-        One sentence if there is no difference; if there is none but that the plan's method is not
-        known here, which says what intervals from the sets are worth, that nobody can tell.
+        `Undecided` if no part differs but the plan's method is unknown, because the method decides
+        what the statement says about intervals.
     """
     wrong = [
-        f"{STATEMENT} states {name!r:.40}, which no statement has."
+        f"{STATEMENT} states {name!r:.40}, which is not part of a statement."
         for name in sorted(set(document) - _WHOLE)
     ]
     mode, origin = claims.plan["spec"]["synthesize"]["mode"], origin_of(claims.plan)
@@ -81,23 +77,23 @@ def check_statement(
     if canonical_json(document["inference"]) not in [
         canonical_json(inference_statement(mode, claims.sets, origin=each)) for each in possible
     ]:
-        wrong.append(f"{STATEMENT} states 'inference' otherwise than plan and receipts.")
+        wrong.append(f"{STATEMENT} states 'inference' unlike plan and receipts.")
     if canonical_json(document["accounting"]) != canonical_json(
         accounting_json(claims.currency, claims.relation, claims.receipts)
     ):
-        wrong.append(f"{STATEMENT} states 'accounting' otherwise than plan and receipts.")
+        wrong.append(f"{STATEMENT} states 'accounting' unlike plan and receipts.")
     for section, names in _SECTIONS.items():
         if section == "method" and claims.schema.private:
             names = names | {"domain"}
         wrong += [
-            f"{STATEMENT} states '{section}.{name:.40}', which no statement has."
+            f"{STATEMENT} states '{section}.{name:.40}', which is not part of a statement."
             for name in sorted(set(document[section]) - names)
         ]
     for (section, name), made in _remade(document, claims):
         if canonical_json(document[section][name]) != canonical_json(made):
-            wrong.append(f"{STATEMENT} states '{section}.{name}' otherwise than plan and receipts.")
+            wrong.append(f"{STATEMENT} states '{section}.{name}' unlike plan and receipts.")
     wrong += [
-        f"The plan in {STATEMENT} states {name!r} otherwise than was reserved."
+        f"The plan in {STATEMENT} states {name!r} unlike the reservation."
         for name, planned, reserved in _planned(claims)
         if canonical_json(planned) != canonical_json(reserved)
     ]
@@ -105,15 +101,15 @@ def check_statement(
         return tuple(wrong)
     if origin == "unknown":
         name = unknown_method(claims.plan)
-        what = "what it says of intervals from the sets ('inference')"
+        what = "what it says about intervals from the sets ('inference')"
         return undecided_by_method(name, claims.program, what)
-    return "Words, decimals and copies are those of the plan and the receipts."
+    return "Sentences, decimals and copied values agree with the plan and the receipts."
 
 
 def _planned(claims: Claims) -> Iterator[tuple[str, object, object]]:
-    """Yield what the plan says of guarantee and costs, and what the reservation does.
+    """Yield names of values, each with what the plan and what the reservation state.
 
-    People read the plan too; another epsilon or unit there would be another guarantee.
+    People read the plan too, so it must not show another epsilon or unit than was reserved.
     """
     reserved, plan = claims.reserve.body, claims.plan
     protects = ("epsilon", "delta", "neighbours", "unit", "max_rows")
@@ -131,7 +127,7 @@ def _planned(claims: Claims) -> Iterator[tuple[str, object, object]]:
 def _remade(
     document: Mapping[str, Any], claims: Claims
 ) -> Iterator[tuple[tuple[str, str], object]]:
-    """Yield places of a statement and what should stand there."""
+    """Yield keys of a statement with the values that plan and receipts imply."""
     reserved, settled, spec = claims.reserve.body, claims.settled, claims.plan["spec"]
     synthesize = spec["synthesize"]
     if settled is not None:
@@ -146,26 +142,18 @@ def _remade(
 
     epsilon, delta = claims.enforced
     enforced = Guarantee(epsilon=epsilon, delta=delta, theorem=claims.currency.theorem)
-    yield ("guarantee", "enforced"), guarantee_json(enforced)
-    yield ("guarantee", "tightest"), guarantee_json(claims.tightest)
-    yield ("guarantee", "also"), claims.also and guarantee_json(claims.also)
-    words = in_words(
-        claims.tightest,
-        claims.relation.neighbours,
-        unit_words(claims.unit, claims.relation.max_rows),
-    )
-    yield ("guarantee", "in_words"), words
-    yield ("guarantee", "over_all_releases"), [over_all(total) for total in claims.totals]
-    yield ("guarantee", "not_covered"), list(NOT_COVERED)
+    guarantees = enforced, claims.tightest, claims.also
+    for name, value in guaranteed_json(
+        claims.relation, claims.unit, guarantees, claims.totals
+    ).items():
+        yield ("guarantee", name), value
 
     yield ("method", "name"), spec["method"]
     yield ("method", "schema_sha256"), spec["schema"]["sha256"]
     if claims.schema.private:
         yield ("method", "domain"), chosen(claims.schema)
 
-    limit, own_delta = exact(claims.currency.limit), exact(claims.currency.own_delta)
-    paid_in = {"kind": claims.currency.kind, "limit": limit, "own_delta": own_delta}
-    yield ("ledger", "currency"), paid_in
+    yield ("ledger", "currency"), currency_json(claims.currency)
     yield ("ledger", "totals"), [total_json(total) for total in claims.totals]
 
     yield ("sets", "m"), synthesize["sets"]
@@ -180,6 +168,6 @@ def _remade(
         yield ("sets", "rows"), [synthesize["rows"]] * claims.sets
     yield ("sets", "records"), records
     if claims.schema.weight is not None or "weights" in document["sets"]:
-        # Whether the deviations are so is seen in the sets.
+        # `check_sets` compares the deviations with the sets.
         off = document["sets"]["weights"]["largest_deviation"]
         yield ("sets", "weights"), weights_statement(claims.schema, off)

@@ -1,7 +1,7 @@
-"""What this program cannot tell of a bundle: it was made by a method that is not known here.
+"""Findings about bundles made with a method that this version of dp-release does not know.
 
-Such a check is neither passed nor a fault that was found. Whoever forges a bundle may name any
-method, so it never counts as passed.
+A check that depends on the method is then undecided: no fault was found, but it never counts as
+passed, because a forged bundle can name any method.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from dp_core.methods.registry import Family
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """The finding of a check that this program cannot make.
+    """The finding of a check that this program cannot decide.
 
     Attributes:
-        sentence: What it does not know, and which program does.
+        sentence: What is unknown, and which version of the program to install.
     """
 
     sentence: str
 
 
 def unknown_method(plan: Mapping[str, Any]) -> str:
-    """Return the name of the plan's method that is not known here; empty where all are.
+    """Return the name of an unknown method in a plan; empty if all its methods are known.
 
     Args:
-        plan: Of a bundle; it is not trusted.
+        plan: Plan of a bundle; it is not trusted.
 
     Raises:
-        Exception: a lookup, type or attribute error if it has not the shape of a plan.
+        Exception: a lookup, type or attribute error if it does not have the form of a plan.
     """
     spec = plan["spec"]
     named: list[tuple[Family, str | None]] = [("parametric", spec["synthesize"].get("method"))]
@@ -51,14 +51,14 @@ def unknown_method(plan: Mapping[str, Any]) -> str:
 
 
 def undecided_by_method(name: str, program: str, what: str) -> Undecided:
-    """Return that something of a release cannot be checked, and what to do.
+    """Return the finding that something cannot be checked, and what to install.
 
     Args:
-        name: Of the method.
-        program: That made the release, with its version.
-        what: What cannot be checked.
+        name: Name of the method.
+        program: Program that made the release, with its version.
+        what: Subject of the sentence: what cannot be checked.
     """
     return Undecided(
-        f"The method {name!r:.40} is not known to this dp-release, so {what} cannot be checked"
-        f" here; install {program}, which made the release, and verify with that."
+        f"The method {name!r:.40} is not known to this dp-release, so {what} cannot be checked."
+        f" Install {program}, which made the release, and run `dp-release verify` with it."
     )

@@ -1,7 +1,7 @@
-"""Anyone's check of a bundle: files, receipts and privacy arithmetic, from the bundle alone.
+"""Verification of a bundle: files, receipts and privacy arithmetic, from the bundle alone.
 
-It shows that the folder is whole, that its receipts are a chain, and that the noise they state is
-enough for the guarantee claimed. It cannot show that the noise was drawn as stated.
+It shows that the folder is complete, that its receipts form a chain, and that the noise they state
+implies the claimed guarantee. It cannot show that the noise was drawn as stated.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _MOST_BYTES = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One question and its answer.
+    """The result of one check.
 
     Attributes:
-        name: Short name, fixed.
-        passed: The answer.
-        sentence: What was found, naming the file or receipt if it failed.
-        decided: Whether this program could tell. What it could not tell has not passed.
+        name: Fixed short name.
+        passed: Whether the check passed.
+        sentence: What was found; names the file or receipt that failed.
+        decided: Whether this program could decide the check; an undecided check has not passed.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Verification:
 
     Attributes:
         folder: The bundle.
-        checks: In the order they were made.
+        checks: Results in the order of the checks.
     """
 
     folder: Path
@@ -76,12 +76,12 @@ class Verification:
 
     @property
     def failures(self) -> tuple[Check, ...]:
-        """Checks that failed."""
+        """Checks that did not pass."""
         return tuple(check for check in self.checks if not check.passed)
 
     @property
     def undecided(self) -> bool:
-        """Whether no fault was found, but this program cannot tell all there is to check."""
+        """Whether no fault was found, but this program could not decide every check."""
         return not self.passed and not any(check.decided for check in self.failures)
 
     def to_json(self) -> dict[str, object]:
@@ -102,20 +102,21 @@ class Verification:
 
 
 def verify(folder: Path, *, trusted: Collection[str] = ()) -> Verification:
-    """Check a bundle and return every finding; nothing in it is trusted.
+    """Return the results of all checks of a bundle.
 
     Args:
         folder: The bundle.
-        trusted: Public keys of the ledger, known from elsewhere; one of them must have signed.
+        trusted: Public keys of the ledger from another source; one of them must have signed the
+            statement. Empty: any key, or none.
 
     Raises:
-        BadInput: if it is not a folder with a statement in it.
+        BadInput: if `folder` is not a folder that contains a statement.
     """
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "does not exist"
-        raise BadInput(f"{folder} {what}; name the folder of a release (it holds {STATEMENT}).")
+        raise BadInput(f"{folder} {what}; name the folder of a release (with {STATEMENT}).")
     if not (folder / STATEMENT).is_file():
-        raise BadInput(f"{folder} is not a release: it holds no {STATEMENT}.")
+        raise BadInput(f"{folder} is not a release: it contains no {STATEMENT}.")
     try:
         found = files_in(folder)
     except OSError as error:
@@ -143,9 +144,9 @@ def verify(folder: Path, *, trusted: Collection[str] = ()) -> Verification:
 
 
 def _guard(name: str, check: Callable[[], str | tuple[str, ...] | Undecided]) -> Check:
-    """Turn a check's finding into a `Check`: a text is a pass, a tuple is what failed.
+    """Return a check's finding as a `Check`: a text passed, a tuple lists what failed.
 
-    What nobody can tell here is neither, and has not passed.
+    `Undecided` has not passed.
     """
     try:
         finding = check()
@@ -154,7 +155,7 @@ def _guard(name: str, check: Callable[[], str | tuple[str, ...] | Undecided]) ->
     except OSError as error:
         return Check(name, False, f"A file of the release cannot be read ({error.strerror}).")
     except GARBAGE as error:
-        return Check(name, False, f"{STATEMENT} has not the expected form ({_what(error)}).")
+        return Check(name, False, _malformed(error))
     if isinstance(finding, Undecided):
         return Check(name, False, finding.sentence, decided=False)
     if isinstance(finding, str):
@@ -163,8 +164,9 @@ def _guard(name: str, check: Callable[[], str | tuple[str, ...] | Undecided]) ->
     return Check(name, False, " ".join(finding[:3]) + more)
 
 
-def _what(error: BaseException) -> str:
-    return f"missing {error}" if isinstance(error, KeyError) else type(error).__name__
+def _malformed(error: BaseException) -> str:
+    what = f"missing {error}" if isinstance(error, KeyError) else type(error).__name__
+    return f"{STATEMENT} does not have the expected form ({what})."
 
 
 def _statement(path: Path) -> tuple[dict[str, Any] | None, Check]:
@@ -173,20 +175,20 @@ def _statement(path: Path) -> tuple[dict[str, Any] | None, Check]:
 
     try:
         if path.stat().st_size > _MOST_BYTES:
-            return failed(f"{STATEMENT} is far too large to be a statement.")
+            return failed(f"{STATEMENT} is too large to be a statement.")
         content = path.read_bytes()
         document = json.loads(content.decode("utf-8"))
     except OSError as error:
         return failed(f"{STATEMENT} cannot be read ({error.strerror}).")
     except (ValueError, RecursionError):
-        return failed(f"{STATEMENT} is not JSON: it is cut off or damaged.")
+        return failed(f"{STATEMENT} is not valid JSON: it is truncated or damaged.")
     try:
         name, version = document["format"]["name"], document["format"]["version"]
         if name != FORMAT_NAME:
             return failed(f"{STATEMENT} is not the statement of a release.")
         if version != FORMAT_VERSION:
             return failed(
-                f"{STATEMENT} has format version {version!r:.20}, and this program knows"
+                f"{STATEMENT} has format version {version!r:.20}, but this program reads"
                 f" {FORMAT_VERSION}; verify it with a newer dp-release."
             )
         body = {key: value for key, value in document.items() if key != "sha256"}
@@ -195,8 +197,8 @@ def _statement(path: Path) -> tuple[dict[str, Any] | None, Check]:
                 "statement", False, f"{STATEMENT} was changed: its own checksum does not match."
             )
     except GARBAGE as error:
-        return failed(f"{STATEMENT} has not the expected form ({_what(error)}).")
-    return document, Check("statement", True, f"{STATEMENT} is whole, format {FORMAT_VERSION}.")
+        return failed(_malformed(error))
+    return document, Check("statement", True, f"{STATEMENT} is complete, format {FORMAT_VERSION}.")
 
 
 def _guarded_claims(document: Mapping[str, Any]) -> Claims | Check:
@@ -205,7 +207,7 @@ def _guarded_claims(document: Mapping[str, Any]) -> Claims | Check:
     except BadInput as error:
         return Check("receipts", False, error.message)
     except GARBAGE as error:
-        return Check("receipts", False, f"{STATEMENT} has not the expected form ({_what(error)}).")
+        return Check("receipts", False, _malformed(error))
 
 
 def _receipts(claims: Claims) -> str | tuple[str, ...]:
@@ -214,10 +216,10 @@ def _receipts(claims: Claims) -> str | tuple[str, ...]:
     if broken:
         wrong.append(broken)
     if claims.receipts[-1].hash != claims.head:
-        wrong.append(f"The last receipt is not the one that {STATEMENT} names as the last.")
+        wrong.append(f"The last receipt is not the one that {STATEMENT} states as its head.")
     for row in claims.receipts:
         if row.release != claims.name or row.account != claims.account:
-            wrong.append(f"Receipt {row.number} is of another release or account.")
+            wrong.append(f"Receipt {row.number} belongs to another release or account.")
     for what, value, stated in claims.hashes:
         if digest(value) != stated:
             wrong.append(f"The {what} does not have the hash that {STATEMENT} states.")
@@ -245,11 +247,11 @@ def _signature(claims: Claims, trusted: Collection[str]) -> str | tuple[str, ...
     link, receipts_by, signature = claims.place or ("", None, None)
     message = signed_message(claims.head, link)
     if receipts_by is not None and not is_signed(receipts_by, message, signature):
-        wrong.append("The last receipt has not the signature that is stated for it.")
+        wrong.append("The stated signature of the last receipt is wrong.")
     signed_by, signature = claims.signature or (None, None)
     if signed_by is not None and not is_signed(signed_by, claims.message, signature):
-        wrong.append(f"{STATEMENT} has not the signature that is stated for it.")
-    # Whoever signed the statement vouches for the receipts in it, whoever had signed those.
+        wrong.append(f"The stated signature of {STATEMENT} is wrong.")
+    # The signer of the statement vouches for its receipts, even if another key signed those.
     if trusted and signed_by not in trusted:
         wrong.append(f"{STATEMENT} is not signed by the key that was given.")
     if wrong:
@@ -257,7 +259,7 @@ def _signature(claims: Claims, trusted: Collection[str]) -> str | tuple[str, ...
     known = "the key that was given"
     if signed_by is None:
         if receipts_by is None:
-            return "Nothing is signed: whoever passed the release on could have made it anew."
+            return "Nothing is signed: anyone who passed the release on could have remade it."
         return (
             "The receipts, the totals of the accounts and, through the commits, the noisy tables"
             f" are signed by {_named(receipts_by)}; the synthetic sets and the rest are not."
@@ -268,7 +270,7 @@ def _signature(claims: Claims, trusted: Collection[str]) -> str | tuple[str, ...
 
 
 def _named(public: str) -> str:
-    return f"key {fingerprint(public)}, which is to be compared elsewhere"
+    return f"key {fingerprint(public)}; compare this fingerprint with one from the publisher"
 
 
 def _tables(folder: Path, claims: Claims) -> list[Check]:
@@ -283,18 +285,17 @@ def _tables(folder: Path, claims: Claims) -> list[Check]:
 
 
 def _domain(measured: Sequence[Measured], schema: Schema) -> str | tuple[str, ...]:
-    """Return that bins and levels are those which the noisy counts choose, or which are not."""
+    """Return that the noisy counts imply the published bins and levels, or for which not."""
     try:
         choices = choose(schema, measured)
     except ValueError:
-        return (f"{MARGINALS} has not the counts by which bins and levels were to be chosen.",)
+        return (f"{MARGINALS} lacks the counts from which bins and levels are chosen.",)
     wrong = tuple(
-        f"The {'levels' if column.levels else 'bins'} of {column.name!r:.40} in {STATEMENT} are not"
-        f" those that the noisy counts in {MARGINALS} choose, or values are not spread within them"
-        " as those counts say."
+        f"The {'levels' if column.levels else 'bins'} of {column.name!r:.40} in {STATEMENT}, or the"
+        f" spread of values within them, do not follow from the noisy counts in {MARGINALS}."
         for column in schema.private
         if column.choice is None
         or (column.choice.codes, column.choice.pieces)
         != (choices[column.name].codes, choices[column.name].pieces)
     )
-    return wrong or f"The noisy counts choose the bins and levels of {len(choices)} columns."
+    return wrong or f"The bins and levels of {len(choices)} columns follow from the noisy counts."

@@ -11,18 +11,18 @@ from dp_core.bundle.verification.decision_check import check_decision
 
 
 @pytest.mark.parametrize(
-    ("fit", "said"),
-    [
-        (0.05, "Published at once, as the plan has it; no person decided about it."),
-        (0.15, ("By its own thresholds a person decides, and no receipt says that one did.",)),
-        (0.25, ("By its own thresholds the release ends without a bundle.",)),
-    ],
+    ("fit", "wrong"),
+    [(0.05, ()), (0.15, ("require approval",)), (0.25, ("exclude",))],
 )
-def test_a_bundle_that_its_thresholds_forbid_does_not_verify(fit, said):
+def test_a_bundle_that_its_thresholds_forbid_does_not_verify(fit, wrong):
     threshold = {"figure": "fit", "hold": "1/10", "fail": "1/5"}
     plan = {"spec": {"checks": {"thresholds": [threshold]}}}
     checks = {"public": [{"figure": "fit", "value": fit}], "charged": []}
     claims = SimpleNamespace(plan=plan, settled=None, reserve=SimpleNamespace(body={}))
     document = {"checks": checks, "decision": decision_statement(plan, None, checks)}
 
-    assert check_decision(document, claims) == said
+    found = check_decision(document, claims)
+    assert isinstance(found, tuple) == bool(wrong)
+    assert [word in sentence for word, sentence in zip(wrong, found, strict=False)] == [
+        True for _ in wrong
+    ]

@@ -185,7 +185,7 @@ def test_sets_made_otherwise_than_is_told_show(bundles, tmp_path, made, told, re
     if not reserved:
         assert "in another mode than was reserved" in found["charges"]
     if "split" in (made, told):
-        own = "has not all measurements of its own" if told == "split" else "has measurements of"
+        own = "lacks measurements of its own" if told == "split" else "has measurements of"
         assert own in found["charges"]
 
 
@@ -210,14 +210,14 @@ def steps(*places):
         # A choice for all sets is made once, and bears the first one's number.
         ("split", steps(("select", 1), ("measure", 1), ("measure", 2)), None),
         ("split", steps(("select", 1), ("select", 2)), None),
-        ("split", steps(("select", 1), ("measure", 1)), "Set 2 has not all"),
-        ("split", steps(("select", 1), ("select", 2), ("measure", 1)), "Set 2 has not all"),
-        ("split", steps(("one_way", 1), ("measure", 1), ("measure", 2)), "Set 2 has not all"),
-        ("split", steps(("measure", 0)), "is of all sets"),
-        ("split", steps(("total", 0), ("measure", 1), ("measure", 2)), "is of all sets"),
-        ("split", steps(("select", 0)), "Set 1 has not all"),
+        ("split", steps(("select", 1), ("measure", 1)), "Set 2 lacks"),
+        ("split", steps(("select", 1), ("select", 2), ("measure", 1)), "Set 2 lacks"),
+        ("split", steps(("one_way", 1), ("measure", 1), ("measure", 2)), "Set 2 lacks"),
+        ("split", steps(("measure", 0)), "serves all sets"),
+        ("split", steps(("total", 0), ("measure", 1), ("measure", 2)), "serves all sets"),
+        ("split", steps(("select", 0)), "Set 1 lacks"),
         ("split", steps(("measure", 1), ("measure", 2), ("measure", 3)), "Set 3 was measured"),
-        ("split", [], "Set 1 has not all"),
+        ("split", [], "Set 1 lacks"),
         ("shared", steps(("one_way", 0), ("select", 0), ("measure", 0)), None),
         ("shared", steps(("one_way", 0), ("measure", 1)), "Set 1 has measurements of its own"),
         ("noise-aware", steps(("measure", 0)), None),

@@ -70,11 +70,11 @@ def test_what_rests_on_the_method_is_undecided_and_the_rest_is_checked(unknown):
     rests = {"guarantee"} if stated["tightest"] != stated["enforced"] else set()
     assert {check.name for check in found.failures} == {"wording"} | rests
     (said,) = [check.sentence for check in found.failures if check.name == "wording"]
-    assert "The method 'newer' is not known to this dp-release" in said
-    assert "install dp_release 99.1" in said
+    assert "'newer'" in said
+    assert "dp_release 99.1" in said
     decided = {each["name"]: each["decided"] for each in found.to_json()["checks"]}
     assert (decided["wording"], decided["charges"]) == (False, True)
-    with pytest.raises(BadInput, match="cannot be read as a release here: The method 'newer'"):
+    with pytest.raises(BadInput, match="'newer'"):
         read_bundle(unknown)
 
 
@@ -82,7 +82,7 @@ def test_what_rests_on_the_method_is_undecided_and_the_rest_is_checked(unknown):
 def test_a_guarantee_that_rests_on_what_the_method_planned_is_undecided(unknown):
     (said,) = [check for check in verify(unknown).failures if check.name == "guarantee"]
     assert not said.decided
-    assert "whether its plan fixed all noise beforehand" in said.sentence
+    assert "noise" in said.sentence
 
 
 @pytest.mark.parametrize(

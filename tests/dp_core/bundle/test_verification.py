@@ -48,7 +48,7 @@ def test_a_place_without_a_statement_is_refused(tmp_path):
     for path, words in [
         (tmp_path / "nothing", "does not exist"),
         (tmp_path / "file", "is a file"),
-        (tmp_path, "holds no release.json"),
+        (tmp_path, "contains no release.json"),
     ]:
         with pytest.raises(BadInput, match=words):
             verify(path)
@@ -108,7 +108,7 @@ def test_a_cut_at_the_end_of_the_chain_shows(broken):
     reseal(broken, document)
     found = failed(verify(broken))
 
-    assert "the last" in found["receipts"]
+    assert "last receipt" in found["receipts"]
     assert "never committed" in found["tables"]
     document["ledger"]["head"] = document["ledger"]["receipts"][-1]["hash"]
     reseal(broken, document)

@@ -350,7 +350,7 @@ def test_swapped_arguments_are_recognised(project, command):
         (command("run", project.spec, "--out", data), "is a file or a link"),
         (command("resume", project.spec), "is a path; name the release"),
         (command("verify", data), "is a file; name the folder of a release"),
-        (command("verify", project.folder), "is not a release: it holds no release.json"),
+        (command("verify", project.folder), "is not a release: it contains no release.json"),
         (command("plan", schema), "is a schema, not a release spec"),
         (command("schema", "draft", schema), "is a YAML file"),
         (command("schema", "draft", project.folder), "is a folder"),

@@ -810,7 +810,7 @@ def test_a_bundle_verifies_against_the_key_of_its_ledger(project, command, tmp_p
     good = command("verify", project.out, "--public-key", f"{key}.pub")
     assert good.code == 0
     assert "signed by the key that was given" in good.out
-    assert "which is to be compared elsewhere" in command("verify", project.out).out
+    assert "compare this fingerprint" in command("verify", project.out).out
     bad = command("verify", project.out, "--public-key", f"{other}.pub")
     assert bad.code == 1
     assert "not signed by the key that was given" in bad.out
