@@ -105,8 +105,8 @@ def test_the_answers_of_the_commands_keep_their_shape(project, command, tmp_path
     ask("withdraw", "last", *WHO)
     ask("status", "last")
     project.write_spec(release="never", **fixed)
-    with project.ledger().hold("never", home_id(project.home)) as hold:
-        hold.reserve(make_plan(load_spec(spec)))
+    with project.ledger().lease("never", home_id(project.home)) as writer:
+        writer.reserve(make_plan(load_spec(spec)))
     ask("abandon", "never")
     ask("status")
 
