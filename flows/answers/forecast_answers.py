@@ -12,7 +12,7 @@ from dp_core.spec.plan import Plan
 from dp_core.wall.accounting.composition import Amount, Composition
 from dp_core.wall.ledger.account_balance import Standing, room
 from tasks.ledger.ledger import Ledger
-from tasks.ledger.refusals import check_terms
+from tasks.ledger.reservation_check import check_terms
 
 if TYPE_CHECKING:
     from datetime import date

@@ -13,7 +13,7 @@ from dp_core.spec.plan import Plan, PlannedTable, PlannedTotal, check_reach, exp
 from flows.answers.amounts import above_facts, amount, left_facts
 from tasks.ledger.accounts import Above
 from tasks.ledger.ledger import Ledger
-from tasks.ledger.refusals import no_account
+from tasks.support.budget_refusals import no_account
 
 
 def plan_facts(plan: Plan, ledger: Ledger | None) -> dict[str, object]:

@@ -20,7 +20,7 @@ from dp_core.wall.ledger.signatures import Signer, key_proof
 from tasks.ledger.accounts import Account, read_account
 from tasks.ledger.database.ledger_database import Database
 from tasks.ledger.database.transaction import Transaction, valid_keys
-from tasks.ledger.refusals import show
+from tasks.support.budget_refusals import show
 
 
 class Decisions:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dp_core.errors import BadInput
-from dp_core.wall.accounting.composition import Amount, Composition, Tally, Terms
+from dp_core.wall.accounting.composition import NOTHING, Amount, Composition, Tally, Terms
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.ledger.account_balance import Standing
-from dp_core.wall.ledger.account_terms import Charter
+from dp_core.wall.ledger.account_terms import Charter, promise_of
 from dp_core.wall.ledger.running_totals import (
     Balance,
     balance,
@@ -23,7 +23,7 @@ from dp_core.wall.ledger.running_totals import (
     use,
 )
 from tasks.ledger.database.transaction import Transaction
-from tasks.ledger.refusals import account_names, no_account
+from tasks.support.budget_refusals import RecentUse, no_account
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +97,11 @@ class Account:
         return self.terms.limit - self.balance.used
 
 
+def account_names(book: Transaction) -> list[str]:
+    """Return the names of all accounts, in the order of their opening."""
+    return [entry.receipt.account for entry in book.find(kinds=("open",))]
+
+
 def read_account(book: Transaction, name: str) -> Account:
     """Return an account with its balance.
 
@@ -135,6 +140,31 @@ def read_uses(book: Transaction, account: Account) -> tuple[Used, ...]:
         )
         found.append((promise.position, used_by))
     return tuple(used for _, used in sorted(found, key=lambda item: item[0]))
+
+
+def read_recent_uses(book: Transaction, charter: Charter, most: int) -> list[RecentUse]:
+    """Return the latest releases that took something of an account's total, newest first.
+
+    Args:
+        book: The ledger, inside a transaction.
+        charter: The account.
+        most: Length of the list at most.
+    """
+    entries = [
+        entry
+        for account in subtree(book, charter.name)
+        for entry in book.find(kinds=("reserve",), account=account, last=10 * most)
+    ]
+    found: list[RecentUse] = []
+    for entry in sorted(entries, key=lambda entry: entry.position, reverse=True):
+        promise = promise_of(entry.position, entry.receipt)
+        end = book.latest(kinds=("settle",), reservation=entry.position)
+        amount = taken(book, charter, promise, end.receipt if end else None)
+        if amount != NOTHING:
+            found.append(RecentUse(promise.release, amount, promise.day, end is not None))
+        if len(found) == most:
+            break
+    return found
 
 
 def read_balances(

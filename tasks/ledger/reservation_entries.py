@@ -14,7 +14,7 @@ from dp_core.wall.ledger.receipts import EntryKind
 from dp_core.wall.ledger.running_totals import use
 from dp_core.wall.ledger.session import Step
 from tasks.ledger.database.transaction import Transaction
-from tasks.ledger.refusals import check_reservation
+from tasks.ledger.reservation_check import check_reservation
 from tasks.ledger.reservations import Reservation, continued, read_reservation
 
 

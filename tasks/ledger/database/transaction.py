@@ -391,16 +391,16 @@ class Transaction:
         return replace(entry, signer=signer.fingerprint, signature=signature)
 
 
-def known_signer(signer: Signer | None, standing: Collection[str]) -> Signer:
+def known_signer(signer: Signer | None, valid: Collection[str]) -> Signer:
     """Return the key of this process.
 
     Raises:
         BadInput: unless it is one of those that may sign.
     """
-    if signer is None or signer.fingerprint not in standing:
+    if signer is None or signer.fingerprint not in valid:
         raise BadInput(
             "This ledger takes signed entries only: set DP_RELEASE_SIGNING_KEY to the file of"
-            f" its key ({', '.join(sorted(standing))}).",
+            f" its key ({', '.join(sorted(valid))}).",
             row="key-of-the-ledger",
         )
     return signer
@@ -408,11 +408,11 @@ def known_signer(signer: Signer | None, standing: Collection[str]) -> Signer:
 
 def valid_keys(bodies: Sequence[Mapping[str, Any]]) -> set[str]:
     """Return the fingerprints of the keys that may sign, after entries of kind `key`."""
-    standing: set[str] = set()
+    valid: set[str] = set()
     for body in bodies:
-        standing.add(str(body["fingerprint"]))
-        standing.discard(str(body["replaces"]))
-    return standing
+        valid.add(str(body["fingerprint"]))
+        valid.discard(str(body["replaces"]))
+    return valid
 
 
 def now() -> str:

@@ -32,7 +32,7 @@ from dp_core.wall.ledger.approval import CAUSES, DECISIONS
 from dp_core.wall.ledger.budget_periods import Calendar
 from dp_core.wall.ledger.receipts import first_bad_link
 from dp_core.wall.ledger.session import Step
-from tasks.ledger import leases, refusals
+from tasks.ledger import leases, reservation_check
 from tasks.ledger import release_writer as writer_module
 from tasks.ledger.database import transaction
 from tasks.ledger.ledger import Ledger
@@ -114,7 +114,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.born = 3
         self.holds: list[tuple[ReleaseWriter, int]] = []
         self.known: dict[str, list[Reservation]] = {}
-        for module in (transaction, leases, refusals):
+        for module in (transaction, leases, reservation_check):
             if hasattr(module, "now"):
                 self.patches.setattr(module, "now", lambda: f"{self.model.today}T10:00:00+00:00")
         self.patches.setattr(leases, "_clock", lambda _: self.model.clock)
@@ -692,7 +692,7 @@ def test_the_ledger_on_postgresql_does_what_the_model_does(
 def forget_the_room(patch: pytest.MonkeyPatch) -> None:
     """Let a release be promised more than an account has."""
     patch.setattr(transaction, "broken_rule", lambda *_: None)
-    patch.setattr(refusals, "_check_room", lambda *_: None)
+    patch.setattr(reservation_check, "_check_room", lambda *_: None)
 
 
 def give_back_too_much(patch: pytest.MonkeyPatch) -> None:

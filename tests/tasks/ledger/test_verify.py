@@ -20,6 +20,7 @@ from dp_core.wall.ledger.entries import entry_link
 from dp_core.wall.ledger.receipts import KINDS, PUBLISHED, first_bad_link, receipt_hash
 from dp_core.wall.ledger.signatures import make_key
 from tasks.ledger import ledger as ledger_module
+from tasks.ledger import ledger_reader
 from tasks.ledger.database.ledger_tables import ENTRIES, TOTALS
 from tasks.ledger.database.transaction import Transaction
 from tasks.ledger.ledger import Ledger
@@ -134,7 +135,7 @@ def test_a_ledger_that_nobody_touched_verifies(signed, signer):
 
 
 def test_progress_goes_from_nothing_to_all(used, monkeypatch):
-    monkeypatch.setattr(ledger_module, "_PAGE", 4)
+    monkeypatch.setattr(ledger_module, "_REPORT_EVERY", 4)
     told = []
     count = used.verify(progress=told.append).entries
     assert len(told) == count // 4
@@ -560,7 +561,7 @@ def test_the_check_looks_at_every_charge_a_fixed_number_of_times(tmp_path, monke
 @pytest.mark.parametrize("size", [1, 2, 7])
 def test_the_pages_of_the_walk_leave_nothing_out(used, monkeypatch, size):
     whole = used.verify()
-    monkeypatch.setattr(ledger_module, "_PAGE", size)
+    monkeypatch.setattr(ledger_reader, "_PAGE", size)
     assert used.verify() == whole
     assert [entry.position for entry, _ in used.all_entries()] == list(range(1, whole.entries + 1))
 

@@ -1,15 +1,19 @@
-"""Why a release may not begin: who waits for whom, what is left, who used it, what still fits."""
+"""Sentences that refuse a release: what it needs, what is left, who used it, what would fit.
+
+Nothing here decides or reads the ledger. `tasks.ledger.reservation_check` decides, and passes what
+the sentences say.
+"""
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dp_core.errors import AwaitsApproval, BadInput, BudgetRefused, nearest
+from dp_core.errors import BadInput, nearest
 from dp_core.spec.plan import Plan, make_plan
 from dp_core.wall.accounting.composition import (
-    NOTHING,
     Amount,
     Terms,
     largest_epsilon,
@@ -17,37 +21,40 @@ from dp_core.wall.accounting.composition import (
     six_digits,
 )
 from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.ledger.account_terms import Charter, promise_of
-from dp_core.wall.ledger.entries import Entry
-from dp_core.wall.ledger.running_totals import balance, lineage, room_on, subtree, taken
-from tasks.ledger.database.transaction import Transaction
+from dp_core.wall.ledger.account_terms import Charter
 
-_MOST_USERS = 5
+MOST_USES = 5
+"""Releases that a refusal names as users of an account."""
 
 
-def check_reservation(book: Transaction, plan: Plan) -> None:
-    """Raise unless every account that pays allows the plan today.
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What an account that pays has left today.
 
-    Raises:
-        BadInput: if there is no such account, naming the nearest.
-        BudgetRefused: if terms or balance do not allow it, or the plan waits for approval.
+    Attributes:
+        terms: Of the account.
+        left: What it can promise.
     """
-    accounts = lineage(book, plan.spec.account)
-    if not accounts:
-        raise BadInput(no_account(account_names(book), plan.spec.account), row="no-account")
-    _check_revised(book, plan)
-    for charter in accounts:
-        check_terms(charter, plan)
-    for charter in accounts:
-        if charter.approved_only and not book.approved(plan.hash):
-            raise AwaitsApproval(
-                f"Account {charter.name!r} runs approved plans only: plan {plan.hash} of release"
-                f" {plan.spec.release!r} waits for {charter.owner}; once it is read, `dp-release"
-                f" ledger approve {plan.hash} --by NAME --reason TEXT`.",
-                row="waits-for-approval",
-            )
-    for charter in accounts:
-        _check_room(book, charter, plan, accounts)
+
+    terms: Terms
+    left: Amount
+
+
+@dataclass(frozen=True, slots=True)
+class RecentUse:
+    """What a recent release took of an account.
+
+    Attributes:
+        release: Name.
+        amount: What it reserved, or spent if it is settled.
+        day: Day of its reservation.
+        settled: Whether the release is over.
+    """
+
+    release: str
+    amount: Amount
+    day: datetime.date
+    settled: bool
 
 
 def no_account(known: Sequence[str], name: str) -> str:
@@ -68,23 +75,6 @@ def no_account(known: Sequence[str], name: str) -> str:
     )
 
 
-def account_names(book: Transaction) -> list[str]:
-    """Return the names of all accounts, in the order of their opening."""
-    return [entry.receipt.account for entry in book.find(kinds=("open",))]
-
-
-def _check_revised(book: Transaction, plan: Plan) -> None:
-    revised = plan.spec.revises
-    if revised is None:
-        return
-    end = book.latest(kinds=("settle",), release=revised, account=plan.spec.account)
-    if end is None or end.body["outcome"] != "finished":
-        raise BadInput(
-            f"revises: {revised!r} is no finished release of account {plan.spec.account!r};"
-            " `dp-release status` lists the releases."
-        )
-
-
 _OTHER_UNIT = {
     "row": "name an account that was opened with `--unit person`.",
     "person": "write `unit: {column: ..., max_rows: ...}` in the schema, or name another account.",
@@ -92,37 +82,46 @@ _OTHER_UNIT = {
 """What to do where an account protects another unit, by the account's."""
 
 
-def check_terms(charter: Charter, plan: Plan) -> None:
-    """Raise BudgetRefused where an account takes no such release, however small it is."""
-    if charter.closed:
-        raise BudgetRefused(
-            f"Account {charter.name!r} is closed: no more releases can be made from it.",
-            row="account-closed",
-        )
-    if plan.spec.privacy.neighbours != charter.neighbours:
-        raise BudgetRefused(
-            f"Account {charter.name!r} protects under {charter.neighbours}, but the spec asks for"
-            f" {plan.spec.privacy.neighbours}; set privacy.neighbours to {charter.neighbours}.",
-            row="other-relation",
-        )
-    if plan.spec.privacy.unit != charter.unit:
-        raise BudgetRefused(
-            f"Account {charter.name!r} protects one {charter.unit}, but the schema's unit is one"
-            f" {plan.spec.privacy.unit}; {_OTHER_UNIT[charter.unit]}",
-            row="other-relation",
-        )
+def other_neighbours(plan: Plan, charter: Charter) -> str:
+    """Return the sentence about an account with another neighbouring relation."""
+    return (
+        f"Account {charter.name!r} protects under {charter.neighbours}, but the spec asks for"
+        f" {plan.spec.privacy.neighbours}; set privacy.neighbours to {charter.neighbours}."
+    )
 
 
-def _check_room(
-    book: Transaction, charter: Charter, plan: Plan, accounts: Sequence[Charter]
-) -> None:
-    privacy, terms, today = plan.spec.privacy, charter.terms, book.today()
-    asked = terms.promised(plan.currency, privacy.epsilon, privacy.delta)
-    left = room_on(book, charter, today)
-    if asked.within(left):
-        return
-    total = terms.limit - balance(book, charter.name).used
-    by_period = charter.calendar is not None and not total.within(left)
+def other_unit(plan: Plan, charter: Charter) -> str:
+    """Return the sentence about an account that protects another unit of privacy."""
+    return (
+        f"Account {charter.name!r} protects one {charter.unit}, but the schema's unit is one"
+        f" {plan.spec.privacy.unit}; {_OTHER_UNIT[charter.unit]}"
+    )
+
+
+def no_room(
+    plan: Plan,
+    charter: Charter,
+    asked: Amount,
+    room: Room,
+    total_left: Amount,
+    today: datetime.date,
+    uses: Sequence[RecentUse],
+    rooms: Sequence[Room],
+) -> str:
+    """Return the sentence about an account that has no room for a release.
+
+    Args:
+        plan: Plan of the release.
+        charter: The account that has no room.
+        asked: Cost of the release to this account.
+        room: What this account has left today.
+        total_left: What its total leaves, without the limit of a period.
+        today: The ledger's day.
+        uses: Latest uses of the account, newest first; `MOST_USES` of them are named.
+        rooms: What every account that pays has left, for what would fit.
+    """
+    terms, left = charter.terms, room.left
+    by_period = charter.calendar is not None and not total_left.within(left)
     where = f"account {charter.name!r}"
     if charter.name != plan.spec.account:
         where += f" (above {plan.spec.account!r})"
@@ -140,10 +139,9 @@ def _check_room(
     if not terms.is_basic and asked.main <= left.main:
         # An own delta is part of the total's delta, and set apart from the rest by restating.
         raised = f"{charter.owner} answers for it."
-    raise BudgetRefused(
+    return (
         f"Release {plan.spec.release!r} asks for {word} {wants}, but {where} has {has} left{of}."
-        f" {_users(book, charter)} {raised}{_advice(book, accounts, plan)}",
-        row="budget-used-up",
+        f" {_users(uses)} {raised}{_advice(plan, rooms)}"
     )
 
 
@@ -153,38 +151,21 @@ def _words(terms: Terms, amount: Amount) -> str:
     return main if terms.is_basic else f"{main} (epsilon {show(terms.epsilon_of(amount))})"
 
 
-def _users(book: Transaction, charter: Charter) -> str:
-    found: list[str] = []
-    more = False
-    for entry in _recent(book, subtree(book, charter.name)):
-        promise = promise_of(entry.position, entry.receipt)
-        end = book.latest(kinds=("settle",), reservation=entry.position)
-        amount = taken(book, charter, promise, end.receipt if end else None)
-        if amount == NOTHING:
-            continue
-        if len(found) == _MOST_USERS:
-            more = True
-            break
-        state = "" if end is not None else ", unfinished"
-        found.append(f"{promise.release} ({show(amount.main)} on {promise.day}{state})")
-    if not found:
+def _users(uses: Sequence[RecentUse]) -> str:
+    if not uses:
         return "No release has used it yet."
-    return f"Used by: {', '.join(reversed(found))}{' and earlier ones' if more else ''}."
+    named = []
+    for use in uses[:MOST_USES]:
+        state = "" if use.settled else ", unfinished"
+        named.append(f"{use.release} ({show(use.amount.main)} on {use.day}{state})")
+    more = " and earlier ones" if len(uses) > MOST_USES else ""
+    return f"Used by: {', '.join(reversed(named))}{more}."
 
 
-def _recent(book: Transaction, accounts: list[str]) -> list[Entry]:
-    entries = [
-        entry
-        for account in accounts
-        for entry in book.find(kinds=("reserve",), account=account, last=10 * _MOST_USERS)
-    ]
-    return sorted(entries, key=lambda entry: entry.position, reverse=True)
-
-
-def _advice(book: Transaction, accounts: Sequence[Charter], plan: Plan) -> str:
+def _advice(plan: Plan, accounts: Sequence[Room]) -> str:
     """Return what would fit in all accounts that pay, not only in the one that refused."""
     privacy, spec = plan.spec.privacy, plan.spec
-    rooms = [(charter.terms, room_on(book, charter, book.today())) for charter in accounts]
+    rooms = [(room.terms, room.left) for room in accounts]
     deltas = [left.delta for terms, left in rooms if terms.is_basic]
     delta = max(Fraction(0), min([privacy.delta, *deltas]))
     if delta < privacy.delta:

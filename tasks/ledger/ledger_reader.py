@@ -1,0 +1,224 @@
+"""What people and programs read of the ledger; nothing here writes or decides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dp_core.errors import BadInput, LedgerCorrupt
+from dp_core.wall.accounting.composition import Composition, Tally
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.ledger.account_balance import Standing
+from dp_core.wall.ledger.approval import Gate, gate_of
+from dp_core.wall.ledger.audit import Totals
+from dp_core.wall.ledger.entries import Entry
+from dp_core.wall.ledger.ledger_position import Place, Total
+from dp_core.wall.ledger.receipts import PUBLISHED, Receipt
+from dp_core.wall.ledger.running_totals import lineage, subtree
+from dp_core.wall.ledger.signatures import public_key_of
+from tasks.ledger import leases
+from tasks.ledger.accounts import (
+    Account,
+    Used,
+    account_names,
+    read_account,
+    read_balances,
+    read_tallies,
+    read_uses,
+)
+from tasks.ledger.database.ledger_database import Damaged, Database
+from tasks.ledger.database.transaction import Transaction
+from tasks.ledger.reservations import Charge, Reservation, read_charges, read_reservation
+from tasks.support.budget_refusals import no_account
+
+_PAGE = 1000
+"""Entries that one read transaction returns at most."""
+
+
+class LedgerReader:
+    """Reads accounts, plans, releases and entries, each in one read transaction."""
+
+    _database: Database
+
+    # -- accounts
+
+    def find_account(self, name: str) -> Account | None:
+        """Return an account with its balance, None if there is none of that name."""
+        with self._database.reading() as book:
+            return read_account(book, name) if book.charter(name) is not None else None
+
+    def accounts(self) -> tuple[Account, ...]:
+        """Return every account, in the order of their opening."""
+        with self._database.reading() as book:
+            return tuple(
+                read_account(book, entry.receipt.account) for entry in book.find(kinds=("open",))
+            )
+
+    def uses(self, name: str) -> tuple[Used, ...]:
+        """Return what every release took of an account's total, in order."""
+        with self._database.reading() as book:
+            return read_uses(book, read_account(book, name))
+
+    def lineage(self, name: str) -> tuple[Account, ...]:
+        """Return an account and those it stands within, the nearest first."""
+        with self._database.reading() as book:
+            found = lineage(book, name)
+            if not found:
+                raise BadInput(no_account(account_names(book), name), row="no-account")
+            return tuple(read_account(book, charter.name) for charter in found)
+
+    def covered(self, name: str) -> tuple[str, ...]:
+        """Return the names of an account and of all that stand within it, however deep.
+
+        Raises:
+            BadInput: if there is no such account, naming the nearest.
+        """
+        with self._database.reading() as book:
+            return tuple(subtree(book, read_account(book, name).name))
+
+    def balances(self, name: str, composition: Composition | None = None) -> tuple[Standing, ...]:
+        """Return how an account and those it stands within stand today; see `read_balances`."""
+        with self._database.reading() as book:
+            return read_balances(book, name, composition)
+
+    def tallies(self, name: str) -> tuple[tuple[Currency, Tally], ...]:
+        """Return the currency and the charges of every release that an account pays for."""
+        with self._database.reading() as book:
+            return read_tallies(book, name)
+
+    # -- plans
+
+    def approval(self, plan: str) -> Entry | None:
+        """Return the approval of a plan that stands, None without one."""
+        with self._database.reading() as book:
+            found = book.latest(kinds=("approve", "withdraw"), about=plan)
+        return found if found is not None and found.kind == "approve" else None
+
+    # -- a release
+
+    def holder(self, release: str) -> leases.Holder | None:
+        """Return the process that works on a release now, None if there is none."""
+        with self._database.reading() as book:
+            return leases.holder_of(book, release)
+
+    def lease_ends(self, release: str) -> str | None:
+        """Return when the lease of a release ends if it is not renewed, None if it is free."""
+        with self._database.reading() as book:
+            return leases.ends(book, release)
+
+    def reservation(self, release: str) -> Reservation | None:
+        """Return the latest reservation of a release, None if it never had one."""
+        with self._database.reading() as book:
+            return read_reservation(book, release)
+
+    def gate(self, reservation: Reservation) -> Gate:
+        """Return whether a release is held, who looked at it when, and what was decided."""
+        with self._database.reading() as book:
+            return gate_of(book, reservation.position)
+
+    def charges(self, reservation: Reservation, batch: str | None = None) -> tuple[Charge, ...]:
+        """Return the charges of a release, or of one batch of it."""
+        with self._database.reading() as book:
+            return read_charges(book, reservation, batch)
+
+    def releases(self) -> tuple[str, ...]:
+        """Return the names of all releases, in the order of their reservation."""
+        with self._database.reading() as book:
+            return tuple(
+                dict.fromkeys(entry.receipt.release for entry in book.find(kinds=("reserve",)))
+            )
+
+    def receipts(self, reservation: Reservation) -> tuple[Receipt, ...]:
+        """Return what may be published of one reservation, in order, from its promise on."""
+        with self._database.reading() as book:
+            found = book.find(reservation=reservation.position, kinds=PUBLISHED)
+        return tuple(entry.receipt for entry in found)
+
+    def place(self, reservation: Reservation) -> Place:
+        """Return where the last receipt of a release stands in the chain.
+
+        Raises:
+            ValueError: if the release is not settled.
+        """
+        with self._database.reading() as book:
+            end = _settlement(book, reservation)
+            keys = [entry.body for entry in book.find(kinds=("key",), about=end.signer or "")]
+        public = public_key_of(keys[-1]) if keys else None
+        return Place(link=end.link, public_key=public, signature=end.signature)
+
+    def totals(self, reservation: Reservation) -> tuple[Total, ...]:
+        """Return the totals of all accounts that pay for a release, as it was settled.
+
+        What was changed since is left out, so that a bundle written again is the same.
+        """
+        with self._database.reading() as book:
+            end = _settlement(book, reservation)
+        return tuple(Total.from_json(total) for total in end.body["totals"])
+
+    # -- reading and checking
+
+    def entries(self, **criteria: object) -> tuple[Entry, ...]:
+        """Return the entries that `Transaction.find` finds."""
+        with self._database.reading() as book:
+            return book.find(**criteria)  # type: ignore[arg-type]
+
+    def knows_inputs(self) -> bool:
+        """Return whether any input is sealed in it."""
+        with self._database.reading() as book:
+            return book.latest(kinds=("input",)) is not None
+
+    def head(self) -> Entry:
+        """Return the last entry."""
+        with self._database.reading() as book:
+            found = book.last()
+        assert found is not None
+        return found
+
+    def has_entry(self, position: int, link: str) -> bool:
+        """Return whether the entry at a position has that link."""
+        with self._database.reading() as book:
+            return any(entry.link == link for entry in book.find(position=position))
+
+    def identity(self) -> str:
+        """Return the ledger's own identifier."""
+        with self._database.reading() as book:
+            return book.identity()
+
+    def all_entries(self) -> Iterator[tuple[Entry, Totals]]:
+        """Yield every entry with its running totals, in pages that keep no writer waiting.
+
+        Raises:
+            LedgerCorrupt: if an entry is not stored as it would have been written.
+        """
+        after, size = 0, _PAGE
+        while True:
+            try:
+                with self._database.reading() as book:
+                    page = book.page(after, size)
+            except LedgerCorrupt as found:
+                # An entry before it may be wrong too, so those before it are given first.
+                if size > 1:
+                    size = 1
+                    continue
+                if isinstance(found, Damaged):
+                    raise Damaged(self._unreadable(after + 1)) from None
+                raise
+            if not page:
+                return
+            yield from page
+            after = page[-1][0].position
+
+    def _unreadable(self, position: int) -> str:
+        try:
+            with self._database.reading() as book:
+                book.find(position=position)
+            what = f"The running totals at entry {position} of the ledger"
+        except LedgerCorrupt:
+            what = f"Entry {position} of the ledger"
+        return f"{what} cannot be read: the database is damaged. Keep it, and restore a copy."
+
+
+def _settlement(book: Transaction, reservation: Reservation) -> Entry:
+    end = book.latest(kinds=("settle",), reservation=reservation.position)
+    if end is None:
+        raise ValueError(f"Release {reservation.release!r} is not settled.")
+    return end

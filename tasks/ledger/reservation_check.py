@@ -1,0 +1,98 @@
+"""Whether the accounts that pay allow a release: its terms, its approval, and its cost.
+
+The refusals' sentences are in `tasks.support.budget_refusals`, which decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dp_core.errors import AwaitsApproval, BadInput, BudgetRefused
+from dp_core.spec.plan import Plan
+from dp_core.wall.ledger.account_terms import Charter
+from dp_core.wall.ledger.running_totals import balance, lineage, room_on
+from tasks.ledger.accounts import account_names, read_recent_uses
+from tasks.ledger.database.transaction import Transaction
+from tasks.support.budget_refusals import (
+    MOST_USES,
+    Room,
+    no_account,
+    no_room,
+    other_neighbours,
+    other_unit,
+)
+
+
+def check_reservation(book: Transaction, plan: Plan) -> None:
+    """Raise unless every account that pays allows the plan today.
+
+    Raises:
+        BadInput: if there is no such account, naming the nearest.
+        BudgetRefused: if terms or balance do not allow it, or the plan waits for approval.
+    """
+    accounts = lineage(book, plan.spec.account)
+    if not accounts:
+        raise BadInput(no_account(account_names(book), plan.spec.account), row="no-account")
+    _check_revised(book, plan)
+    for charter in accounts:
+        check_terms(charter, plan)
+    for charter in accounts:
+        if charter.approved_only and not book.approved(plan.hash):
+            raise AwaitsApproval(
+                f"Account {charter.name!r} runs approved plans only: plan {plan.hash} of release"
+                f" {plan.spec.release!r} waits for {charter.owner}; once it is read, `dp-release"
+                f" ledger approve {plan.hash} --by NAME --reason TEXT`.",
+                row="waits-for-approval",
+            )
+    for charter in accounts:
+        _check_room(book, charter, plan, accounts)
+
+
+def _check_revised(book: Transaction, plan: Plan) -> None:
+    revised = plan.spec.revises
+    if revised is None:
+        return
+    end = book.latest(kinds=("settle",), release=revised, account=plan.spec.account)
+    if end is None or end.body["outcome"] != "finished":
+        raise BadInput(
+            f"revises: {revised!r} is no finished release of account {plan.spec.account!r};"
+            " `dp-release status` lists the releases."
+        )
+
+
+def check_terms(charter: Charter, plan: Plan) -> None:
+    """Raise BudgetRefused where an account takes no such release, however small it is."""
+    if charter.closed:
+        raise BudgetRefused(
+            f"Account {charter.name!r} is closed: no more releases can be made from it.",
+            row="account-closed",
+        )
+    if plan.spec.privacy.neighbours != charter.neighbours:
+        raise BudgetRefused(other_neighbours(plan, charter), row="other-relation")
+    if plan.spec.privacy.unit != charter.unit:
+        raise BudgetRefused(other_unit(plan, charter), row="other-relation")
+
+
+def _check_room(
+    book: Transaction, charter: Charter, plan: Plan, accounts: Sequence[Charter]
+) -> None:
+    """Raise BudgetRefused unless an account has room for the cost of a plan today.
+
+    Args:
+        book: The ledger, inside the transaction that reserves the cost.
+        charter: The account.
+        plan: What is to be reserved.
+        accounts: All accounts that pay, to say what would fit.
+    """
+    privacy, today = plan.spec.privacy, book.today()
+    asked = charter.terms.promised(plan.currency, privacy.epsilon, privacy.delta)
+    left = room_on(book, charter, today)
+    if asked.within(left):
+        return
+    total_left = charter.terms.limit - balance(book, charter.name).used
+    uses = read_recent_uses(book, charter, MOST_USES + 1)
+    rooms = [Room(each.terms, room_on(book, each, today)) for each in accounts]
+    raise BudgetRefused(
+        no_room(plan, charter, asked, Room(charter.terms, left), total_left, today, uses, rooms),
+        row="budget-used-up",
+    )
