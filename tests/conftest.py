@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 # Before NumPy is imported: the threads of its algebra wait for one another by spinning, which took
 # a quarter of the time where every core has a test of its own.
@@ -24,6 +24,7 @@ from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique
 from dp_core.tables.marginal import Marginal
 from tests.databases import survey_database
+from tests.full import ask_for_all, at_full_size
 from tests.kept_connections import connections_are_kept, new_connections
 from tests.migrations import migrations_of_fresh_ledgers
 from tests.postgres import ledger_url, postgres_cluster, postgres_server, postgres_url
@@ -98,6 +99,12 @@ HEAVY = (
     "tests/test_tutorial.py",
 )
 """Files that take most, the longest first: the last to begin decides when the suite ends."""
+FORKING = (
+    "tests/crashes/test_kill_matrix.py",
+    "tests/flows/releases/test_resume.py",
+    "tests/flows/test_database_gone.py",
+)
+"""Files that use `fork_server`, which one process then starts, and not each."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -109,18 +116,39 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-@pytest.fixture(scope="session")
-def full(request: pytest.FixtureRequest) -> bool:
-    """Whether tests are to run at their full size."""
-    return bool(request.config.getoption("--full"))
+def pytest_configure(config: pytest.Config) -> None:
+    """Let test modules know at which size they run."""
+    ask_for_all(config.getoption("--full"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give a file to one process, and files that share what is dear to the same."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Together(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return FORKING[0] if file in FORKING else file
+
+    return Together(config, log)
+
+
+def runs_with_full_only(item: pytest.Item) -> bool:
+    """Return whether a test is left out of `make test`."""
+    if item.get_closest_marker("full"):
+        return True
+    found = getattr(item, "callspec", None)
+    asked = found is not None and found.params.get("ledger_url") == "postgresql"
+    return asked and item.get_closest_marker("any_database") is not None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is `full`, unless it was asked for; begin with the heavy files."""
-    if not config.getoption("--full"):
-        left_out = [item for item in items if item.get_closest_marker("full")]
+    """Leave out what is for `--full` only, unless it is given; begin with the heavy files."""
+    if not at_full_size():
+        left_out = [item for item in items if runs_with_full_only(item)]
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("full")]
+        items[:] = [item for item in items if not runs_with_full_only(item)]
     place = {ROOT / name: number for number, name in enumerate(HEAVY)}
     assert all(path.is_file() for path in place), "HEAVY names a file that is not there."
     items.sort(key=lambda item: place.get(item.path, len(HEAVY)))

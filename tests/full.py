@@ -12,6 +12,18 @@ from typing import Any
 import pytest
 
 full = pytest.mark.full
+_asked = False
+
+
+def ask_for_all(asked: bool) -> None:
+    """Set whether tests run at their full size; before the first test module is imported."""
+    global _asked
+    _asked = asked
+
+
+def at_full_size() -> bool:
+    """Return whether tests run at their full size."""
+    return _asked
 
 
 def some(cases: Iterable[Any], keep: Callable[[Any], bool]) -> list[Any]:

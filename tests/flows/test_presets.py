@@ -10,6 +10,7 @@ from dp_core.errors import BadInput, StageFailed
 from dp_core.spec.presets import PRESETS
 from tasks.ledger.ledger_session import LedgerSession
 from tests.flows.conftest import SCHEMA
+from tests.full import some
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick")]
 
@@ -72,10 +73,15 @@ def stop_at(monkeypatch, question):
 
 SPLIT = ("mwem", "aim", "sba", "pegs", "privsyn")
 """Made in sets of which each has a measurement of its own."""
+KINDS = ("average", "fixed", "modips", "mwem", "sba")
+"""Marginals, choices by what was measured, thresholds, and two parametric ones."""
 
 
 # beta-binomial takes no numbers, which this file has; it draws as smoothed-histogram does.
-@pytest.mark.parametrize("name", [name for name in PRESETS if name != "beta-binomial"])
+@pytest.mark.parametrize(
+    "name",
+    some((name for name in PRESETS if name != "beta-binomial"), lambda name: name in KINDS),
+)
 def test_a_release_stopped_amid_its_questions_asks_the_same_and_pays_once(town, monkeypatch, name):
     write(town, name, sets="sets: 2, mode: split" if name in SPLIT else "sets: 1")
     asked = stop_at(monkeypatch, 3)

@@ -11,6 +11,8 @@ from tasks.ledger.ledger import Ledger
 from tests.ledgers import HOME, LAPLACE, begin, measure, on, open_town, steps_of
 from tests.specs import plan_of
 
+pytestmark = pytest.mark.any_database
+
 WHO = {"by": "officer", "reason": "test"}
 WAITING = LAPLACE + "publish: after-approval\n"
 SETS = ["0" * 64]

@@ -125,6 +125,7 @@ def test_sqlite_does_the_same_work_after_100_charges_and_after_10_000(
 
 
 @pytest.mark.usefixtures("new_connections")
+@pytest.mark.full
 def test_postgresql_reads_no_table_whole_after_10_000_charges(
     plan: Plan, postgres_server: PostgresServer
 ) -> None:

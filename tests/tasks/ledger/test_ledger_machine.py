@@ -682,11 +682,12 @@ def test_the_ledger_does_what_the_model_does_for_long(
     run_state_machine_as_test(sqlite_machine, settings=many(150, 50))
 
 
+@pytest.mark.full
 def test_the_ledger_on_postgresql_does_what_the_model_does(
     postgres_server: PostgresServer, template: Plan
 ) -> None:
     machine_there = machine(postgres_server.create_database, template)
-    run_state_machine_as_test(machine_there, settings=many(4, 25))
+    run_state_machine_as_test(machine_there, settings=many(5, 25))
 
 
 def forget_the_room(patch: pytest.MonkeyPatch) -> None:
@@ -717,12 +718,13 @@ def forget_the_period(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(rules, "_in_period", lambda *_: {})
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "mutate",
     [
         forget_the_room,
-        pytest.param(forget_the_fence, marks=pytest.mark.full),
-        pytest.param(give_back_too_much, marks=pytest.mark.full),
+        forget_the_fence,
+        give_back_too_much,
     ],
 )
 def test_the_model_notices_a_ledger_that_does_something_else(

@@ -26,6 +26,8 @@ from alembic import op
 
 from tasks.ledger.database.ledger_tables import refusals
 
+pytestmark = pytest.mark.any_database
+
 revision = "{NEXT}"
 down_revision = "{ledger_database.SCHEMA_VERSION}"
 

@@ -16,6 +16,8 @@ from tasks.ledger.ledger import Ledger
 from tests.ledgers import HOME, basic, begin, on, open_town, zcdp
 from tests.specs import plan_of
 
+pytestmark = pytest.mark.any_database
+
 DELTA = Fraction(1, 10**6)
 NANO = Fraction(1, 10**9)
 

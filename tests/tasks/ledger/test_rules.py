@@ -10,6 +10,8 @@ from tasks.ledger.ledger import Ledger
 from tests.ledgers import HOME, begin, open_town, steps_of
 from tests.specs import plan_of
 
+pytestmark = pytest.mark.any_database
+
 
 @pytest.fixture
 def ledger(ledger_url):

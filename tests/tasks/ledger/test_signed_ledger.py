@@ -18,6 +18,8 @@ from tasks.ledger.ledger import Ledger
 from tests.ledgers import KEY, open_town, reserve, spend
 from tests.specs import plan_of
 
+pytestmark = pytest.mark.any_database
+
 WHO = {"by": "officer", "reason": "test"}
 
 

@@ -40,6 +40,8 @@ from tests.ledgers import (
 )
 from tests.specs import plan_of
 
+pytestmark = pytest.mark.any_database
+
 WHO = {"by": "officer", "reason": "test"}
 
 
