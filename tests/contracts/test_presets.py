@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 from typing import Any
 
@@ -18,6 +19,7 @@ from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.released import tables_of
+from tests.full import some
 
 BINARY = Domain(("a", "b", "c", "d"), (2, 2, 2, 2))
 SMALLEST = {
@@ -58,8 +60,13 @@ def plan_of(name: str, domain: Domain = BINARY, *, epsilon="2", delta=Fraction("
         pytest.skip(str(refusal))
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("delta", GUARANTEES.values(), ids=list(GUARANTEES))
+@pytest.mark.parametrize(
+    ("delta", "neighbours"),
+    some(
+        itertools.product(GUARANTEES.values(), ["add-remove", "replace-one"]),
+        lambda case: (case[0] == 0) == (case[1] == "add-remove"),
+    ),
+)
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_release_spends_what_was_planned_and_draws_legal_records(name, delta, neighbours):
     plan = plan_of(name, delta=delta, neighbours=neighbours)

@@ -9,6 +9,7 @@ import pytest
 
 from dp_core.bundle.verification.verify import verify
 from tests.flows.conftest import make_project
+from tests.full import at_full_size
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick")]
 
@@ -68,7 +69,7 @@ release.release = without_engine
 cli.main()
 """
 
-POINTS = (
+EVERY_POINT = (
     # When the server goes away.
     ("reserve", "written"),
     ("charge", "written"),
@@ -80,6 +81,7 @@ POINTS = (
     ("settle", "written"),
     ("settle", "unheard"),
 )
+POINTS = EVERY_POINT if at_full_size() else EVERY_POINT[2::2]
 AGAIN = ("charge", "unheard")
 """After which the result is drawn anew: it had not got its name, so nobody had seen it."""
 

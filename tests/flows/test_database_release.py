@@ -326,7 +326,7 @@ def from_postgresql(postgres_cluster, tmp_path_factory, with_prefects_tables):
     postgres_cluster.drop_database(plain)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_release_from_postgresql_from_end_to_end(from_postgresql):
     place, codes = from_postgresql
     assert codes == [0, 2, 2], (place / "err.txt").read_text()[-3000:]
@@ -335,7 +335,7 @@ def test_a_release_from_postgresql_from_end_to_end(from_postgresql):
     assert not list(place.rglob("*snapshot*"))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_nothing_of_the_url_and_of_the_rows_is_anywhere(from_postgresql):
     place, _ = from_postgresql
 

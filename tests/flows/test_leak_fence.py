@@ -38,6 +38,7 @@ from tests.flows import sabotage
 from tests.flows.conftest import COLUMNS, SCHEMA, Project, make_project, survey
 from tests.flows.leaks import database, files, hits, holds_count, in_text, search
 from tests.flows.network import read, watched
+from tests.full import at_full_size
 
 ROOT = Path(__file__).parents[2]
 
@@ -55,7 +56,10 @@ LEAKED, LEAKED_ROWS = "zqxleaked on purpose", 88_377
 LEGAL = ["34", "1", "widowed", INCOME, MOVED]
 ROW = dict(zip((*COLUMNS, "person"), [TEXT, *LEGAL, PERSON], strict=True))
 
-FAILING = tuple(sabotage.PLACES)
+# A thread, a library that catches what fails, a task of Dask, between charge and draw, with all that
+# is confidential done, in no stage at all, and stopped by a person.
+KINDS = ("validate", "expectations", "count", "basics", "publish", "outside", "interrupted")
+FAILING = tuple(sabotage.PLACES) if at_full_size() else KINDS
 DRAWS = ("measure", "reconstruct", "synthesize", "check", "publish", "interrupted", "verbose")
 """Jobs that come as far as to a noisy number of rows."""
 CODES = {"interrupted": 130}
@@ -246,8 +250,9 @@ def test_no_exact_number_of_rows_is_anywhere(place, found):
     found = found.counts[ROWS]
     assert [name for name in found if not draws_rows(Path(name))] == []
     # By chance a noisy number of rows is the exact one, but not in all of seven releases.
-    equal = {name for name in DRAWS for path in found if f"town-{name}/" in path}
-    assert len(equal) < len(DRAWS) - 1, found
+    if at_full_size():
+        equal = {name for name in DRAWS for path in found if f"town-{name}/" in path}
+        assert len(equal) < len(DRAWS) - 1, found
     report = (place / "home/runs/town-violation/internal/validation.json").read_text()
     assert holds_count(report, WRONG_ROWS)
     assert holds_count(report, ROWS)

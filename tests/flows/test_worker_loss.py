@@ -62,6 +62,7 @@ def assert_exact(project):
     assert (balance.spent.main, balance.reserved.main) == (1, 0)
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("chunks", "forgetful")
 def test_a_release_outlives_lost_workers_and_draws_every_result_once(
     project, command, monkeypatch, tmp_path

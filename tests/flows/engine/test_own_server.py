@@ -127,13 +127,15 @@ def test_a_server_that_prefect_may_be_told_of_is_left_to_prefect(tmp_path, monke
 
 
 PARENT = """
-import os, sys, time
+import os, signal, sys, time
 from flows.engine import own_server
+for number in (signal.SIGHUP, signal.SIGTERM):
+    signal.signal(number, signal.SIG_DFL)  # `nohup` has every process ignore one of them
 own_server.SERVER = "small_app:create"
 own = own_server.OwnServer()
 own.wait()
 print(own._process.pid, flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 
 
@@ -142,14 +144,17 @@ time.sleep(60)
 def test_it_ends_with_its_release_however_that_ends(how, monkeypatch):
     monkeypatch.setenv("ANSWER", "well")
     path = os.pathsep.join([os.environ["PYTHONPATH"], str(ROOT)])
-    parent = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-c", PARENT],
         env={**os.environ, "PYTHONPATH": path},
         stdout=subprocess.PIPE,
         text=True,
-    )
-    child = psutil.Process(int(parent.stdout.readline()))
-    parent.send_signal(how)
-    # Who reads the output of a release is told of its end, too.
-    assert parent.communicate(timeout=30)[0] == ""
-    child.wait(timeout=30)
+    ) as parent:
+        try:
+            child = psutil.Process(int(parent.stdout.readline()))
+            parent.send_signal(how)
+            # Who reads the output of a release is told of its end, too.
+            assert parent.communicate(timeout=120)[0] == ""
+            child.wait(timeout=120)
+        finally:
+            parent.kill()
