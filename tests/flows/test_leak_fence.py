@@ -56,8 +56,8 @@ LEAKED, LEAKED_ROWS = "zqxleaked on purpose", 88_377
 LEGAL = ["34", "1", "widowed", INCOME, MOVED]
 ROW = dict(zip((*COLUMNS, "person"), [TEXT, *LEGAL, PERSON], strict=True))
 
-# A thread, a library that catches what fails, a task of Dask, between charge and draw, with all that
-# is confidential done, in no stage at all, and stopped by a person.
+# In a thread, in a library that catches it, in a task of Dask, between charge and draw, in the last
+# stage, outside all stages, and stopped by a person.
 KINDS = ("validate", "expectations", "count", "basics", "publish", "outside", "interrupted")
 FAILING = tuple(sabotage.PLACES) if at_full_size() else KINDS
 DRAWS = ("measure", "reconstruct", "synthesize", "check", "publish", "interrupted", "verbose")
