@@ -35,6 +35,7 @@ def charged(site: Site, release: str) -> Counter:
     return Counter(charge.batch for charge in ledger.charges(ledger.reservation(release)))
 
 
+@pytest.mark.full
 def test_a_scheduled_run_whose_stage_fails_is_retried_from_the_pages_and_verifies(site):
     hidden = site.data.rename(site.data.with_suffix(".away"))
     moment = seconds_ahead(15)  # a moment that is over when the server looks at it never comes

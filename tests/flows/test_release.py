@@ -21,6 +21,8 @@ from tasks.run.home import home_id
 from tests.flows.conftest import ROWS, as_csv, plainly, survey
 from tests.full import some
 
+pytestmark = pytest.mark.usefixtures("quick")
+
 CLIQUES = "select: {cliques: [[age, marital], [sex, income], [moved, income]]}\n"
 PURE = "{epsilon: 1, delta: 0}"
 APPROXIMATE = "{epsilon: 1, delta: 1e-6}"

@@ -21,6 +21,8 @@ from dp_core.errors import BadInput, SchemaViolation
 from dp_core.spec.reading.spec_file import load_spec
 from tests.flows.conftest import Project
 
+pytestmark = pytest.mark.usefixtures("quick")
+
 TRADES = """\
 code,label,parent
 A,Farming,

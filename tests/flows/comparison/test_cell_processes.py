@@ -152,9 +152,13 @@ def finished(place):
 
 
 @pytest.mark.slow
-def test_a_comparison_goes_on_after_it_was_killed_and_after_it_was_interrupted(place):
+@pytest.mark.parametrize(
+    "signs",
+    [[signal.SIGINT], pytest.param([signal.SIGKILL, signal.SIGINT], marks=pytest.mark.full)],
+)
+def test_a_comparison_goes_on_after_it_was_killed_and_after_it_was_interrupted(place, signs):
     before = {}
-    for sign in (signal.SIGKILL, signal.SIGINT):
+    for sign in signs:
         process = begun(place)
         until = time.monotonic() + PATIENCE
         while (
