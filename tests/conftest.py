@@ -92,7 +92,7 @@ HEAVY = (
     "tests/flows/test_release.py",
     "tests/tasks/ledger/test_verify.py",
     "tests/tasks/ledger/test_ledger_machine.py",
-    "tests/tasks/ledger/test_release_holder.py",
+    "tests/tasks/ledger/test_release_writer.py",
     "tests/distributions/test_audit.py",
     "tests/flows/test_charged_checks.py",
     "tests/contracts/test_presets.py",
@@ -151,7 +151,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not runs_with_full_only(item)]
     place = {ROOT / name: number for number, name in enumerate(HEAVY)}
-    assert all(path.is_file() for path in place), "HEAVY names a file that is not there."
+    if gone := [str(path) for path in place if not path.is_file()]:
+        raise pytest.UsageError(f"HEAVY in tests/conftest.py names a file that is gone: {gone}")
     items.sort(key=lambda item: place.get(item.path, len(HEAVY)))
 
 
