@@ -320,7 +320,17 @@ class Simulation:
             else:
                 noise = np.rint(rng.normal(0, scale, exact.size)).astype(np.int64)
             values = (exact + noise).reshape(domain.sizes)
-            found.append(Measurement(domain, values, self.kind, scale, "measure", 0, 1))
+            found.append(
+                Measurement(
+                    domain,
+                    values,
+                    noise=self.kind,
+                    scale=scale,
+                    stage="measure",
+                    replicate=0,
+                    grant=1,
+                )
+            )
         return found
 
     def analysed(

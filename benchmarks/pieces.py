@@ -61,7 +61,10 @@ def fitted(method: str, domain: Domain, tables: dict[Clique, np.ndarray]) -> Mod
         Measurement(
             domain.project(pair),
             np.rint(share * MEASURED).astype(np.int64),
-            *("gaussian", 1.0, "measure", 0, 1),
+            noise="gaussian",
+            scale=1.0,
+            stage="measure",
+            grant=1,
         )
         for pair, share in tables.items()
     ]

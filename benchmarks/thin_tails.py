@@ -188,7 +188,17 @@ def one_release(
         exact = count(data, clique)
         values = exact + np.rint(rng.normal(0, sigma, exact.shape)).astype(np.int64)
         project = domain.project(clique)
-        measured.append(Measurement(project, values, "gaussian", sigma, "measure", 0, 1))
+        measured.append(
+            Measurement(
+                project,
+                values,
+                noise="gaussian",
+                scale=sigma,
+                stage="measure",
+                replicate=0,
+                grant=1,
+            )
+        )
     reconstruct = unshrunk(registry.find("reconstruction", name)())
     answers: dict[str, list[Found]] = {question: [] for question in questions.all}
     for number in range(1, sets + 1):

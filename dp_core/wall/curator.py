@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,12 @@ from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.marginal import Counter
 from dp_core.tables.sparse_cells import read_sparse_result, words
 from dp_core.wall.accounting.currency import Currency, NoiseScale
-from dp_core.wall.accounting.events import GaussianEvent, LaplaceEvent, NoisyMaxEvent
+from dp_core.wall.accounting.events import (
+    GaussianEvent,
+    LaplaceEvent,
+    NoisyMaxEvent,
+    StabilityEvent,
+)
 from dp_core.wall.accounting.sensitivity import Bounds, count_l1, count_l2_squared
 from dp_core.wall.ledger.session import (
     Grant,
@@ -148,12 +153,7 @@ class Curator:
             Measurement(
                 domain=self._domain.project(clique),
                 values=values,
-                noise=_kind(grant),
-                scale=float(_noise_event(grant).scale),
-                stage=stage,
-                replicate=replicate,
-                grant=grant.number,
-                round=round,
+                **_paid(grant, replicate, round),
             )
             for clique, (grant, values) in zip(cliques, results, strict=True)
         )
@@ -214,12 +214,7 @@ class Curator:
             Totals(
                 of=of,
                 values=values,
-                noise=_kind(grant),
-                scale=float(_noise_event(grant).scale),
-                stage=stage,
-                replicate=replicate,
-                grant=grant.number,
-                round=round,
+                **_paid(grant, replicate, round),
             )
             for of, (grant, values) in zip(asked, results, strict=True)
         )
@@ -253,12 +248,7 @@ class Curator:
         return Answers(
             queries=queries,
             values=values,
-            noise=_kind(grant),
-            scale=float(_noise_event(grant).scale),
-            stage=stage,
-            replicate=replicate,
-            grant=grant.number,
-            round=round,
+            **_paid(grant, replicate, round),
         )
 
     def total(
@@ -294,12 +284,7 @@ class Curator:
         return Totals(
             of=sum,
             values=values,
-            noise=_kind(grant),
-            scale=float(_noise_event(grant).scale),
-            stage=stage,
-            replicate=replicate,
-            grant=grant.number,
-            round=round,
+            **_paid(grant, replicate, round),
         )
 
     def threshold(
@@ -362,12 +347,7 @@ class Curator:
             values=values,
             threshold=event.threshold,
             capacity=capacity,
-            noise="laplace",
-            scale=float(event.scale),
-            stage=stage,
-            replicate=replicate,
-            grant=grant.number,
-            round=round,
+            **_paid(grant, replicate, round),
         )
 
     def draw_records(
@@ -655,11 +635,16 @@ def _number_of_bins(edges: Sequence[int], size: int) -> int:
     return len(edges) - 1
 
 
-def _noise_event(grant: Grant) -> LaplaceEvent | GaussianEvent:
+def _paid(grant: Grant, replicate: int, round: int) -> dict[str, Any]:
+    """Return the fields of a `Paid` result that its grant paid for."""
     event = grant.step.event
-    assert isinstance(event, LaplaceEvent | GaussianEvent)
-    return event
-
-
-def _kind(grant: Grant) -> Noise:
-    return "laplace" if isinstance(_noise_event(grant), LaplaceEvent) else "gaussian"
+    assert isinstance(event, LaplaceEvent | GaussianEvent | StabilityEvent)
+    noise: Noise = "gaussian" if isinstance(event, GaussianEvent) else "laplace"
+    return {
+        "noise": noise,
+        "scale": float(event.scale),
+        "stage": grant.step.stage,
+        "replicate": replicate,
+        "grant": grant.number,
+        "round": round,
+    }

@@ -17,34 +17,44 @@ from dp_core.wall.statistics.counting_queries import Queries
 from dp_core.wall.statistics.interactions import Interaction
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Measurement:
-    """A noisy marginal, paid for. Safe to release.
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Paid:
+    """What one charge paid for: the noise of a result, and where it was measured.
 
     Attributes:
-        domain: The clique's domain.
-        values: Shape `domain.sizes`, records; whole numbers, may be negative.
         noise: Kind of noise.
-        scale: Its parameter: `b` of the discrete Laplace, `sigma` of the discrete Gaussian.
-        stage: Stage that paid (`total`, `one_way`, `measure`).
-        replicate: Set this measurement serves when every set has its own (1..m); 0 when shared.
+        scale: Its parameter, in units of the values: `b` of the discrete Laplace, `sigma` of the
+            discrete Gaussian.
+        stage: Paying stage.
+        replicate: Set that the result serves if every set has its own (1..m); 0 if shared.
         grant: Number of the ledger entry that paid for it.
-        round: Round it was measured in, from 1, where a method measures in rounds; otherwise 0.
+        round: Round it was measured in, from 1; 0 if the method has no rounds.
     """
 
-    domain: Domain
-    values: NDArray[np.int64]
     noise: Noise
     scale: float
     stage: str
-    replicate: int
+    replicate: int = 0
     grant: int
     round: int = 0
 
     @property
     def variance(self) -> float:
-        """Variance of each cell, records squared (of the continuous noise, an upper bound)."""
+        """Variance of the noise on each value, in its unit squared; see `noise_variance`."""
         return noise_variance(self.noise, self.scale)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measurement(Paid):
+    """A noisy marginal. Safe to release.
+
+    Attributes:
+        domain: The clique's domain.
+        values: Shape `domain.sizes`, records; whole numbers, may be negative.
+    """
+
+    domain: Domain
+    values: NDArray[np.int64]
 
     @property
     def clique(self) -> Clique:
@@ -53,43 +63,30 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Answers:
-    """Noisy answers to counting queries that are no whole table, paid for together.
+class Answers(Paid):
+    """Noisy answers to counting queries, paid for by one event.
 
     Attributes:
         queries: What was asked; each counts every record at most once.
         values: Shape (`queries.length`,), records; whole numbers, may be negative.
-        noise, scale, stage, replicate, grant, round: As of a `Measurement`; one event for all.
     """
 
     queries: Queries
     values: NDArray[np.int64]
-    noise: Noise
-    scale: float
-    stage: str
-    replicate: int
-    grant: int
-    round: int = 0
-
-    @property
-    def variance(self) -> float:
-        """Variance of each answer, records squared (of the continuous noise, an upper bound)."""
-        return noise_variance(self.noise, self.scale)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SparseTable:
-    """Noisy counts of those cells that passed a threshold (a stability-based histogram).
+class SparseTable(Paid):
+    """Noisy counts of the cells that reached a threshold (a stability-based histogram).
 
-    Of every other cell nothing is known but that it was not among them.
+    Every other cell either has too small a noisy count or exceeds the capacity.
 
     Attributes:
         domain: The clique's domain; it may have any number of cells.
         cells: Shape (cells, columns), `uint16` codes, ascending.
         values: Shape (cells,), records; at least `threshold`.
         threshold: Least noisy count that was kept, records.
-        capacity: Number of cells the stored result had room for; public.
-        noise, scale, stage, replicate, grant, round: As of a `Measurement`.
+        capacity: Most cells that the stored result can hold; public.
     """
 
     domain: Domain
@@ -97,12 +94,6 @@ class SparseTable:
     values: NDArray[np.int64]
     threshold: int
     capacity: int
-    noise: Noise
-    scale: float
-    stage: str
-    replicate: int
-    grant: int
-    round: int = 0
 
     @property
     def clique(self) -> Clique:
@@ -111,38 +102,25 @@ class SparseTable:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Totals:
-    """A noisy sum over records: whole numbers that are no counts, paid for together.
+class Totals(Paid):
+    """A noisy sum over records, paid for by one event.
 
     Attributes:
         of: What was summed, and in which unit.
         values: Shape (`of.length`,), in the sum's own unit; whole numbers.
-        noise, scale, stage, replicate, grant, round: As of a `Measurement`; one event for all, its
-            scale in the sum's unit.
     """
 
     of: Sum
     values: NDArray[np.int64]
-    noise: Noise
-    scale: float
-    stage: str
-    replicate: int
-    grant: int
-    round: int = 0
-
-    @property
-    def variance(self) -> float:
-        """Variance of each entry, its unit squared (of the continuous noise, an upper bound)."""
-        return noise_variance(self.noise, self.scale)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Records:
-    """Public records that a method made itself, by choices or draws that were paid for.
+    """Public records that a method made by choices or draws that were paid for.
 
     Attributes:
         dataset: All columns.
-        replicate: As of a `Measurement`.
+        replicate: Set that the records are for, 0 if shared.
     """
 
     dataset: Dataset
@@ -150,14 +128,14 @@ class Records:
 
 
 Released: TypeAlias = Measurement | Answers | SparseTable | Totals | Records
-"""What is known about the data on the public side, all of it paid for."""
+"""Everything that the public side knows about the data, all of it paid for."""
 
 ReleasedKind = Literal["tables", "answers", "sparse", "totals", "interactions", "records"]
-"""The words by which a method says what it gives or takes."""
+"""Kinds of results, by which a method declares what it gives or takes."""
 
 
 def kind_of(item: Released) -> ReleasedKind:
-    """Return the word for something that was released."""
+    """Return the kind of a released result."""
     match item:
         case Measurement():
             return "tables"
@@ -172,19 +150,19 @@ def kind_of(item: Released) -> ReleasedKind:
 
 
 def tables_of(released: Sequence[Released]) -> tuple[Measurement, ...]:
-    """Return the complete noisy tables among what was released, in order."""
+    """Return the complete noisy tables among released results, in order."""
     return tuple(item for item in released if isinstance(item, Measurement))
 
 
 def interactions_of(released: Sequence[Released]) -> tuple[Totals, ...]:
-    """Return the noisy interactions among what was released, in order; `of` is an `Interaction`."""
+    """Return the noisy interactions among released results, in order; `of` is an `Interaction`."""
     return tuple(
         item for item in released if isinstance(item, Totals) and isinstance(item.of, Interaction)
     )
 
 
 def noise_variance(noise: Noise, scale: float) -> float:
-    """Return the variance of the continuous noise, an upper bound of that of the discrete."""
+    """Return the variance of continuous noise, an upper bound on that of discrete noise."""
     return (2.0 if noise == "laplace" else 1.0) * scale**2
 
 

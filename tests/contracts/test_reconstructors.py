@@ -41,7 +41,17 @@ def measurements(workload, domain=DOMAIN, *, scale=2.0, mean=60, seed=1):
         kept = [name for name in domain.columns if name in clique]
         exact = exact.transpose([kept.index(name) for name in clique])
         noisy = np.rint(exact + rng.normal(0, scale, exact.shape)).astype(np.int64)
-        found.append(Measurement(domain.project(clique), noisy, "gaussian", scale, "measure", 0, 1))
+        found.append(
+            Measurement(
+                domain.project(clique),
+                noisy,
+                noise="gaussian",
+                scale=scale,
+                stage="measure",
+                replicate=0,
+                grant=1,
+            )
+        )
     return found
 
 

@@ -40,7 +40,15 @@ def file_of(domain, rows=ROWS):
 
 
 def total():
-    return Measurement(DOMAIN.project(()), np.array(ROWS), "laplace", 1.0, "total", 0, 1)
+    return Measurement(
+        DOMAIN.project(()),
+        np.array(ROWS),
+        noise="laplace",
+        scale=1.0,
+        stage="total",
+        replicate=0,
+        grant=1,
+    )
 
 
 def answers(domain, queries):
@@ -48,7 +56,9 @@ def answers(domain, queries):
     counted = counter.count(queries.cliques)
     exact = queries.count({clique: counted[clique].counts for clique in queries.cliques})
     noise = np.rint(np.random.default_rng(1).laplace(0, 2, exact.size)).astype(np.int64)
-    return Answers(queries, exact + noise, "laplace", 2.0, "measure", 0, 2)
+    return Answers(
+        queries, exact + noise, noise="laplace", scale=2.0, stage="measure", replicate=0, grant=2
+    )
 
 
 def cells():
@@ -99,11 +109,25 @@ def beyond_the_columns():
     found = [total()]
     for number, clique in enumerate(zip("abc", strict=True), start=2):
         table = DOMAIN.project(clique), counts[clique].counts
-        found.append(Measurement(*table, "gaussian", 1.0, "one_way", 0, number))
+        found.append(
+            Measurement(
+                *table, noise="gaussian", scale=1.0, stage="one_way", replicate=0, grant=number
+            )
+        )
     for number, clique in enumerate(pairs, start=5):
         of = Interaction(clique, sizes[clique])
         values = of.of_table(counts[clique].counts)
-        found.append(Totals(of, values, "gaussian", of.unit, "measure", 0, number))
+        found.append(
+            Totals(
+                of,
+                values,
+                noise="gaussian",
+                scale=of.unit,
+                stage="measure",
+                replicate=0,
+                grant=number,
+            )
+        )
     return found
 
 

@@ -169,7 +169,7 @@ def test_a_rule_holds_in_every_row_even_where_the_noise_is_enormous(project):
 def test_equal_seed_and_noise_give_equal_sets_and_another_seed_gives_others(project, monkeypatch):
     from dp_core.wall import curator
 
-    monkeypatch.setattr(curator, "_add_noise", lambda exact, _grant: exact + 3)
+    monkeypatch.setattr(curator.granted_noise, "add", lambda exact, _grant: exact + 3)
     for name, seed in (("one", 7), ("two", 7), ("three", 8)):
         project.write_spec(
             f"synthesize: {{sets: 2, seed: {seed}}}\n",
@@ -196,7 +196,7 @@ def test_sets_drawn_in_pieces_do_not_depend_on_how_many_are_drawn_at_a_time(
     from dp_core.wall import curator
     from tasks.stages import synthesize
 
-    monkeypatch.setattr(curator, "_add_noise", lambda exact, _grant: exact + 3)
+    monkeypatch.setattr(curator.granted_noise, "add", lambda exact, _grant: exact + 3)
     monkeypatch.setattr(reconstructor, "_PIECE_VALUES", 5 * 70)
     for name, threads in (("one", 1), ("four", 4)):
         monkeypatch.setattr(synthesize, "threads", lambda threads=threads: threads)

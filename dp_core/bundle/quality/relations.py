@@ -229,11 +229,11 @@ def _as_table(item: Released, schema: Schema) -> Measurement | None:
         return Measurement(
             domain,
             item.values.reshape(item.of.shape).sum(axis=axes),
-            item.noise,
-            item.scale * math.sqrt(2**missing),
-            item.stage,
-            item.replicate,
-            item.grant,
+            noise=item.noise,
+            scale=item.scale * math.sqrt(2**missing),
+            stage=item.stage,
+            replicate=item.replicate,
+            grant=item.grant,
         )
     return None
 
@@ -267,9 +267,16 @@ def _with_columns(
             mean = counts.mean() / 2  # half of the even table from each of the two
             values = values + np.expand_dims(counts - mean, 1 - axis)
         scale = math.sqrt(item.of.cell_variance(item.variance))
-        about = (item.stage, item.replicate, item.grant)
         found.append(
-            Measurement(domain, np.rint(values).astype(np.int64), "gaussian", scale, *about)
+            Measurement(
+                domain,
+                np.rint(values).astype(np.int64),
+                noise="gaussian",
+                scale=scale,
+                stage=item.stage,
+                replicate=item.replicate,
+                grant=item.grant,
+            )
         )
     return found
 

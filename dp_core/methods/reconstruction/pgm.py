@@ -305,8 +305,17 @@ def _as_tables(wanted: Sequence[Target], released: Sequence[Released]) -> list[M
         target = next(each for each in wanted if set(each.domain.columns) == columns)
         values = np.rint(target.values).astype(np.int64)
         scale = item.of.cell_variance(item.variance) ** 0.5
-        about = (item.stage, item.replicate, item.grant)
-        found.append(Measurement(target.domain, values, "gaussian", scale, *about))
+        found.append(
+            Measurement(
+                target.domain,
+                values,
+                noise="gaussian",
+                scale=scale,
+                stage=item.stage,
+                replicate=item.replicate,
+                grant=item.grant,
+            )
+        )
     return found
 
 

@@ -239,7 +239,17 @@ def make_published(
         noise = np.rint(rng.normal(0, scale, of.length)).astype(np.int64)
         values = of.of_table(tabulate(truth, clique)) + noise
         kind_of_noise: Noise = "laplace" if pure else "gaussian"
-        interactions.append(Totals(of, values, kind_of_noise, scale, "measure", 0, number))
+        interactions.append(
+            Totals(
+                of,
+                values,
+                noise=kind_of_noise,
+                scale=scale,
+                stage="measure",
+                replicate=0,
+                grant=number,
+            )
+        )
     if beyond:
         drawn = [(item.grant, item.values) for item in interactions]
         chain.add("commit", {"batch": "measure-0-interactions", "result": result_hash(drawn)})

@@ -171,7 +171,15 @@ def test_each_sets_own_measurements_are_not_anothers(column):
 def test_one_of_three_columns_carries_their_relation_only_with_those_of_all_pairs():
     def found(*cliques):
         items = [
-            Totals(of, np.zeros(of.length, np.int64), "gaussian", 1.0, "measure", 0, 1)
+            Totals(
+                of,
+                np.zeros(of.length, np.int64),
+                noise="gaussian",
+                scale=1.0,
+                stage="measure",
+                replicate=0,
+                grant=1,
+            )
             for of in (Interaction(clique, (2,) * len(clique)) for clique in cliques)
         ]
         return measured_cliques(items)[0].get(0, [])

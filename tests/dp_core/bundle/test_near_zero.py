@@ -16,7 +16,13 @@ NONE = StructuralZeros()
 
 def table(clique, values, scale=10.0, noise="gaussian"):
     return Measurement(
-        DOMAIN.project(clique), np.asarray(values), noise, scale, "measure", replicate=0, grant=1
+        DOMAIN.project(clique),
+        np.asarray(values),
+        noise=noise,
+        scale=scale,
+        stage="measure",
+        replicate=0,
+        grant=1,
     )
 
 

@@ -47,7 +47,13 @@ def test_frequent_cells_single_numbers_choices_scores_and_draws_are_named():
         grant=2,
     )
     answers = Answers(
-        Cells((("sex",), ("sex",)), ((0,), (1,))), np.array([1, 2]), "laplace", 2.0, "measure", 0, 3
+        Cells((("sex",), ("sex",)), ((0,), (1,))),
+        np.array([1, 2]),
+        noise="laplace",
+        scale=2.0,
+        stage="measure",
+        replicate=0,
+        grant=3,
     )
     receipts = (
         charge(1, "noisy-max", "table-distance"),

@@ -70,7 +70,15 @@ def test_a_model_that_is_wrong_shows():
 def test_what_scaling_to_whole_records_rounds_is_no_misfit():
     domain = Domain(("a",), (2,))
     for records, outside in ((4.45, 0), (3.55, 0), (4.55, 1), (3.45, 1)):
-        table = Measurement(domain, np.array([4, 0]), "gaussian", 1e-3, "measure", 0, 1)
+        table = Measurement(
+            domain,
+            np.array([4, 0]),
+            noise="gaussian",
+            scale=1e-3,
+            stage="measure",
+            replicate=0,
+            grant=1,
+        )
         tally = Tally(domain, [("a",)]).add(Dataset(domain, np.zeros((1, 10), dtype=np.uint16)))
         (fit,) = check_fit([table], [tally], records=records)
         assert fit.half_width == 0
@@ -131,7 +139,9 @@ def test_sets_with_the_noise_once_more_are_expected_farther_from_the_tables():
     noisy = exact + np.rint(rng.normal(0, 20, 40)).astype(int)
     again = noisy + np.rint(rng.normal(0, 20, 40)).astype(int)
     domain = Domain(("a",), (40,))
-    table = Measurement(domain, noisy, "gaussian", 20.0, "measure", 0, 1)
+    table = Measurement(
+        domain, noisy, noise="gaussian", scale=20.0, stage="measure", replicate=0, grant=1
+    )
     codes = np.repeat(np.arange(40), again).astype(np.uint16)
     tally = Tally(domain, [("a",)]).add(Dataset(domain, codes[None]))
     (once,) = check_fit([table], [tally], records=float(noisy.sum()))
@@ -151,7 +161,9 @@ def beyond(data: Dataset, clique: Clique, cell: float, noise="gaussian", replica
     draw = getattr(np.random.default_rng(len(clique) + replicate), NUMPY[noise])
     values = of.of_table(Tally(DOMAIN, [clique]).add(data).count(clique))
     values = values + np.rint(draw(0, scale, of.length)).astype(np.int64)
-    return Totals(of, values, noise, scale, "measure", replicate, 1)
+    return Totals(
+        of, values, noise=noise, scale=scale, stage="measure", replicate=replicate, grant=1
+    )
 
 
 NUMPY = {"gaussian": "normal", "laplace": "laplace"}

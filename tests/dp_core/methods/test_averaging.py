@@ -82,8 +82,24 @@ def test_a_model_without_use_for_tables_is_refused():
 @pytest.mark.parametrize("weights", [(1, 1), (9, 1)])
 def test_the_average_has_the_tables_of_its_models_in_their_parts(weights):
     tables = [
-        Measurement(DOMAIN, np.array([[90, 5, 25], [30, 45, 5]]), "gaussian", 2.0, "measure", 0, 1),
-        Measurement(DOMAIN.project(("a",)), np.array([80, 120]), "gaussian", 2.0, "measure", 0, 2),
+        Measurement(
+            DOMAIN,
+            np.array([[90, 5, 25], [30, 45, 5]]),
+            noise="gaussian",
+            scale=2.0,
+            stage="measure",
+            replicate=0,
+            grant=1,
+        ),
+        Measurement(
+            DOMAIN.project(("a",)),
+            np.array([80, 120]),
+            noise="gaussian",
+            scale=2.0,
+            stage="measure",
+            replicate=0,
+            grant=2,
+        ),
     ]
     stated = tuple(map(Fraction, weights))
 

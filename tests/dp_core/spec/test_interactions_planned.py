@@ -149,13 +149,29 @@ def test_a_stored_selection_keeps_them(tmp_path):
 
 def test_noise_aware_sets_have_their_noise_once_more():
     of = Interaction(("a", "b"), (40, 50))
-    item = Totals(of, np.zeros(of.length, np.int64), "gaussian", 5e6, "measure", 0, 1)
+    item = Totals(
+        of,
+        np.zeros(of.length, np.int64),
+        noise="gaussian",
+        scale=5e6,
+        stage="measure",
+        replicate=0,
+        grant=1,
+    )
     drawn = [redraw([item], number=n, sets=4, rng=np.random.default_rng(1)) for n in range(1, 5)]
     values = np.array([entry.values for (entry,) in drawn])
     # 1 911 entries of 3 degrees of freedom: a relative standard error of .019.
     assert values.var(axis=0, ddof=1).mean() * 5 / 4 / 25e12 == pytest.approx(1, abs=0.1)
     other = CellCounts(by=("a",), sizes=(2,), numbers=(), positions=())
-    sums = Totals(other, np.zeros(2, np.int64), "laplace", 1.0, "measure", 0, 1)
+    sums = Totals(
+        other,
+        np.zeros(2, np.int64),
+        noise="laplace",
+        scale=1.0,
+        stage="measure",
+        replicate=0,
+        grant=1,
+    )
     with pytest.raises(TypeError, match="cannot be drawn again"):
         redraw([sums], number=1, sets=2, rng=np.random.default_rng(1))
     check_mode("noise-aware", 5, Beyond(), "beyond", Independent(), "independent")

@@ -267,11 +267,11 @@ def number_of_records(
                 Measurement(
                     domain.project(()),
                     np.asarray(value),
-                    item.noise,
-                    item.scale,
-                    item.stage,
-                    item.replicate,
-                    item.grant,
+                    noise=item.noise,
+                    scale=item.scale,
+                    stage=item.stage,
+                    replicate=item.replicate,
+                    grant=item.grant,
                 )
                 for clique, value in zip(asked, item.values, strict=True)
                 if not clique

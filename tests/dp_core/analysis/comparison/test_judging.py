@@ -113,9 +113,26 @@ def test_a_resample_has_as_many_records_and_none_that_is_new():
 
 
 def test_the_cost_is_the_number_of_noisy_numbers():
-    table = Measurement(PAIR, np.zeros((2, 2), np.int64), "laplace", 1.0, "measure", 0, 1)
+    table = Measurement(
+        PAIR,
+        np.zeros((2, 2), np.int64),
+        noise="laplace",
+        scale=1.0,
+        stage="measure",
+        replicate=0,
+        grant=1,
+    )
     sparse = SparseTable(
-        PAIR, np.zeros((3, 2), np.uint16), np.ones(3, np.int64), 1, 9, "laplace", 1.0, "m", 0, 2
+        PAIR,
+        np.zeros((3, 2), np.uint16),
+        np.ones(3, np.int64),
+        1,
+        9,
+        noise="laplace",
+        scale=1.0,
+        stage="m",
+        replicate=0,
+        grant=2,
     )
     assert noisy_numbers([table, sparse]) == 7
     assert noisy_numbers([table, Records(REAL)]) is None

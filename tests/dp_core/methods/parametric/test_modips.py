@@ -179,17 +179,33 @@ def test_the_noise_of_a_mean_does_not_make_the_variance_smaller():
 
     def fitted(noise):
         released = [
-            Measurement(Domain((), ()), np.array(n), "gaussian", 1e-9, "measure", 0, 1),
+            Measurement(
+                Domain((), ()),
+                np.array(n),
+                noise="gaussian",
+                scale=1e-9,
+                stage="measure",
+                replicate=0,
+                grant=1,
+            ),
             Totals(
                 layout.sums(X),
                 np.array([int(value.sum()) + noise]),
-                "gaussian",
-                scale,
-                "measure",
+                noise="gaussian",
+                scale=scale,
+                stage="measure",
                 replicate=0,
                 grant=2,
             ),
-            Totals(squares, np.array([exact]), "gaussian", 1e-9, "measure", replicate=0, grant=3),
+            Totals(
+                squares,
+                np.array([exact]),
+                noise="gaussian",
+                scale=1e-9,
+                stage="measure",
+                replicate=0,
+                grant=3,
+            ),
         ]
         model = Modips().fit(variables, released, rows=n, zeros=NONE)
         return model.covariance[0, 0]

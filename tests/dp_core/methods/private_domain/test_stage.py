@@ -220,7 +220,7 @@ def test_all_answers_together_keep_the_epsilon_they_were_charged(twice, monkeypa
     column = {"type": "integer", "min": 0, "max": 19, "bins": {"private": 4}}
     schema = parse_schema({"version": 1, "title": "t", "columns": {"x": column}})
     times = 4_000
-    add_noise = curator_module._add_noise
+    add_noise = curator_module.granted_noise.add
 
     def seen(value):
         """Whether every level shows more records around `value` than there are without it."""
@@ -234,7 +234,7 @@ def test_all_answers_together_keep_the_epsilon_they_were_charged(twice, monkeypa
 
         codes = np.array([[3, 3, 12, *value]], np.uint16)
         counter = MemoryCounter(Dataset(schema.stored.domain, codes))
-        monkeypatch.setattr(curator_module, "_add_noise", many)
+        monkeypatch.setattr(curator_module.granted_noise, "add", many)
         ask(Curator(schema.stored.domain, counter, PaysAlways()), schema, Fraction(2))
         coarse, fine = drawn
         return np.minimum(coarse, fine) >= 1 + twice
@@ -305,7 +305,15 @@ def test_equal_counts_keep_the_first_levels_of_the_schema():
     schema = parse_schema(_document())
     asked = questions(schema)
     answers = [
-        Totals(each.what, np.zeros(each.what.length, np.int64), "laplace", 1.0, "domain", 0, 1)
+        Totals(
+            each.what,
+            np.zeros(each.what.length, np.int64),
+            noise="laplace",
+            scale=1.0,
+            stage="domain",
+            replicate=0,
+            grant=1,
+        )
         for each in asked
     ]
     assert choose(schema, answers)["job"] == Chosen((0, 1, 2))

@@ -26,7 +26,11 @@ def tables_of(domain, cliques, rows=4000):
     for clique in cliques:
         project = domain.project(clique)
         values = np.full(project.sizes, round(rows / project.size()))
-        found.append(Measurement(project, values, "gaussian", 1.0, "measure", 0, 1))
+        found.append(
+            Measurement(
+                project, values, noise="gaussian", scale=1.0, stage="measure", replicate=0, grant=1
+            )
+        )
     return found
 
 
@@ -52,7 +56,15 @@ def test_a_model_is_restored_by_the_method_that_made_it(domain, kind):
     released = tables_of(domain, list(itertools.combinations("abcde", 2)))
     of = Interaction(("a", "b"), domain.sizes[:2])
     released.append(
-        Totals(of, np.zeros(of.length, dtype=np.int64), "gaussian", of.unit, "measure", 0, 2)
+        Totals(
+            of,
+            np.zeros(of.length, dtype=np.int64),
+            noise="gaussian",
+            scale=of.unit,
+            stage="measure",
+            replicate=0,
+            grant=2,
+        )
     )
     method = AutoReconstruction()
     model = fitted(domain, released)
@@ -84,7 +96,17 @@ def test_what_was_measured_beyond_its_margins_counts_among_what_the_model_has_to
     for pair in itertools.combinations("abcde", 2):
         of = Interaction(pair, LARGE.project(pair).sizes)
         values = np.zeros(of.length, dtype=np.int64)
-        released.append(Totals(of, values, "gaussian", of.unit, "measure", 0, len(released) + 1))
+        released.append(
+            Totals(
+                of,
+                values,
+                noise="gaussian",
+                scale=of.unit,
+                stage="measure",
+                replicate=0,
+                grant=len(released) + 1,
+            )
+        )
     assert isinstance(fitted(LARGE, released), GumModel)
 
 

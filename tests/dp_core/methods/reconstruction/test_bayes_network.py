@@ -26,7 +26,15 @@ def exact(clique, joint, domain=DOMAIN, scale=1e-3):
     values = joint.sum(axis=summed)
     kept = [name for name in domain.columns if name in clique]
     values = values.transpose([kept.index(name) for name in clique])
-    return Measurement(domain.project(clique), values, "laplace", scale, "measure", 0, 1)
+    return Measurement(
+        domain.project(clique),
+        values,
+        noise="laplace",
+        scale=scale,
+        stage="measure",
+        replicate=0,
+        grant=1,
+    )
 
 
 def fit(given, domain=DOMAIN, *, zeros=NONE, rows=None, **options):
@@ -133,8 +141,24 @@ def test_a_conditional_is_of_the_columns_in_the_order_of_the_step():
 
 def test_clipping_is_of_each_table_by_itself():
     domain = Domain(("a", "b"), (2, 2))
-    one = Measurement(domain.project(("a",)), np.array([-5, 20]), "laplace", 1.0, "measure", 0, 1)
-    two = Measurement(domain.project(("b",)), np.array([-7, -3]), "laplace", 1.0, "measure", 0, 2)
+    one = Measurement(
+        domain.project(("a",)),
+        np.array([-5, 20]),
+        noise="laplace",
+        scale=1.0,
+        stage="measure",
+        replicate=0,
+        grant=1,
+    )
+    two = Measurement(
+        domain.project(("b",)),
+        np.array([-7, -3]),
+        noise="laplace",
+        scale=1.0,
+        stage="measure",
+        replicate=0,
+        grant=2,
+    )
     (first, second), total = clipped(domain, [one, two], rows=10, zeros=NONE)
     assert total == 10
     np.testing.assert_array_equal(first.values, [0, 10])

@@ -53,7 +53,15 @@ def margin(table, axes):
 
 def measured(domain, axes, values, scale=1.0):
     clique = domain.project(domain.columns[axis] for axis in axes)
-    return Measurement(clique, np.asarray(values, np.int64), "laplace", scale, "measure", 0, 1)
+    return Measurement(
+        clique,
+        np.asarray(values, np.int64),
+        noise="laplace",
+        scale=scale,
+        stage="measure",
+        replicate=0,
+        grant=1,
+    )
 
 
 def exact(table, order, times=FINE):

@@ -29,7 +29,15 @@ NONE = StructuralZeros()
 
 def measured(clique, values, variance=1.0, domain=DOMAIN):
     values = np.asarray(values, dtype=np.int64)
-    return Measurement(domain.project(clique), values, "gaussian", variance**0.5, "measure", 0, 1)
+    return Measurement(
+        domain.project(clique),
+        values,
+        noise="gaussian",
+        scale=variance**0.5,
+        stage="measure",
+        replicate=0,
+        grant=1,
+    )
 
 
 def noisy(seed=0, cliques=("ab", "bc", "ac", "a"), domain=DOMAIN, mean=40):

@@ -20,7 +20,15 @@ COUNTS = RNG.integers(0, 40, DOMAIN.sizes)
 def measured(clique, scale=1.0, values=None):
     others = tuple(i for i, name in enumerate(DOMAIN.columns) if name not in clique)
     values = COUNTS.sum(axis=others) if values is None else np.asarray(values)
-    return Measurement(DOMAIN.project(clique), values, "laplace", scale, "measure", 0, 1)
+    return Measurement(
+        DOMAIN.project(clique),
+        values,
+        noise="laplace",
+        scale=scale,
+        stage="measure",
+        replicate=0,
+        grant=1,
+    )
 
 
 def fit(measurements, zeros=NONE, rows=None):

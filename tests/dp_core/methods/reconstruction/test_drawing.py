@@ -65,7 +65,13 @@ def test_no_reconstruction_adds_the_error_of_a_sample_to_the_tables_it_was_fitte
     table = np.random.default_rng(3).integers(200, 800, domain.sizes)
     given = [
         Measurement(
-            domain.project(clique), summed(table, clique, domain), "gaussian", 1e-3, "measure", 0, 1
+            domain.project(clique),
+            summed(table, clique, domain),
+            noise="gaussian",
+            scale=1e-3,
+            stage="measure",
+            replicate=0,
+            grant=1,
         )
         for clique in (("a", "b"), ("b", "c"))
     ]
@@ -142,7 +148,15 @@ def test_pieces_have_the_rules_as_the_whole_has(name):
     zeros = StructuralZeros((Rule(("a", "b"), ((1,), (0, 2)), "rule"),))
     table = np.random.default_rng(3).integers(20, 80, (2, 3, 4, 3))
     given = [
-        Measurement(DOMAIN.project(clique), summed(table, clique), "gaussian", 3.0, "measure", 0, 1)
+        Measurement(
+            DOMAIN.project(clique),
+            summed(table, clique),
+            noise="gaussian",
+            scale=3.0,
+            stage="measure",
+            replicate=0,
+            grant=1,
+        )
         for clique in (("a", "b"), ("b", "c"), ("d",))
     ]
     method = registry.find("reconstruction", name)()

@@ -29,7 +29,9 @@ def exact(clique):
 
 def measured(clique, scale=1e-3):
     domain = DOMAIN.project(clique)
-    return Measurement(domain, exact(clique), "gaussian", scale, "measure", 0, 1)
+    return Measurement(
+        domain, exact(clique), noise="gaussian", scale=scale, stage="measure", replicate=0, grant=1
+    )
 
 
 def counts(data, clique):
@@ -135,7 +137,11 @@ def test_a_rule_across_tables_moves_neither_columns_nor_the_fitted_tables():
         others = tuple(i for i, name in enumerate(DOMAIN.columns) if name not in clique)
         domain = DOMAIN.project(clique)
         values = truth.sum(axis=others)
-        measurements.append(Measurement(domain, values, "gaussian", 1e-3, "measure", 0, 1))
+        measurements.append(
+            Measurement(
+                domain, values, noise="gaussian", scale=1e-3, stage="measure", replicate=0, grant=1
+            )
+        )
     off = {}
     for name, known in (("with", zeros), ("without", NONE)):
         model = Gum().fit(

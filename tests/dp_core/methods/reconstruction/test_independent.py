@@ -60,7 +60,15 @@ def test_a_projection_is_the_product_in_the_order_asked_for():
 def test_every_measurement_that_holds_a_column_informs_it():
     def measured(clique, values, variance):
         values = np.array(values, dtype=np.int64)
-        return Measurement(DOMAIN.project(clique), values, "gaussian", variance**0.5, "m", 0, 1)
+        return Measurement(
+            DOMAIN.project(clique),
+            values,
+            noise="gaussian",
+            scale=variance**0.5,
+            stage="m",
+            replicate=0,
+            grant=1,
+        )
 
     pair = np.full((2, 5), 10)
     found = Independent().fit(
@@ -139,7 +147,15 @@ def test_a_block_too_large_to_hold_is_mended(monkeypatch):
 def test_levels_that_the_rules_exclude_altogether_hold_nothing():
     zeros = StructuralZeros((Rule(("a", "b"), ((0, 1), (0, 3)), "no b = 0, 3"),))
     given = [
-        Measurement(DOMAIN.project((n,)), np.full(s, 700 // s), "gaussian", 1.0, "m", 0, 1)
+        Measurement(
+            DOMAIN.project((n,)),
+            np.full(s, 700 // s),
+            noise="gaussian",
+            scale=1.0,
+            stage="m",
+            replicate=0,
+            grant=1,
+        )
         for n, s in zip(DOMAIN.columns, DOMAIN.sizes, strict=True)
     ]
     found = Independent().fit(DOMAIN, given, rows=700, zeros=zeros, rng=np.random.default_rng(0))

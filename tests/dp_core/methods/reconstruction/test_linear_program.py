@@ -37,7 +37,9 @@ def test_answers_that_agree_are_met_exactly_and_by_few_cells():
             for clique in queries.cliques
         ]
     )
-    released = Answers(queries, spectrum, "laplace", 1.0, "measure", 0, 1)
+    released = Answers(
+        queries, spectrum, noise="laplace", scale=1.0, stage="measure", replicate=0, grant=1
+    )
     found = joint(fit(domain, [released], rows=int(table.sum())))
     for clique in queries.cliques:
         axes = tuple(axis for axis in range(6) if axis not in domain.axes(clique))
@@ -50,7 +52,15 @@ def test_answers_that_agree_are_met_exactly_and_by_few_cells():
 def test_the_largest_deviation_in_units_of_the_noise_is_least():
     def cell(codes, value, scale):
         queries = Cells((("a", "b"),), (codes,))
-        return Answers(queries, np.array([value]), "gaussian", scale, "measure", 0, 1)
+        return Answers(
+            queries,
+            np.array([value]),
+            noise="gaussian",
+            scale=scale,
+            stage="measure",
+            replicate=0,
+            grant=1,
+        )
 
     # Three cells are to hold 150 of 100 records, one of them with twice the noise: 50 = 12.5 * 4.
     released = [cell((0, 0), 50, 1.0), cell((1, 0), 50, 1.0), cell((1, 2), 50, 2.0)]
@@ -62,13 +72,23 @@ def test_the_largest_deviation_in_units_of_the_noise_is_least():
 def test_complete_tables_are_taken_too_and_impossible_cells_stay_empty():
     zeros = StructuralZeros((Rule(("a", "b"), ((0,), (0,)), "not both"),))
     values = np.array([[7, 20, 10], [30, 13, 20]])
-    measured = Measurement(PAIR, values, "laplace", 1.0, "measure", 0, 1)
+    measured = Measurement(
+        PAIR, values, noise="laplace", scale=1.0, stage="measure", replicate=0, grant=1
+    )
     assert joint(fit(PAIR, [measured], zeros=zeros))[0, 0] == 0
     np.testing.assert_allclose(joint(fit(PAIR, [measured])), values, atol=1e-9)
 
 
 def test_a_total_alone_gives_an_even_table():
-    total = Answers(Parities(((),)), np.array([60]), "laplace", 1.0, "measure", 0, 1)
+    total = Answers(
+        Parities(((),)),
+        np.array([60]),
+        noise="laplace",
+        scale=1.0,
+        stage="measure",
+        replicate=0,
+        grant=1,
+    )
     model = fit(PAIR, [total], rows=None)
     assert model.rows == 60
     np.testing.assert_allclose(joint(model), 10)
@@ -83,6 +103,14 @@ def test_too_many_answers_are_refused_with_what_fits():
     domain = Domain(tuple(f"x{axis}" for axis in range(12)), (2,) * 12)
     LinearProgram().check(domain)
     queries = parities(domain, (1, 2, 3, 4, 5, 6))
-    asked = Answers(queries, np.zeros(queries.length, np.int64), "laplace", 1.0, "measure", 0, 1)
+    asked = Answers(
+        queries,
+        np.zeros(queries.length, np.int64),
+        noise="laplace",
+        scale=1.0,
+        stage="measure",
+        replicate=0,
+        grant=1,
+    )
     with pytest.raises(BadInput, match=r"2,509 answers.*multiplicative_weights"):
         fit(domain, [asked])

@@ -34,7 +34,16 @@ def exact(domain, table, queries):
 
 def answers(domain, table, queries, *, scale=1e-3, noise="laplace", round=0, error=0):
     values = exact(domain, table, queries) + error
-    return Answers(queries, values, noise, scale, "measure", 0, 1, round)
+    return Answers(
+        queries,
+        values,
+        noise=noise,
+        scale=scale,
+        stage="measure",
+        replicate=0,
+        grant=1,
+        round=round,
+    )
 
 
 def fit(domain, released, *, rows, zeros=NONE, **options):
@@ -65,11 +74,11 @@ def test_tables_and_parities_say_the_same():
         Measurement(
             DOMAIN_C.project(pair),
             exact(DOMAIN_C, TABLE_C, cells(DOMAIN_C.project(pair), (2,))).reshape(2, 2),
-            "gaussian",
-            1e-3,
-            "measure",
-            0,
-            1,
+            noise="gaussian",
+            scale=1e-3,
+            stage="measure",
+            replicate=0,
+            grant=1,
         )
         for pair in pairs
     ]
@@ -206,13 +215,17 @@ def test_the_average_is_of_the_tables_after_each_answer():
 
 def test_a_noisy_joint_table_is_the_start_with_what_stands_out():
     values = np.array([400, 3, -2, 1, 2, -3, 500, 0]).reshape(2, 2, 2)
-    noisy = Measurement(DOMAIN_C, values, "laplace", 2.0, "measure", 0, 1)
+    noisy = Measurement(
+        DOMAIN_C, values, noise="laplace", scale=2.0, stage="measure", replicate=0, grant=1
+    )
     options = {"updates": "steps", "replays": 0, "eta": 1e-9}
     joint = fit(DOMAIN_C, [noisy], rows=1000, **options).project(("a", "b", "c"))
     assert joint[0, 0, 0] == pytest.approx(400)
     assert joint[1, 1, 0] == pytest.approx(500)
     np.testing.assert_allclose(np.delete(joint.ravel(), [0, 6]), 100 / 6)
-    nothing = Measurement(DOMAIN_C, values % 4, "laplace", 2.0, "measure", 0, 1)
+    nothing = Measurement(
+        DOMAIN_C, values % 4, noise="laplace", scale=2.0, stage="measure", replicate=0, grant=1
+    )
     even = fit(DOMAIN_C, [nothing], rows=1000, **options).project(("a", "b", "c"))
     np.testing.assert_allclose(even, 125)
 

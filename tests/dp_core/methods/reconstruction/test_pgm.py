@@ -57,7 +57,13 @@ def measured(joint, cliques, domain=DOMAIN, scale=1e-3, seed=None):
         noisy = np.rint(values if seed is None else values + rng.normal(0, scale, values.shape))
         found.append(
             Measurement(
-                domain.project(clique), noisy.astype(np.int64), "gaussian", scale, "measure", 0, 1
+                domain.project(clique),
+                noisy.astype(np.int64),
+                noise="gaussian",
+                scale=scale,
+                stage="measure",
+                replicate=0,
+                grant=1,
             )
         )
     return found

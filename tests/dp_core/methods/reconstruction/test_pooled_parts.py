@@ -21,14 +21,18 @@ EVERY = [c for size in range(4) for c in itertools.combinations(DOMAIN.columns, 
 def table(clique, stddev, noise="gaussian", replicate=0):
     domain = DOMAIN.project(clique)
     values = np.random.default_rng(len(clique)).integers(-5, 900, domain.sizes)
-    return Measurement(domain, values, noise, stddev, "measure", replicate, 1)
+    return Measurement(
+        domain, values, noise=noise, scale=stddev, stage="measure", replicate=replicate, grant=1
+    )
 
 
 def interaction(clique, stddev, noise="gaussian"):
     """One whose table's noise is that of a whole table of so large a standard deviation."""
     of = Interaction(clique, DOMAIN.project(clique).sizes)
     values = of.of_table(np.random.default_rng(9).integers(0, 900, of.sizes))
-    return Totals(of, values, noise, stddev * of.unit, "measure", 0, 1)
+    return Totals(
+        of, values, noise=noise, scale=stddev * of.unit, stage="measure", replicate=0, grant=1
+    )
 
 
 def margin_of(clique):
@@ -109,8 +113,24 @@ def test_a_simulated_column_has_the_noise_that_is_said():
         pooled = pool(
             DOMAIN,
             [
-                Measurement(DOMAIN.project(("b",)), counts + noise, "gaussian", 40.0, "m", 0, 1),
-                Totals(of, of.of_table(counts) + entries, "gaussian", stddev * of.unit, "m", 0, 2),
+                Measurement(
+                    DOMAIN.project(("b",)),
+                    counts + noise,
+                    noise="gaussian",
+                    scale=40.0,
+                    stage="m",
+                    replicate=0,
+                    grant=1,
+                ),
+                Totals(
+                    of,
+                    of.of_table(counts) + entries,
+                    noise="gaussian",
+                    scale=stddev * of.unit,
+                    stage="m",
+                    replicate=0,
+                    grant=2,
+                ),
             ],
         )
         found[draw] = pooled.counts(("b",))
@@ -132,7 +152,15 @@ def test_a_public_number_of_rows_takes_the_totals_place():
 
 def test_a_column_of_one_level_says_nothing_beyond_the_total():
     domain = Domain(("a", "one"), (2, 1))
-    counts = Measurement(domain.project(("a",)), np.array([3, 4]), "gaussian", 2.0, "m", 0, 1)
+    counts = Measurement(
+        domain.project(("a",)),
+        np.array([3, 4]),
+        noise="gaussian",
+        scale=2.0,
+        stage="m",
+        replicate=0,
+        grant=1,
+    )
     found = pool(domain, [counts])
     assert found.variance(("a", "one")) == pytest.approx(4.0)
     np.testing.assert_allclose(found.counts(("a", "one")), [[3.0], [4.0]])
@@ -141,7 +169,15 @@ def test_a_column_of_one_level_says_nothing_beyond_the_total():
 def test_what_is_of_other_codes_or_columns_is_left_out():
     other = Domain(("a", "d"), (3, 2))
     items = [
-        Measurement(other.project((name,)), np.zeros(size, np.int64), "gaussian", 1.0, "m", 0, 1)
+        Measurement(
+            other.project((name,)),
+            np.zeros(size, np.int64),
+            noise="gaussian",
+            scale=1.0,
+            stage="m",
+            replicate=0,
+            grant=1,
+        )
         for name, size in (("a", 3), ("d", 2))
     ]
     assert pool(DOMAIN, items).variance(()) is None

@@ -33,7 +33,15 @@ def test_each_record_is_drawn_as_often_as_any_other():
 
 def test_the_number_of_rows_is_public_or_measured_or_that_of_the_records():
     records = Records(Dataset(DOMAIN, CODES))
-    total = Measurement(DOMAIN.project(()), np.array(77), "laplace", 1.0, "total", 0, 1)
+    total = Measurement(
+        DOMAIN.project(()),
+        np.array(77),
+        noise="laplace",
+        scale=1.0,
+        stage="total",
+        replicate=0,
+        grant=1,
+    )
     assert fit([records]).rows == 4
     assert fit([total, records]).rows == 77
     assert fit([total, records], rows=90).rows == 90
@@ -57,6 +65,14 @@ def test_the_model_is_restored_from_the_records():
 
 
 def test_without_records_there_is_nothing_to_draw_from():
-    total = Measurement(DOMAIN.project(()), np.array(77), "laplace", 1.0, "total", 0, 1)
+    total = Measurement(
+        DOMAIN.project(()),
+        np.array(77),
+        noise="laplace",
+        scale=1.0,
+        stage="total",
+        replicate=0,
+        grant=1,
+    )
     with pytest.raises(BadInput, match="dualquery"):
         fit([total])

@@ -35,7 +35,13 @@ def measured(clique, stddev, seed=0):
     rng = np.random.default_rng([seed, *DOMAIN.axes(clique)])
     values = np.rint(exact(clique) + rng.normal(0, stddev, DOMAIN.project(clique).sizes))
     return Measurement(
-        DOMAIN.project(clique), values.astype(np.int64), "gaussian", stddev, "measure", 0, 1
+        DOMAIN.project(clique),
+        values.astype(np.int64),
+        noise="gaussian",
+        scale=stddev,
+        stage="measure",
+        replicate=0,
+        grant=1,
     )
 
 
@@ -103,7 +109,15 @@ def test_the_one_free_cell_of_a_binary_pair_is_believed_and_larger_tables_are_no
 
     def given(clique, values):
         exact = np.asarray(values, dtype=np.int64)
-        return Measurement(domain.project(clique), exact, "gaussian", 400.0, "measure", 0, 1)
+        return Measurement(
+            domain.project(clique),
+            exact,
+            noise="gaussian",
+            scale=400.0,
+            stage="measure",
+            replicate=0,
+            grant=1,
+        )
 
     ones = [given(("a",), [2000, 2000]), given(("b",), [2000, 2000])]
     pair = given(("a", "b"), [[1100, 900], [900, 1100]])
@@ -126,7 +140,7 @@ def interaction(clique, stddev, seed=0):
     order = tuple(name for name in DOMAIN.columns if name in clique)
     table = exact(clique).transpose([order.index(name) for name in clique])
     values = of.of_table(np.ascontiguousarray(table).astype(np.int64)) + noise
-    return Totals(of, values, "gaussian", scale, "measure", 0, 1)
+    return Totals(of, values, noise="gaussian", scale=scale, stage="measure", replicate=0, grant=1)
 
 
 ONES = [(name,) for name in DOMAIN.columns]
@@ -199,7 +213,15 @@ def test_many_binary_pairs_learn_from_each_other_how_much_to_believe():
     domain = Domain(names, (2,) * 12)
     rng = np.random.default_rng(5)
     ones = [
-        Measurement(domain.project((n,)), np.array([5000, 5000]), "gaussian", 1e-3, "one_way", 0, 1)
+        Measurement(
+            domain.project((n,)),
+            np.array([5000, 5000]),
+            noise="gaussian",
+            scale=1e-3,
+            stage="one_way",
+            replicate=0,
+            grant=1,
+        )
         for n in names
     ]
     noise = {pair: int(rng.normal(0, 300)) for pair in itertools.combinations(names, 2)}
@@ -210,7 +232,17 @@ def test_many_binary_pairs_learn_from_each_other_how_much_to_believe():
         for of in found:
             cell = noise[of.columns]
             exact = of.of_table(np.array([[2500 + cell, 2500 - cell], [2500 - cell, 2500 + cell]]))
-            made.append(Totals(of, exact, "gaussian", 600 * of.unit, "measure", 0, 1))
+            made.append(
+                Totals(
+                    of,
+                    exact,
+                    noise="gaussian",
+                    scale=600 * of.unit,
+                    stage="measure",
+                    replicate=0,
+                    grant=1,
+                )
+            )
         tables, _ = shrunk(domain, ones, rows=10_000, zeros=NONE, interactions=made, together=False)
         return np.mean([abs(table.values[0, 0] - 2500) for table in tables[12:]])
 
@@ -229,14 +261,25 @@ def test_pairs_tell_of_each_other():
     exact = 500.0 * (1 + 0.15 * np.multiply.outer(score, score))
     rng = np.random.default_rng(3)
     ones = [
-        Measurement(domain.project((n,)), np.full(6, 3000), "gaussian", 1e-3, "one_way", 0, 1)
+        Measurement(
+            domain.project((n,)),
+            np.full(6, 3000),
+            noise="gaussian",
+            scale=1e-3,
+            stage="one_way",
+            replicate=0,
+            grant=1,
+        )
         for n in names
     ]
     pairs = [
         Measurement(
             domain.project(pair),
             np.rint(exact + rng.normal(0, 70.0, exact.shape)).astype(np.int64),
-            *("gaussian", 70.0, "measure", 0, 1),
+            noise="gaussian",
+            scale=70.0,
+            stage="measure",
+            grant=1,
         )
         for pair in itertools.combinations(names, 2)
     ]

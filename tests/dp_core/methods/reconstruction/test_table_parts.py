@@ -22,7 +22,15 @@ TABLE = np.random.default_rng(2).integers(0, 900, (2, 3))
 def totals(columns, table, stddev):
     """An exact interaction that says its noise is as that of a table's cells."""
     of = Interaction(columns, table.shape)
-    return Totals(of, of.of_table(table), "gaussian", stddev * of.unit, "measure", 0, 1)
+    return Totals(
+        of,
+        of.of_table(table),
+        noise="gaussian",
+        scale=stddev * of.unit,
+        stage="measure",
+        replicate=0,
+        grant=1,
+    )
 
 
 def test_the_interaction_of_a_table_is_read_in_the_order_of_the_domain():

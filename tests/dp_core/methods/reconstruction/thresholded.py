@@ -34,7 +34,15 @@ def sparse(clique, cells, values, *, domain=DOMAIN, threshold=5):
 
 
 def total(count, domain=DOMAIN):
-    return Measurement(domain.project(()), np.array(count), "laplace", 1.0, "total", 0, 2)
+    return Measurement(
+        domain.project(()),
+        np.array(count),
+        noise="laplace",
+        scale=1.0,
+        stage="total",
+        replicate=0,
+        grant=2,
+    )
 
 
 def table_of(data, clique, least=1):

@@ -56,7 +56,11 @@ def noisy(data: Dataset, cliques: list[tuple[str, ...]], seed: int) -> tuple[Mea
         table = counts(data, clique)
         values = table + np.rint(rng.normal(0, SIGMA, table.shape)).astype(np.int64)
         domain = data.domain.project(clique)
-        found.append(Measurement(domain, values, "gaussian", SIGMA, "measure", 0, 1))
+        found.append(
+            Measurement(
+                domain, values, noise="gaussian", scale=SIGMA, stage="measure", replicate=0, grant=1
+            )
+        )
     return tuple(found)
 
 
@@ -212,7 +216,15 @@ def test_no_more_equations_are_solved_than_there_may_be(
 def test_a_column_of_very_many_levels_is_left_to_the_model() -> None:
     domain = Domain(("place", "sex"), (60_000, 2))
     points = {"place": Points(None), "sex": Points(None)}
-    table = Measurement(domain, np.ones(domain.sizes, dtype=np.int64), "gaussian", 2.0, "m", 0, 1)
+    table = Measurement(
+        domain,
+        np.ones(domain.sizes, dtype=np.int64),
+        noise="gaussian",
+        scale=2.0,
+        stage="m",
+        replicate=0,
+        grant=1,
+    )
 
     assert [each.clique for each in _equations([table], points)] == [("sex",)]
 

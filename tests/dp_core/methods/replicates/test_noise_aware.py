@@ -52,11 +52,11 @@ def measured(kind="gaussian", scale=SCALE, seed=5):
             np.rint(indicators(clique) @ JOINT + noise(0, scale, DOMAIN.size(clique)))
             .astype(np.int64)
             .reshape(DOMAIN.project(clique).sizes),
-            kind,
-            scale,
-            "measure",
-            0,
-            1,
+            noise=kind,
+            scale=scale,
+            stage="measure",
+            replicate=0,
+            grant=1,
         )
         for clique in PAIRS
     ]
@@ -74,7 +74,13 @@ def draws(given, sets, seed=7):
 def test_the_spread_of_a_number_is_the_variance_of_its_noise(kind, scale):
     domain = Domain(("a", "b"), (40, 50))
     table = Measurement(
-        domain, np.full(domain.sizes, 100), kind, scale, "measure", replicate=0, grant=1
+        domain,
+        np.full(domain.sizes, 100),
+        noise=kind,
+        scale=scale,
+        stage="measure",
+        replicate=0,
+        grant=1,
     )
     sets = 5
     drawn = np.array([item.values for (item,) in draws([table], sets)])
@@ -95,7 +101,13 @@ def test_the_spread_of_two_sets_is_the_variance_of_the_noise_too(kind, sets):
     """With few sets another factor shows: (m - 1)/m for m/(m + 1) is 3/4 of it at m = 2."""
     cells = 60_000
     table = Measurement(
-        Domain(("a",), (cells,)), np.full(cells, 100), kind, 50.0, "measure", replicate=0, grant=1
+        Domain(("a",), (cells,)),
+        np.full(cells, 100),
+        noise=kind,
+        scale=50.0,
+        stage="measure",
+        replicate=0,
+        grant=1,
     )
     drawn = np.array([item.values for (item,) in draws([table], sets)])
     spread = (1 + 1 / sets) * drawn.var(axis=0, ddof=1).mean()
@@ -120,7 +132,9 @@ def test_the_same_generator_gives_the_same_draw_and_another_set_another():
 
 def test_answers_are_redrawn_as_tables_are():
     queries = Cells((("a", "b"),) * 4, ((0, 0), (0, 1), (1, 0), (1, 1)))
-    answers = Answers(queries, np.full(4, 500), "laplace", 30.0, "measure", 0, 1)
+    answers = Answers(
+        queries, np.full(4, 500), noise="laplace", scale=30.0, stage="measure", replicate=0, grant=1
+    )
     values = np.array([item.values for (item,) in draws([answers], 100)])
     # 4 numbers, 99 degrees of freedom of each, of Laplace noise: a standard error of 12 %.
     assert values.var(axis=0, ddof=1).mean() == pytest.approx(answers.variance, rel=0.5)
@@ -216,7 +230,17 @@ def test_shares_of_a_rare_level_are_not_drawn_towards_even():
     """Weighting pulls a rare level up by default; what noise-aware sets take does not."""
     rows, exact = 2000, np.array([1950.0, 50.0])
     domain = Domain(("a",), (2,))
-    (table,) = [Measurement(domain, exact.astype(int), "gaussian", 40.0, "measure", 0, 1)]
+    (table,) = [
+        Measurement(
+            domain,
+            exact.astype(int),
+            noise="gaussian",
+            scale=40.0,
+            stage="measure",
+            replicate=0,
+            grant=1,
+        )
+    ]
 
     def pulled(method):
         fitted = method.fit(

@@ -123,7 +123,15 @@ def test_a_model_answers_where_a_rule_forbids_what_was_measured():
         ("income",): [42, 0, 0, 0, 0],
     }
     given = [
-        Measurement(domain.project(clique), np.array(table), "gaussian", 1.0, "measure", 0, 1)
+        Measurement(
+            domain.project(clique),
+            np.array(table),
+            noise="gaussian",
+            scale=1.0,
+            stage="measure",
+            replicate=0,
+            grant=1,
+        )
         for clique, table in tables.items()
     ]
     for known in (given[:1], given[:2], given):  # each fit starts from the one before

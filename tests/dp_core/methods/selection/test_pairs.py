@@ -12,7 +12,9 @@ DOMAIN = Domain(("a", "b", "c"), (2, 3, 5))
 def measured(clique, stddev):
     project = DOMAIN.project(clique)
     values = np.full(project.sizes, 300 // project.size())
-    return Measurement(project, values, "gaussian", stddev, "one_way", 0, 1)
+    return Measurement(
+        project, values, noise="gaussian", scale=stddev, stage="one_way", replicate=0, grant=1
+    )
 
 
 def test_pairs_are_those_of_so_many_cells():

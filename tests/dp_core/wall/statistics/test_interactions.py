@@ -210,8 +210,7 @@ def curator_of(kind="zcdp", neighbours="add-remove", *, max_rows=1, limit=Fracti
 
 @pytest.mark.parametrize("kind", ["pure", "zcdp", "gaussian"])
 def test_without_noise_they_are_exact_and_of_one_count(kind, monkeypatch):
-    for mechanism in ("laplace", "gaussian"):
-        monkeypatch.setattr(f"dp_core.wall.noise.{mechanism}.perturb", lambda values, _: values)
+    monkeypatch.setattr("dp_core.wall.noise.granted_noise.add", lambda values, _: values)
     curator, counter, session = curator_of(kind)
     cliques = [("a", "b"), ("c", "a"), ("c",), ("a", "b", "c")]
     found = curator.interactions("measure", cliques, [Fraction(1, 4)] * 4, replicate=2, round=3)
@@ -273,7 +272,20 @@ def test_tables_and_interactions_of_the_same_columns_go_together():
     assert len({grant.step.name for grant in session.charges}) == 4
     assert session.spent() == 1
     other = CellCounts(by=("a",), sizes=(2,), numbers=(), positions=())
-    assert kind_of(Totals(other, np.zeros(2, np.int64), "laplace", 1.0, "m", 0, 1)) == "totals"
+    assert (
+        kind_of(
+            Totals(
+                other,
+                np.zeros(2, np.int64),
+                noise="laplace",
+                scale=1.0,
+                stage="m",
+                replicate=0,
+                grant=1,
+            )
+        )
+        == "totals"
+    )
 
 
 def test_names_of_interactions_are_of_no_table():
