@@ -67,7 +67,7 @@ def halve(patch):
 def test_without_noise_they_are_the_distances(relation, monkeypatch):
     from dp_core.wall import curator
 
-    monkeypatch.setattr(curator, "_add_noise", lambda exact, _: exact)
+    monkeypatch.setattr(curator.granted_noise, "add", lambda exact, _: exact)
     for counts, distance in zip(FILES[relation], DISTANCES[relation], strict=True):
         found, _ = asked("pure", relation, Fraction(1), counts, 2)
         assert found.tolist() == [distance, distance]

@@ -27,7 +27,7 @@ PLACES = {
     "coding": "tasks.inputs.coding.Coding.add",
     "discretize": "tasks.inputs.coding.left_by_validation",
     "count": "tasks.counting.dask_counter._count_chunk",  # in a task of Dask
-    "basics": "dp_core.wall.curator._add_noise",  # charged, not drawn
+    "basics": "dp_core.wall.noise.granted_noise.add",  # charged, not drawn
     "select": "dp_core.wall.statistics.InDif.compute",
     "measure": "dp_core.bundle.files.marginals_file.write_marginals",
     "reconstruct": "tasks.stages.reconstruct._write_tables",

@@ -62,7 +62,7 @@ def frozen(monkeypatch):
         rng = np.random.default_rng(grant.number)
         return rng.integers(0, sizes, size=grant.step.shape, dtype=np.int64)
 
-    monkeypatch.setattr(curator, "_add_noise", noisy)
+    monkeypatch.setattr(curator.granted_noise, "add", noisy)
     monkeypatch.setattr(curator.granted_noise, "choose", chosen)
     monkeypatch.setattr(curator.stability, "release", kept)
     monkeypatch.setattr(curator.perturbed_draws, "draw", drawn)

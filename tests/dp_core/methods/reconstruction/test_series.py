@@ -137,8 +137,8 @@ def test_errors_do_not_add_up_where_records_hardly_have_their_tables():
     pairs = list(itertools.combinations(PEAKED.columns, 2))
     shares = {pair: peaked(pair) for pair in pairs}
     tables = [
-        Measurement(PEAKED.project(pair), np.rint(share * 1e8).astype(np.int64), noise="gaussian", scale=22.0,
-                    stage="measure", replicate=0, grant=1)
+        Measurement(PEAKED.project(pair), np.rint(share * 1e8).astype(np.int64),
+                    noise="gaussian", scale=22.0, stage="measure", grant=1)
         for pair, share in shares.items()
     ]  # fmt: skip
     model = Gum().fit(PEAKED, tables, rows=None, zeros=NONE, rng=np.random.default_rng(0))
