@@ -1,4 +1,4 @@
-"""Counts of coarser codes, from a counter of finer ones. Confidential."""
+"""Exact counts of coarse codes, computed from a counter of finer codes. Confidential."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dp_core.tables.sparse_cells import count_keys, pack, unpack
 
 
 class CoarseCounter:
-    """Counts of coarse codes, by a counter of the finer ones. Confidential where that is."""
+    """Counts coarse codes by means of a counter of finer codes. Confidential if that is."""
 
     def __init__(self, counter: Counter, coarsening: Recoding) -> None:
         self._counter = counter

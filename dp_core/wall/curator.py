@@ -1,7 +1,7 @@
-"""The wall: the one place where confidential counts turn into public values.
+"""The one place where confidential counts turn into public values.
 
 A curator holds the counter of the confidential file and the release's session with the ledger.
-Whatever it returns was charged, drawn once, stored and committed before it is returned.
+Every result is charged, drawn once, stored and committed before it is returned.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Curator:
     """Answers questions about the confidential file, each against a grant."""
 
     def __init__(self, domain: Domain, counter: Counter, session: Session) -> None:
-        """Hold the data's counter and the session that pays.
+        """Keep the data's counter and the session that pays.
 
         Args:
             domain: All columns.
@@ -81,30 +81,30 @@ class Curator:
 
     @property
     def neighbours(self) -> Neighbours:
-        """The relation as far as a method asks: under replace-one the number of rows is public.
+        """Replace-one if the number of rows is public, otherwise add-remove.
 
-        Where a person may have several rows it is not, and this is add-remove.
+        The number of rows is not public if a person may have several rows.
         """
         return self.relation.of_rows
 
     @property
     def currency(self) -> Currency:
-        """What the release pays in."""
+        """The currency that the release pays in."""
         return self._session.currency
 
     def count_noise(self, cost: Fraction) -> NoiseScale:
-        """Return the noise of a table of counts at that cost. Public."""
+        """Return the noise of a table of counts that costs `cost`. Public."""
         return self.currency.noise(
             cost, l1=count_l1(self.relation), l2_squared=count_l2_squared(self.relation)
         )
 
     def statistic_noise(self, statistic: Statistic, cost: Fraction) -> NoiseScale:
-        """Return the noise of each entry of a statistic at that cost, in its unit. Public."""
+        """Return the noise of each entry of a statistic that costs `cost`, in its unit. Public."""
         _, l1, l2_squared = bounds(statistic, self.relation)
         return self.currency.noise(cost, l1=l1, l2_squared=l2_squared)
 
     def choice_scale(self, statistic: Statistic, cost: Fraction) -> float:
-        """Return the scale of the noise by which `choose` picks, in the scores' units. Public."""
+        """Return the scale of the noise that `choose` adds, in units of the scores. Public."""
         change = bounds(statistic, self.relation)[0]
         return float(choice_event(self.currency, cost, change).scale)
 
@@ -123,8 +123,8 @@ class Curator:
             stage: Stage that pays.
             cliques: Tables to measure; the empty clique is the number of rows.
             costs: Budget of each, in the release's currency.
-            replicate: Which of the m independent measurements this is; 0 when shared.
-            round: Number of the round, from 1, where a method measures in rounds.
+            replicate: Index of the independent measurement, from 1; 0 if shared.
+            round: Number of the round, from 1; 0 if the method has no rounds.
 
         Privacy:
             Each table is one event of exactly its cost (rounded towards more noise). A row is in
@@ -167,24 +167,24 @@ class Curator:
         replicate: int = 0,
         round: int = 0,
     ) -> tuple[Totals, ...]:
-        """Return what tables say beyond their margins, with noise, charged and committed together.
+        """Return noisy interactions of tables, charged and committed together.
 
         Args:
             stage: Stage that pays.
             cliques: Tables whose interactions are measured; every column has two codes or more.
-            costs: As of `measure`.
-            replicate: As of `measure`.
-            round: As of `measure`.
+            costs: Budget of each, in the release's currency.
+            replicate: Index of the independent measurement, from 1; 0 if shared.
+            round: Number of the round, from 1; 0 if the method has no rounds.
 
         Raises:
-            ValueError: if there is no such interaction, or one or all are too large.
+            ValueError: if a table has no interaction, or if one or all are too large.
 
         Privacy:
             Each is one event of exactly its cost, at the interaction's own L1 and L2 sensitivities;
             see `Interaction`.
         """
         asked = [Interaction(clique, self._domain.project(clique).sizes) for clique in cliques]
-        # privacy: a record moves all entries, and a release has room for so many of each set.
+        # privacy: a record moves all entries; the accounting allows for this many per set.
         if sum(of.length for of in asked) > MOST_ENTRIES:
             raise ValueError(f"More than {MOST_ENTRIES:,} entries of interactions at once.")
         steps = []
@@ -207,7 +207,7 @@ class Curator:
             exact = [of.of_table(counts[of.clique].counts) for of in asked]
             return add_in_pieces(granted_noise.add, exact, grants)
 
-        # Tables may be measured in the same stage, set and round.
+        # `measure` may have a batch in the same stage, set and round.
         batch = f"{batch_name(stage, replicate, round)}-interactions"
         results = self._session.perform(batch, steps, draw)
         return tuple(
@@ -236,8 +236,8 @@ class Curator:
             step: Name of the step, unique within its stage, replicate and round.
             queries: What to count.
             cost: Budget of all of them together.
-            replicate: As of `measure`.
-            round: As of `measure`.
+            replicate: Index of the independent measurement, from 1; 0 if shared.
+            round: Number of the round, from 1; 0 if the method has no rounds.
 
         Privacy:
             One event of exactly `cost`, at the queries' own L1 and L2 sensitivities.
@@ -263,19 +263,19 @@ class Curator:
     ) -> Totals:
         """Return a vetted sum over records with noise on every entry: one event, one charge.
 
-        Only records are visited: the columns may have any number of codes.
+        It visits records only, so the columns may have any number of codes.
 
         Args:
             stage: Stage that pays.
             step: Name of the step, unique within its stage, replicate and round.
             sum: What is computed.
             cost: Budget of all entries together.
-            replicate: As of `measure`.
-            round: As of `measure`.
+            replicate: Index of the independent measurement, from 1; 0 if shared.
+            round: Number of the round, from 1; 0 if the method has no rounds.
 
         Raises:
-            TypeError: if the sum is not one whose sensitivity is proven.
-            ValueError: if it is of other columns, or of other codes, than the file's.
+            TypeError: if the sum is not on the list of vetted statistics.
+            ValueError: if its bounds assume other columns or codes than the file has.
 
         Privacy:
             One event of exactly `cost`, at the sum's own L1 and L2 sensitivities.
@@ -301,18 +301,18 @@ class Curator:
     ) -> SparseTable:
         """Return noisy counts of the observed cells that reach a threshold.
 
-        Only records are visited: the clique may have any number of cells.
+        It visits records only, so the clique may have any number of cells.
 
         Args:
             stage: Stage that pays.
             clique: Columns of the table.
             cost: Budget, in the release's currency.
             delta: Part of the delta that the release sets aside.
-            capacity: Most cells that are kept: where more pass, those with the smallest noisy
-                counts are left out. Public, and fixed before the draw.
-            least: Least noisy count that is kept, where it is to be larger than `delta` demands.
-            replicate: As of `measure`.
-            round: As of `measure`.
+            capacity: Most cells that are kept: if more pass, those with the smallest noisy counts
+                are dropped. Public, and fixed before the draw.
+            least: Least noisy count that is kept; by default the least that `delta` allows.
+            replicate: Index of the independent measurement, from 1; 0 if shared.
+            round: Number of the round, from 1; 0 if the method has no rounds.
 
         Privacy:
             One event of exactly `cost` and at most `delta`; see `StabilityEvent`.
@@ -361,17 +361,17 @@ class Curator:
         sweeps: int = 1,
         replicate: int = 0,
     ) -> Dataset:
-        """Return records drawn column by column by counts to which virtual records are added.
+        """Return records drawn column by column from counts with added virtual records.
 
         Args:
             stage: Stage that pays.
             step: Name of the step, unique within its stage and replicate.
-            cliques: One for each column, in the domain's order: the column, then those it is drawn
-                given.
+            cliques: One for each column, in the domain's order: the column, then the columns that
+                it is drawn conditionally on.
             cost: Budget of all records together.
-            records: How many; public.
-            sweeps: How often each column of a record is drawn.
-            replicate: As of `measure`.
+            records: Number of records; public.
+            sweeps: Number of times each column of a record is drawn.
+            replicate: Index of the independent measurement, from 1; 0 if shared.
 
         Privacy:
             One event of at most `cost`; see `PerturbedDrawsEvent` and `differing_draws`.
@@ -410,24 +410,24 @@ class Curator:
         edges: Sequence[Sequence[int] | None] | None = None,
         replicate: int = 0,
     ) -> Dataset:
-        """Return records drawn from the cells of a table, to each of which virtual ones are added.
+        """Return records drawn from the cells of a table, each with added virtual records.
 
-        Only records are visited: the table may have any number of cells.
+        It visits records only, so the table may have any number of cells.
 
         Args:
             stage: Stage that pays.
             step: Name of the step, unique within its stage and replicate.
             clique: Columns of the table.
             cost: Budget of all records together.
-            records: How many; public.
-            kind: `independent`: each record by the table's counts and the virtual records. `urn`:
-                one multinomial sample from proportions that are drawn from their posterior.
+            records: Number of records; public.
+            kind: `independent` draws each record from the table's counts and the virtual records;
+                `urn` draws one multinomial sample, with proportions from their posterior.
             edges: For each column the first code of every bin, from 0, and the number of codes;
-                None for a column whose codes are cells by themselves. Public.
-            replicate: As of `measure`.
+                None for a column without bins. Public.
+            replicate: Index of the independent measurement, from 1; 0 if shared.
 
         Returns:
-            Codes of the clique's columns; those of a column with bins are numbers of bins.
+            Codes of the clique's columns; for a column with bins, the number of the bin.
 
         Privacy:
             One event of at most `cost`; see `PerturbedDrawsEvent`, `PolyaUrnEvent` and
@@ -474,7 +474,7 @@ class Curator:
         """Return a vetted integer statistic with noise on every entry, shape (length,).
 
         Raises:
-            TypeError: if the statistic is not one whose sensitivity is proven.
+            TypeError: if the statistic is not on the list of vetted statistics.
 
         Privacy:
             One event of exactly `cost`, at the statistic's proven L1 and L2 sensitivities.
@@ -482,11 +482,11 @@ class Curator:
         return self._perturb(stage, step, statistic, cost, replicate=replicate, round=0)[1]
 
     def check(self, step: str, statistic: TableChecks, cost: Fraction) -> tuple[Charged, ...]:
-        """Return how far tables are from what the finished sets have there: one event, one charge.
+        """Return the distances of tables from those of the finished sets: one event, one charge.
 
         Args:
             step: Name of the step, unique within the stage `checks`.
-            statistic: The tables, with reference counts that were made from the sets alone.
+            statistic: The tables, with reference counts computed from the sets alone.
             cost: Budget of all of them together.
 
         Privacy:
@@ -514,8 +514,8 @@ class Curator:
             under pure epsilon.
 
         Raises:
-            TypeError: if the statistic is not one whose sensitivity is proven.
-            ValueError: if the release pays on the Gaussian curve, where this has no cost.
+            TypeError: if the statistic is not on the list of vetted statistics.
+            ValueError: if the release pays on the Gaussian curve, which cannot pay for a choice.
         """
         return self.choose_several(stage, step, statistic, [cost], replicate=replicate)[0]
 
@@ -536,14 +536,14 @@ class Curator:
             One event of at most its cost for each choice; see `choose`.
 
         Raises:
-            TypeError: if the statistic is not one whose sensitivity is proven.
-            ValueError: if the release pays on the Gaussian curve, where this has no cost.
+            TypeError: if the statistic is not on the list of vetted statistics.
+            ValueError: if the release pays on the Gaussian curve, which cannot pay for a choice.
         """
         sensitivity = self._bounds(statistic)[0]
         name, several = step_name(step, replicate, 0), len(costs) > 1
         events = {cost: choice_event(self.currency, cost, sensitivity) for cost in set(costs)}
-        # The index means nothing without the list: after a change of the program it is not applied
-        # to another one.
+        # The list is part of the receipt, so that a changed program never applies the index to
+        # another list.
         asks = {**statistic.to_json(), "among": digest([*map(list, statistic.cliques)])}
         steps = [
             Step(
@@ -604,21 +604,22 @@ class Curator:
         return found
 
     def public_rows(self) -> int | None:
-        """Return the number of rows where it is public: where neighbours have the same."""
-        # privacy: under replace-one a person may be replaced by one with fewer rows.
+        """Return the number of rows if it is public, otherwise None."""
+        # privacy: under replace-one a person may be replaced by one with fewer rows, so the number
+        # of rows is public only if a row is the unit.
         if not self.relation.rows_public:
             return None
         return int(self._counter.count([()])[()].counts)
 
 
 def choice_event(currency: Currency, cost: Fraction, sensitivity: int) -> NoisyMaxEvent:
-    """Return the private choice that `cost` buys.
+    """Return the event of a private choice that costs at most `cost`.
 
     Raises:
-        ValueError: if the currency has no cost for it.
+        ValueError: if the currency cannot pay for a choice.
     """
     if currency.kind == "gaussian":
-        raise ValueError("A private choice does not add up on the Gaussian curve; use zcdp.")
+        raise ValueError("The Gaussian curve cannot pay for a private choice; use zcdp.")
     gumbel = currency.kind == "zcdp"
     # zCDP: epsilon^2/8 = cost, so epsilon = sqrt(8 cost); scale = 2 sensitivity / epsilon.
     squared = Fraction(2 * sensitivity) ** 2 / (8 * cost if gumbel else cost**2)
@@ -629,9 +630,9 @@ def choice_event(currency: Currency, cost: Fraction, sensitivity: int) -> NoisyM
 
 
 def _number_of_bins(edges: Sequence[int], size: int) -> int:
-    """Return how many bins edges make of all codes of a column."""
+    """Return the number of bins of a column."""
     if len(edges) < 2 or edges[0] != 0 or edges[-1] != size or any(np.diff(edges) <= 0):
-        raise ValueError(f"Bins are of codes from 0 to {size}, ascending, not {edges!r:.60}.")
+        raise ValueError(f"Bin edges must ascend from 0 to {size}, not {edges!r:.60}.")
     return len(edges) - 1
 
 

@@ -1,4 +1,4 @@
-"""Figures about quality, in three tiers that cannot be taken for one another.
+"""Quality figures in three tiers, each a type of its own.
 
 | tier | made from | may be published | decides about publication |
 |---|---|---|---|
@@ -6,9 +6,8 @@
 | `Charged` | the data, through the curator, against a receipt of the ledger | yes | yes |
 | `Internal` | the data, without protection | never | never: a person does, outside epsilon |
 
-`Public` figures are made by `dp_core.spec.quality_checks.public_figures`, `Charged` ones by the
-curator alone, and what is `Internal` is written by `dp_core.confidential.utility.write_utility`
-alone.
+`dp_core.spec.quality_checks.public_figures` makes `Public` figures. Only the curator makes
+`Charged` figures. Only `dp_core.confidential.utility.write_utility` writes `Internal` figures.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from dp_core.wall.accounting.events import GaussianEvent, LaplaceEvent
 from dp_core.wall.ledger.session import Grant
 
 CONFIDENCE = 0.95
-"""Of the interval of each charged figure, by itself."""
+"""Confidence level of the interval of each charged figure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,25 +29,25 @@ class Public:
     """A figure made from public values only.
 
     Attributes:
-        name: What it is.
-        value: None where there is nothing to compute it from.
+        name: Name of the figure.
+        value: None if there is nothing to compute it from.
     """
 
     name: str
     value: float | None
 
     def to_json(self) -> dict[str, object]:
-        """Return it as the statement has it."""
+        """Return the figure as the statement has it."""
         return {"figure": self.name, "value": self.value}
 
 
 @dataclass(frozen=True, slots=True)
 class Charged:
-    """The noisy distance of one table from what the sets have there, paid for by a receipt.
+    """The noisy distance of one table from that of the sets, paid for by a receipt.
 
     Attributes:
-        grant: That paid for it; only a session of the ledger makes one.
-        table: Its columns.
+        grant: Grant that paid for it; only a session of the ledger makes one.
+        table: Columns of the table.
         distance: Noisy sum over cells of |count in the file - count in the sets|, records.
     """
 
@@ -57,21 +56,21 @@ class Charged:
     distance: int
 
     def __post_init__(self) -> None:
-        # privacy: a figure of the data that nobody paid for is internal, and never this.
+        # privacy: a figure about the data that was not paid for is internal.
         if not isinstance(self.grant, Grant) or self.grant.step.stage != "checks":
             raise TypeError("A charged figure needs the grant of a check that paid for it.")
         if list(self.table) not in self._tables():
-            raise ValueError("A charged figure is of a table that its grant paid for.")
+            raise ValueError("The grant did not pay for the table of this charged figure.")
 
     def _tables(self) -> list[object]:
         asked = self.grant.step.asks.get("tables")
         return asked if isinstance(asked, list) else []
 
     def to_json(self, records: int) -> dict[str, object]:
-        """Return it as the statement has it.
+        """Return the figure as the statement has it.
 
         Args:
-            records: Of the file: public, or as the noisy tables have it.
+            records: Number of records in the file: public, or estimated from noisy tables.
         """
         event = self.grant.step.event
         assert isinstance(event, LaplaceEvent | GaussianEvent)
@@ -83,11 +82,11 @@ class Charged:
 def charged_json(
     table: Clique, distance: int, noise: Noise, scale: float, records: int, receipt: int
 ) -> dict[str, object]:
-    """Return a charged figure as the statement has it; whoever verifies makes it again.
+    """Return a charged figure as the statement has it; verification computes it again.
 
-    The TVD is half of the distance over the records, cut to 0 and 1, and its interval that of the
-    noise, likewise. With 95 in 100 the interval of one table holds what the exact distance comes to
-    for that number of records; of twenty tables, one may be outside.
+    The TVD is half of the distance divided by the number of records, cut to [0, 1]. Its 95 %
+    interval accounts for the noise and is cut in the same way; it is for one table, so of twenty
+    tables about one is outside its interval.
     """
     whole = 2 * max(records, 1)
     reach = half_width(noise, scale, CONFIDENCE)
@@ -108,10 +107,10 @@ def charged_json(
 
 
 def largest(values: list[float]) -> float | None:
-    """Return the largest of some figures, None of none."""
+    """Return the largest of the figures, None if there are none."""
     return max(values, default=None)
 
 
 def mean(values: list[float]) -> float | None:
-    """Return the mean of some figures, None of none."""
+    """Return the mean of the figures, None if there are none."""
     return math.fsum(values) / len(values) if values else None

@@ -79,7 +79,7 @@ class Answers(Paid):
 class SparseTable(Paid):
     """Noisy counts of the cells that reached a threshold (a stability-based histogram).
 
-    Every other cell either has too small a noisy count or exceeds the capacity.
+    Nothing is known about any other cell except that it is not among these.
 
     Attributes:
         domain: The clique's domain; it may have any number of cells.

@@ -1,8 +1,7 @@
-"""How far the rows of one unit of privacy move what is computed: decided here, and nowhere else.
+"""Sensitivities for one unit of privacy, derived from those for one row.
 
-What is proven of every statistic is how far *one row* moves it, for any number of rows. From that
-`of_unit` makes what a person of at most k rows can do, and whoever calibrates noise, plans a
-release, or verifies one, asks it.
+Every statistic proves how far *one row* moves it, for any number of rows. `of_unit` derives how far
+a person with at most k rows moves it. Calibration, planning and verification all use `of_unit`.
 """
 
 from __future__ import annotations
@@ -29,18 +28,18 @@ def of_unit(relation: Relation, of_row: Callable[[Neighbours], Bounds]) -> Bound
         of an entry, and the L1 and L2 norms of the change of all, are at most k times the largest
         of a step: k^2 times the largest squared L2 norm. With k = 1 they are those of the row.
 
-        A table of counts, under replace-one: 2 k by the L1 norm and sqrt(2) k by the L2 norm, and
-        no less: k rows in one cell that are replaced by k in another.
+        For a table of counts under replace-one: 2 k in the L1 norm and sqrt(2) k in the L2 norm.
+        Both are reached if k rows of one cell are replaced by k rows of another.
 
-        A bound that holds for one number of rows only, as that of mutual information does, raises
-        for a row more or less, and so is not used where a person may have several.
+        A bound for a fixed number of rows, such as that of mutual information, refuses add-remove.
+        So it is never used if a person may have several rows.
 
     >>> of_unit(Relation("replace-one", 4), lambda rows: (1, 1, 1) if rows == "add-remove" else (
     ...     1, 2, 2))
     (4, 8, 32)
     """
     found = [of_row(step) for step in relation.steps]
-    # privacy: never fewer steps than a person has rows; with a squared norm their square.
+    # privacy: as many steps as a person has rows; a squared norm takes their square.
     k = relation.max_rows
     change, l1, l2_squared = (max(each) for each in zip(*found, strict=True))
     return k * change, k * l1, k**2 * l2_squared
@@ -72,5 +71,5 @@ def count_l2_squared(relation: Relation) -> int:
 
 
 def _count(rows: Neighbours) -> Bounds:
-    """One cell moves by 1, or two do when a row is replaced."""
+    """Return the bounds for one row: one cell moves by 1, or two if a row is replaced."""
     return (1, 1, 1) if rows == "add-remove" else (1, 2, 2)

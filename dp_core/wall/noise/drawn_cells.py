@@ -1,4 +1,4 @@
-"""Records drawn from the cells of a whole table, to each of which virtual records are added."""
+"""Records drawn from the cells of a table, each with added virtual records."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def draw(
 ) -> NDArray[np.int64]:
     """Return drawn records.
 
-    Draws are exact: whole numbers, evenly from the system's entropy. Only cells that hold a record
-    are visited: the virtual ones are as many in every cell, so one of them is a cell drawn evenly
-    from all there are.
+    Draws are exact: uniform whole numbers from the operating system's entropy. Only cells that hold
+    a record are visited. Every cell has equally many virtual records, so drawing a virtual record
+    is drawing a cell uniformly from all cells.
 
     Args:
         cells: Codes of the cells that hold a record, shape (cells, columns); a cell may be there
@@ -39,7 +39,7 @@ def draw(
         ValueError: if it paid for fewer records than its shape has.
 
     Privacy:
-        As the event tells, under both relations.
+        See the event; it holds under both relations.
     """
     event = grant.step.event
     if isinstance(event, PerturbedDrawsEvent):
@@ -49,7 +49,7 @@ def draw(
     else:
         raise TypeError(f"The grant is for {type(event).__name__}, not for drawn records.")
     records, columns = grant.step.shape
-    # privacy: each draw has its part of the loss.
+    # privacy: every draw adds to the privacy loss.
     if records > paid:
         raise ValueError(f"The grant is for {paid:,} draws, not for {records:,}.")
     assert columns == len(sizes)

@@ -1,4 +1,4 @@
-"""Records drawn column by column, by exact counts to which virtual records are added."""
+"""Records drawn column by column from exact counts with added virtual records."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ def draw(
     sweeps: int,
     grant: Grant,
 ) -> NDArray[np.int64]:
-    """Return records, each begun at the one before it; the first at even draws of every column.
+    """Return records; each starts from the one before it, the first from uniform draws.
 
-    Draws are exact: whole numbers, evenly from the system's entropy.
+    Draws are exact: uniform whole numbers from the operating system's entropy.
 
     Args:
         tables: For each column the exact counts of its codes (first axis) with those of others.
             Confidential.
         others: For each column the columns of the further axes.
-        sweeps: How often each column of a record is drawn. By its counts it is drawn from a
-            combination of the others once for each record, from then on evenly.
+        sweeps: Number of times each column of a record is drawn. For each combination of the other
+            columns a record uses the counts once; later draws are uniform.
         grant: Paid-for `PerturbedDrawsEvent`; its shape is (records, columns).
 
     Returns:
@@ -40,7 +40,8 @@ def draw(
         TypeError: if the grant is for another kind of event.
 
     Privacy:
-        epsilon-DP as the event tells. Park & Ghosh (2013), with the reset of visited combinations.
+        epsilon-DP; the event gives epsilon. Park & Ghosh (2013), with the reset of visited
+        combinations.
     """
     event = grant.step.event
     if not isinstance(event, PerturbedDrawsEvent):
@@ -54,7 +55,7 @@ def draw(
         for _ in range(sweeps):
             for column, table in enumerate(tables):
                 given = tuple(state[other] for other in others[column])
-                # privacy: a second look at the same counts for one record would not be paid for.
+                # privacy: the event does not pay for a second use of the same counts by one record.
                 if (column, *given) in visited:
                     state[column] = secrets.randbelow(table.shape[0])
                     continue

@@ -34,18 +34,18 @@ def release(
         TypeError: if the grant is for another kind of event.
 
     Privacy:
-        (epsilon, own delta)-DP as the event tells, for the neighbours that its sensitivity was
-        computed for. Korolova, Kenthapadi, Mishra & Ntoulas (2009); Bun, Nissim & Stemmer (2016).
+        (epsilon, own delta)-DP, both given by the event, for the neighbours of its sensitivity.
+        Korolova, Kenthapadi, Mishra & Ntoulas (2009); Bun, Nissim & Stemmer (2016).
     """
     event = grant.step.event
     if not isinstance(event, StabilityEvent):
         raise TypeError(f"The grant is for {type(event).__name__}, not for a histogram.")
-    # privacy: the proof is for cells that hold a record and are there once; noise on an empty cell
-    # would let cells appear that the threshold was not made for.
+    # privacy: the proof is for distinct cells that hold a record; with noise on empty cells, cells
+    # could appear that the threshold does not account for.
     assert counts.min(initial=1) > 0
     noisy = add_noise("laplace", counts, event.scale)
     kept = np.flatnonzero(noisy >= event.threshold)
-    # privacy: what follows looks at noisy counts and kept cells only.
+    # privacy: from here on only noisy counts and kept cells are used.
     capacity = grant.step.shape[0]
     if len(kept) > capacity:
         largest = np.argsort(-noisy[kept], kind="stable")[:capacity]

@@ -22,7 +22,7 @@ from dp_core.schema.privacy import Neighbours
 from dp_core.tables.domain import Clique
 
 ENUMERATED_COLUMNS = 20
-"""Up to so many columns the sensitivity of parities is found by trying every difference."""
+"""Largest number of columns for which the sensitivity of parities is found by enumeration."""
 
 
 class Queries(Protocol):
@@ -128,7 +128,7 @@ class Cells:
         )
 
     def l2_squared(self, neighbours: Neighbours) -> int:
-        """As `l1`: a changed count changes by 1, and 1 is its own square."""
+        """Return `l1`: every changed count changes by 1, and 1 squared is 1."""
         return self.l1(neighbours)
 
     def to_json(self) -> dict[str, object]:
@@ -201,7 +201,7 @@ class Parities:
         return max(1, _most_odd(self.cliques))
 
     def l2_squared(self, neighbours: Neighbours) -> int:
-        """As `l1`: a changed count changes by 1, and 1 is its own square."""
+        """Return `l1`: every changed count changes by 1, and 1 squared is 1."""
         return self.l1(neighbours)
 
     def to_json(self) -> dict[str, object]:

@@ -1,10 +1,9 @@
-"""Interactions: what a table says beyond all of its margins, at the price of just that.
+"""Interactions: the part of a table that is orthogonal to all of its margins.
 
-A table of p x q cells spends most of its budget on repeating what its margins say. Its interaction
-is the part that is orthogonal to all margins, (p - 1)(q - 1) numbers; a record moves it less than
-it moves the table: by f = (1 - 1/p)(1 - 1/q) instead of 1, in the squared L2 norm, and so it costs
-f times as much at the same noise per cell (Xiao, He, Zhang & Kifer, NeurIPS 2023: the residual
-mechanism of ResidualPlanner). Of a 2 x 2 table that is a quarter.
+A table of p x q cells spends most of its budget on repeating its margins. Its interaction has only
+(p - 1)(q - 1) entries. In the squared L2 norm a record moves it by f = (1 - 1/p)(1 - 1/q) instead
+of 1, so it costs f times as much at the same noise per cell (Xiao, He, Zhang & Kifer, NeurIPS 2023:
+the residual mechanism of ResidualPlanner). For a 2 x 2 table f is a quarter.
 
 A column of p codes has p - 1 contrasts (Helmert's): contrast j = 1..p-1 is 1 for the first j codes,
 -j for code j, and 0 from there on. They are orthogonal to one another and to the constant, and of
@@ -31,7 +30,7 @@ from dp_core.wall.statistics.statistic import ClaimedCodes, Sum, claims
 from dp_core.wall.statistics.whole_numbers import MOST_CODES, cell_numbers, cut
 
 MOST_CELLS = 2**26
-"""Cells of the table that it is of."""
+"""Most cells of the table."""
 LARGEST = 2**33
 """Largest coefficient, of all columns together."""
 MOST_ENTRIES = 2**20
@@ -47,10 +46,11 @@ _ROWS = 2**29
 
 @dataclass(frozen=True, slots=True)
 class Interaction(Sum):
-    """What a table says beyond all of its margins. Unit: `unit` steps are one record.
+    """The interaction of a table. Unit: `unit` steps are one record.
 
     The entries are the table's products with the products of its columns' contrasts, those of the
-    first column outermost. Of one column alone it is how the column differs from an even one.
+    first column outermost. The interaction of one column is its deviation from a uniform
+    distribution.
 
     Attributes:
         columns: Of the table, one or more.
@@ -87,9 +87,9 @@ class Interaction(Sum):
                 )
         if (
             prod(self.sizes) > MOST_CELLS
-            # privacy: a record moves all of them, and the accounting has room for so many.
+            # privacy: a record moves all entries; the accounting allows for this many.
             or self.length > MOST_ENTRIES
-            # privacy: beyond this the entries of a file might not fit in 64 bits.
+            # privacy: with larger coefficients the entries might not fit in 64 bits.
             or prod(each.reach for each in self._each()) > LARGEST
         ):
             raise ValueError(
@@ -119,7 +119,7 @@ class Interaction(Sum):
         """
         if counts.shape != self.sizes or counts.dtype != np.int64:
             raise ValueError(f"Counts of shape {counts.shape} for sizes {self.sizes}.")
-        # privacy: whole numbers that no file makes too large for their 64 bits.
+        # privacy: whole-number arithmetic that cannot overflow, whatever the file is.
         large = float(np.abs(counts.astype(np.float64)).sum()) > _ROWS
         table: NDArray[Any] = counts.astype(object) if large else counts
         for axis, each in enumerate(self._each()):
@@ -178,7 +178,7 @@ class Interaction(Sum):
     def from_json(cls, document: Mapping[str, Any]) -> Self:
         return cls(names(document["columns"]), wholes(document["sizes"]))
 
-    # -- public side: what noisy entries say of the table
+    # -- public side: the table that noisy entries imply
 
     @property
     def unit(self) -> float:
@@ -187,11 +187,11 @@ class Interaction(Sum):
 
     @property
     def cells(self) -> int:
-        """Cells of the table that it is of."""
+        """Number of cells of the table."""
         return prod(self.sizes)
 
     def spread(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the table that entries stand for, shape `sizes`, in records.
+        """Return the table that the entries imply, shape `sizes`, in records.
 
         It adds up to 0 along every axis. Of exact entries it is the orthogonal projection of the
         counts: rows have the norms that they have, not K.

@@ -94,7 +94,7 @@ def _least_missing(table: NDArray[np.int64]) -> int:
         table: Shape (at most 2, combinations of the parents), records.
     """
     if table.shape[0] > 2:
-        raise ValueError("The F score is for binary columns; for others take the R score.")
+        raise ValueError("The F score needs binary columns; for others use the R score.")
     n = int(table.sum())
     zeros = table[0]
     ones = table[1] if table.shape[0] == 2 else np.zeros_like(zeros)

@@ -153,8 +153,8 @@ class MutualInformation(TableStatistic):
 def _change(rows: int, grid: int, binary: bool, neighbours: Neighbours) -> int:
     if neighbours != "replace-one":
         raise BadInput(
-            "Mutual information has a sensitivity only where the number of rows is public"
-            " (replace-one, and one row per person); otherwise take the R score."
+            "Mutual information needs a public number of rows (replace-one, and one row per"
+            " person); otherwise use the R score."
         )
     n = rows
     if binary:

@@ -118,7 +118,7 @@ class ClassGradient(Sum):
 
         |r|_2 |x|_2, squared, with |x|_2^2 <= 1 + p. First class: the sum of p_k^2 is at most the
         square of the sum, Q^2. Class y: (Q - p_y)^2 and at most (Q - p_y)^2 of the others, 2 Q^2;
-        of two classes Q^2. At coefficients 0: as of `l1`.
+        of two classes Q^2. At coefficients 0: see `l1`.
         """
         own = self._residual()[1] * self.features.norm * ONE**2
         return own if neighbours == "add-remove" else 4 * own
@@ -266,7 +266,7 @@ def probabilities(
         Shape (cells, classes); no entry is negative, and no row adds up to more than
         `PROBABILITY`.
     """
-    # privacy: whole numbers only; a cell's value must not depend on where it stands.
+    # privacy: whole numbers only; a cell's value must not depend on its position.
     logits = np.column_stack([np.zeros(len(matrix), dtype=np.int64), linear(matrix, at)])
     assert logits.shape[1] == classes
     below = np.minimum(logits.max(axis=1, keepdims=True) - logits, _FAR)
@@ -297,7 +297,7 @@ def _weighted(
     """Return the sum of the outer products times counts, flattened, exactly; cut at 2^62.
 
     Privacy:
-        What does not fit is cut: that brings no two numbers farther apart.
+        A result that does not fit is cut, which never moves two numbers apart.
     """
     reach = int(np.abs(residual).max(initial=0)) * int(np.abs(matrix).max(initial=0))
     # The check makes an overflow impossible; what might not fit is added slowly.

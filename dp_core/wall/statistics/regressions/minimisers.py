@@ -36,7 +36,7 @@ class ClassMinimiser(Sum):
     Attributes:
         column: Whose codes are the classes.
         classes: How many there are, at least 2.
-        missing_from: As of `ClassGradient`.
+        missing_from: See `ClassGradient`; 0 for a column of levels.
         features: The predictors.
         ridge: Weight of the penalty, at least 1.
     """
