@@ -47,7 +47,7 @@ def parts(models: Sequence[str], weights: Sequence[Fraction]) -> tuple[Fraction,
 
 
 def shares_of(rows: int, weights: Sequence[Fraction]) -> tuple[int, ...]:
-    """Return how many of `rows` records each model draws, by the largest remainders.
+    """Return how many of `rows` records each model draws, by largest remainders.
 
     >>> shares_of(10, (Fraction(2, 3), Fraction(1, 3)))
     (7, 3)

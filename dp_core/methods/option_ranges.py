@@ -1,4 +1,4 @@
-"""Ranges of the numbers that are options of methods."""
+"""Range checks of the numeric options of methods."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ def check_ranges(options: object, **ranges: tuple[float, float | None]) -> None:
     """Refuse options outside their ranges.
 
     Args:
-        options: A method.
-        ranges: Of each option by its name the least and the largest value; None: any larger one.
+        options: Method whose fields are checked.
+        ranges: Least and largest value of each option; None if it has no largest.
 
     Raises:
-        ValueError: naming the option, its range and what it is.
+        ValueError: naming the option, its range and its value.
 
     >>> from types import SimpleNamespace
     >>> check_ranges(SimpleNamespace(step=2.0), step=(0, 1))

@@ -1,7 +1,7 @@
-"""A parametric method in the places of a selection and a reconstruction.
+"""Adapters by which a parametric method serves as a selection and a reconstruction.
 
-A release has one pipeline. A parametric method measures where others select, and models where
-others reconstruct; what runs, charges, stores and resumes a release does not tell them apart.
+`Measuring` takes the place of the selection, `Modelling` that of the reconstruction, so that
+parametric releases use the same pipeline: charging, storing and resuming are the same code.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Measuring(Selector):
     """The confidential half: releases statistics or records, under the measuring budget.
 
     Attributes:
-        method: With its options.
+        method: The method with its options.
         variables: All columns.
-        records: Records of a set where the spec states them, otherwise None.
+        records: Records per set if the spec states them, otherwise None.
     """
 
     method: Synthesizer
@@ -47,7 +47,7 @@ class Measuring(Selector):
 
     @property
     def adaptive(self) -> bool:
-        """Never: a budget for selection is not needed."""
+        """False: a selection budget is not needed."""
         return False
 
     @property
@@ -59,15 +59,15 @@ class Measuring(Selector):
         return frozenset(kinds)
 
     def check(self, domain: Domain) -> None:
-        """Leave it to the method, which is told the neighbouring relation too."""
+        """Accept any domain; `check_basics` calls the check of the method."""
 
     def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
         self.method.check(self.variables, neighbours)
         known = self.records is not None or neighbours == "replace-one" or "total" in measured
         if self.method.needs_rows and not known:
             raise BadInput(
-                "the method draws as many records as a set holds and must know how many; give total"
-                " a share, or state synthesize.rows."
+                "the method must know the number of records per set; give total a share, or state"
+                " synthesize.rows."
             )
 
     def asked(self, domain: Domain, relation: Relation) -> Sequence[Asked]:  # noqa: ARG002
@@ -109,7 +109,7 @@ class Measuring(Selector):
         return Selection(measured=measured, records=_joined(drawn))
 
     def _rows(self, curator: Curator, known: Sequence[Released]) -> int | None:
-        """Return how many records a set will hold, where that is known by now."""
+        """Return the number of records per set if it is known, otherwise None."""
         if self.records is not None:
             return self.records
         public = curator.public_rows()
@@ -123,12 +123,12 @@ class Measuring(Selector):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choosing(Measuring):
-    """The same of a method that makes private choices."""
+    """The confidential half of a method that makes private choices."""
 
     chooses: ClassVar[bool] = True
 
     def choices(self, domain: Domain) -> int:  # noqa: ARG002
-        """Count none: they are paid from the measuring budget, in parts that are the method's."""
+        """Return 0: the method pays for its choices from the measuring budget."""
         return 0
 
 
@@ -140,12 +140,12 @@ def measuring(method: Synthesizer, variables: Variables, records: int | None) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Modelling:
-    """The public half: a model of what was released.
+    """The public half: models the released results.
 
     Attributes:
-        method: With its options.
+        method: The method with its options.
         variables: All columns.
-        positions: Of the grid, as stated.
+        positions: Positions of the grid, as stated in the spec.
     """
 
     method: Synthesizer
@@ -155,10 +155,10 @@ class Modelling:
     takes: ClassVar[frozenset[ReleasedKind]] = frozenset(get_args(ReleasedKind))
 
     def check(self, domain: Domain) -> None:
-        """Every domain fits that the method measured."""
+        """Accept any domain; the method has already checked it."""
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:  # noqa: ARG002
-        # Codes, and while a set is drawn a few numbers for each value.
+        # Codes, and a few numbers for each value while a set is drawn.
         return 24 * len(domain) * rows + (64 << 20)
 
     def fit(
@@ -185,7 +185,7 @@ class Modelling:
 
 
 def _joined(parts: Sequence[Dataset]) -> Dataset | None:
-    """Return records of several parts as one, None where there are none."""
+    """Return the records of all parts together, or None if there are none."""
     if not parts:
         return None
     codes = np.concatenate([part.codes for part in parts], axis=1)

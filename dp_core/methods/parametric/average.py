@@ -40,7 +40,7 @@ class AverageOfMethods(ParametricModel):
         zeros: Impossible cells.
         models: Each by itself.
         weights: Parts of each, summing to 1.
-        by: As of `Average`.
+        by: Whether every set mixes all models, or each set has one; see `Average`.
     """
 
     variables: Variables

@@ -202,7 +202,7 @@ class CellsToRecords(ParametricModel):
         variables: All columns.
         rows: Estimated number of records, which the table sums to.
         zeros: Impossible cells.
-        table: Of all columns, numeric ones by their bins; nothing in cells that are impossible.
+        table: Table of all columns, numeric ones by bins; impossible cells are 0.
         edges: The bins.
         rounded: Whether each cell gets its share of a set, to within a record.
     """

@@ -1,4 +1,4 @@
-"""What a parametric method is given and what it returns.
+"""Base classes of parametric methods and their models.
 
 A method has two halves. `measure` is on the confidential side and asks the curator only; `fit`
 and the model it returns are on the public side and know nothing but what was released. Where the
@@ -47,10 +47,10 @@ class Synthesizer(ABC):
     """A parametric method: a frozen dataclass whose fields are its options under `synthesize`.
 
     Attributes:
-        chooses: Whether it uses the curator's `choose`; that decides what the release can pay in.
-        draws: Whether it releases records that were drawn by confidential counts; the release
+        chooses: Whether it calls the curator's `choose`; that limits the currency of the release.
+        draws: Whether it releases records drawn by exact counts; the release
             then pays in pure epsilon.
-        needs_rows: Whether it must know, before it measures, how many records a set holds.
+        needs_rows: Whether it must know the number of records per set before it measures.
     """
 
     __slots__ = ()
@@ -61,18 +61,18 @@ class Synthesizer(ABC):
 
     @property
     def by_bins(self) -> bool:
-        """Whether numbers are drawn within bins, and so as counts of a private choice say."""
+        """Whether numbers are drawn within bins, with the weights of privately chosen bins."""
         return False
 
     def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: B027
-        """Raise BadInput, naming the limit and a method that fits, if the columns will not do."""
+        """Raise BadInput, with the limit and a method that fits, if it cannot take the columns."""
 
     @abstractmethod
     def asks(self, variables: Variables) -> tuple[Ask, ...]:
-        """Return what will be released, as far as it is known beforehand; shares sum to 1.
+        """Return the statistics to release, as far as they are known beforehand; shares sum to 1.
 
-        The plan tells by it how large the noise will be. A method that only draws records, or
-        whose questions follow from answers, returns what it can: nothing, at worst.
+        The plan states their noise. A method that only draws records, or whose later questions
+        depend on answers, returns what it knows, possibly nothing.
         """
 
     def measure(
@@ -86,20 +86,20 @@ class Synthesizer(ABC):
         rng: np.random.Generator,  # noqa: ARG002
         replicate: int = 0,
     ) -> tuple[Released, ...]:
-        """Release the statistics; unless a method says otherwise, those of `asks`, tables first.
+        """Return the released statistics; by default those of `asks`, tables first.
 
-        It may be called again after a crash: then the curator gives back what was paid for, and
-        everything else must follow from that and `rng`, so that the same questions are asked.
+        It may be called again after a crash. The curator then returns what was paid for, and
+        everything else must follow from that and `rng`, so that the questions are the same.
 
         Args:
             curator: The only way to ask about the data.
             variables: All columns.
             cost: Budget, in the release's currency; spent exactly.
-            rows: Records that a set will hold, where that is public by now: stated in the spec,
-                public under replace-one, or noisy.
+            rows: Number of records per set if it is known (stated in the spec,
+                public under replace-one, or noisy), otherwise None.
             zeros: Impossible cells.
-            rng: For post-processing.
-            replicate: Which of the m independent releases this is, 0 when shared.
+            rng: Generator for post-processing.
+            replicate: Index of the independent measurement, 0 if shared.
 
         Privacy:
             Spends exactly `cost`, through the curator, in the stage `measure`.
@@ -128,18 +128,18 @@ class Synthesizer(ABC):
         rows: int | None,
         zeros: StructuralZeros,
     ) -> ParametricModel:
-        """Return the model of what was released: no randomness, so that it can be made again.
+        """Return the model of the released results, without randomness, so that it is reproducible.
 
         Args:
             variables: All columns.
-            released: What `measure` returned (and the noisy number of rows, where it was measured).
-            rows: Number of records where it is public, otherwise None: estimate it.
-            zeros: Impossible cells; no drawn record is in one.
+            released: Results of `measure`, and the noisy number of rows if it was measured.
+            rows: Number of records if it is public; None to estimate it.
+            zeros: Impossible cells; the model draws no record in them.
         """
 
 
 class ParametricModel(ABC):
-    """A model with which sets are drawn; its parameters are drawn anew for every set.
+    """A model that draws its parameters anew for every set.
 
     Attributes:
         variables: All columns.
@@ -158,16 +158,16 @@ class ParametricModel(ABC):
 
     @property
     def tables(self) -> tuple[Table, ...]:
-        """None: it is made again from what was released."""
+        """Empty: the model is restored from the released results."""
         return ()
 
     @property
     def streams(self) -> bool:
-        """Never: parameters are drawn once for a whole set."""
+        """False: parameters are drawn once for a whole set."""
         return False
 
     def project(self, clique: Clique) -> NDArray[np.float64]:
-        """Raise KeyError: its tables are known by drawing only."""
+        """Raise KeyError: the model has no tables, only drawn records."""
         raise KeyError(f"{' x '.join(clique)} is known by drawing records only.")
 
     @abstractmethod

@@ -28,7 +28,7 @@ def pieces_of(records: Sequence[float], cuts: Sequence[int], variance: float) ->
     Args:
         records: Estimated at each position, none negative; as of `quantile_tree.estimate`.
         cuts: Between bins, as of `quantile_tree.equal_cuts`.
-        variance: Of the noise on the count of a group, of any width.
+        variance: Noise variance of the count of a group of any width.
 
     Returns:
         Of every bin at least one of weight; next to one another not two of none.
@@ -62,7 +62,7 @@ def _groups(below: Sequence[float], variance: float) -> Iterator[tuple[int, int]
 
     Args:
         below: Records before each cut.
-        variance: Of a group's count.
+        variance: Noise variance of a group's count.
     """
     positions = len(below) - 1
     levels = widths(positions)

@@ -79,7 +79,7 @@ def equal_cuts(records: Sequence[float], bins: int) -> tuple[int, ...]:
 
     Args:
         records: At each position, none negative.
-        bins: How many, at most the number of positions.
+        bins: Number of bins, at most the number of positions.
 
     Returns:
         `bins` - 1 cuts, ascending and all different, from 1 to the number of positions - 1: a cut c

@@ -36,7 +36,7 @@ class Question:
 
     Attributes:
         column: Its name.
-        step: Of the charge: unique, and a part of a file's name.
+        step: Name of the charge; unique, and part of a file name.
         what: The counts.
         share: Part of the stage's budget.
     """
@@ -64,8 +64,8 @@ def ask(curator: Curator, schema: Schema, cost: Fraction) -> tuple[Totals, ...]:
     """Return the noisy answers to all questions; asked again, it gives back what was paid for.
 
     Args:
-        curator: Of the file as it is stored (`Schema.stored`).
-        schema: With columns whose bins or levels are chosen privately.
+        curator: Curator for the codes of `Schema.stored`.
+        schema: Schema with privately chosen bins or levels.
         cost: Budget of the stage, spent exactly.
 
     Privacy:
@@ -84,10 +84,10 @@ class PlannedChoice:
     Attributes:
         column: Its name.
         of: `bins` or `levels`.
-        number: Of bins, or of levels that are kept.
+        number: Number of bins, or of levels kept.
         among: Positions of the grid, or levels.
         cost: Budget of the choice.
-        noise: Of each count.
+        noise: Noise of each count.
         within: Half width of the central 95 % range of a bin's or of a level's number of rows.
     """
 
@@ -120,11 +120,11 @@ def planned_choices(
     """Return what will be chosen, and how exactly.
 
     Args:
-        schema: Of the release.
-        currency: What it pays in.
+        schema: Schema of the release.
+        currency: Currency of the release.
         cost: Budget of the stage.
-        l1: What one unit of privacy adds to a histogram.
-        l2_squared: The same, squared.
+        l1: L1 sensitivity of a histogram.
+        l2_squared: Squared L2 sensitivity of a histogram.
     """
     found = []
     asked = questions(schema)

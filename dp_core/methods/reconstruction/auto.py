@@ -36,9 +36,9 @@ class AutoReconstruction:
 
     Attributes:
         most_cells: Most cells of a graphical model's cliques together.
-        shrink: As of `gum` and `pgm`.
-        together: As of `gum` and `pgm`.
-        smoothing: As of `pgm`.
+        shrink: Option of `gum` and `pgm`.
+        together: Option of `gum` and `pgm`.
+        smoothing: Option of `pgm`.
         cleared: Whether drawn records are cleared of chance: `implied` of `gum`, `evened` of `pgm`.
     """
 

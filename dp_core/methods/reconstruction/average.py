@@ -36,7 +36,7 @@ class AverageModel:
         models: Each by itself.
         weights: Parts of each, summing to 1.
         rows: Estimated number of records.
-        by: As of `Average`.
+        by: Whether every set mixes all models, or each set has one; see `Average`.
     """
 
     domain: Domain
@@ -77,7 +77,7 @@ class AverageSeries:
     """Pieces of a large set, of each of which every model draws its part.
 
     Attributes:
-        chains: Of each model.
+        chains: Samplers of each model.
         weights: Parts of each, summing to 1.
     """
 

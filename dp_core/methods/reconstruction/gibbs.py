@@ -45,7 +45,7 @@ class GibbsModel(FittedTables):
         asked_by: For each column the columns whose conditional it is in.
         states: Records that are in every table, shape (states, columns).
         chances: Probability to begin at each, shape (states,).
-        sweeps: How often each column of a record is drawn.
+        sweeps: Number of times each column of a record is drawn.
     """
 
     kept: tuple[Cells, ...]
@@ -143,7 +143,7 @@ class Gibbs(MadeAnew[GibbsModel]):
     """Draw each record by a Gibbs sampler over the tables that passed the threshold (SBHG).
 
     Attributes:
-        sweeps: How often each column of a record is drawn, from 1.
+        sweeps: Number of times each column of a record is drawn, at least 1.
     """
 
     sweeps: int = 20

@@ -52,7 +52,7 @@ class GumModel(FittedTables):
     The tables are one-way tables of all columns in their order, then the larger ones.
 
     Attributes:
-        options: How records are moved.
+        options: Options of the method.
         in_series: Whether what a piece of a set misses is made good by the next one.
     """
 
@@ -167,7 +167,7 @@ class Gum:
     Attributes:
         rounds: Largest number of times every table is visited.
         step: Part of a cell's error that the first round mends, at most 1.
-        decay: What the step is multiplied by after every round.
+        decay: Factor of the step after every round.
         copies: Part of the received records that are copies of one already in the cell.
         sweeps: Largest number of times every record is visited in the end, to change single values;
             0: none, as in the paper.
@@ -176,7 +176,7 @@ class Gum:
         tolerance: Stop when three rounds in a row lower the summed error by less than this part.
         shrink: Whether noisy cells are drawn towards what smaller tables say of them, as much as
             the noise warrants; otherwise negative ones are moved to zero, as in the paper.
-        together: With `shrink`, whether noisy pairs tell of each other, too.
+        together: With `shrink`, whether pairs of columns also inform each other.
         consistency_rounds: Without `shrink`, how often agreement and nonnegativity alternate.
     """
 

@@ -159,7 +159,7 @@ class Pgm:
             room are refused, or, where they were measured already, used for what their columns say.
         shrink: Whether noisy cells are drawn towards what smaller tables say of them beforehand, as
             much as the noise warrants; otherwise the model's own penalty does so.
-        together: With `shrink`, whether noisy pairs tell of each other, too.
+        together: With `shrink`, whether pairs of columns also inform each other.
         smoothing: Without `shrink`, how strongly; near 0 is the least-squares fit of the paper,
             which takes more sweeps.
         sweeps: Largest number of walks along the tree.

@@ -1,4 +1,4 @@
-"""What a reconstruction is given and what it returns. Public side of the wall."""
+"""Protocols of reconstructions and their models. Public side of the wall."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PIECE_VALUES = 10**7
 
 
 class Sampler(Protocol):
-    """What draws records of a fitted distribution; every model is one."""
+    """Draws records from a fitted distribution; every model is a sampler."""
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
         """Return `rows` synthetic records; same `rng` state, same records."""
@@ -56,33 +56,33 @@ class Model(Sampler, Protocol):
 
 
 def piece_rows(domain: Domain) -> int:
-    """Return how many rows of a set are drawn at a time, where its model streams.
+    """Return the number of rows per piece of a set, for a model with `streams`.
 
-    It bounds the memory of large sets; smaller ones are drawn at once.
+    Pieces bound the memory of large sets; smaller sets are one piece.
     """
     return min(_PIECE_ROWS, _PIECE_VALUES // max(len(domain), 1))
 
 
 @runtime_checkable
 class DrawnInSeries(Protocol):
-    """A model of which the pieces of a large set make good what those before them missed."""
+    """A model whose pieces of a large set correct the errors of earlier pieces."""
 
     def series(self, number: int) -> Sequence[Sampler]:
-        """Return so many chains: each draws piece after piece and remembers what it drew."""
+        """Return `number` samplers, each of which remembers the pieces it has drawn."""
 
 
 def in_series(model: Model, number: int) -> Sequence[Sampler]:
-    """Return so many chains of pieces of a large set; of most models each is drawn by itself."""
+    """Return `number` samplers for the pieces of a large set; most models ignore earlier pieces."""
     return model.series(number) if isinstance(model, DrawnInSeries) else (model,) * number
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FittedTables:
-    """What every model that is made of tables holds.
+    """Base class of models made of tables.
 
     Attributes:
         domain: All columns.
-        tables: Tables it was fitted to, of the same total; enough to restore it.
+        tables: Tables it was fitted to, with the same total; enough to restore it.
         rows: Estimated number of records.
         zeros: Impossible combinations, which no drawn record has.
     """
@@ -94,17 +94,17 @@ class FittedTables:
 
 
 TABLES: frozenset[ReleasedKind] = frozenset({"tables"})
-"""What most reconstructions take."""
+"""Kinds of results that most reconstructions use."""
 
 TABLES_AND_INTERACTIONS: frozenset[ReleasedKind] = frozenset({"tables", "interactions"})
-"""What those take that draw noisy tables towards what smaller ones say."""
+"""Kinds that reconstructions use if they shrink tables towards smaller ones."""
 
 
 class Reconstructor(Protocol):
     """A frozen dataclass whose fields are the method's options in the spec.
 
     Attributes:
-        takes: What it can use of what a selection gives.
+        takes: Kinds of results that it can use.
     """
 
     takes: ClassVar[frozenset[ReleasedKind]]
@@ -113,7 +113,7 @@ class Reconstructor(Protocol):
         """Raise BadInput, naming the limit and a method that fits, if the domain is too large."""
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
-        """Return about how many bytes fitting and sampling need at their peak."""
+        """Return the approximate peak memory of fitting and sampling, in bytes."""
 
     def fit(
         self,
@@ -124,7 +124,7 @@ class Reconstructor(Protocol):
         zeros: StructuralZeros,
         rng: np.random.Generator,
     ) -> Model:
-        """Return the model fitted to what was measured.
+        """Return the model fitted to the released results.
 
         Args:
             domain: All columns.
@@ -149,10 +149,10 @@ class Reconstructor(Protocol):
 
         Args:
             domain: All columns.
-            tables: Of the model.
-            rows: Of the model.
-            zeros: As at the fit.
-            released: What it was fitted to, for a model that is more than its tables.
+            tables: Stored `Model.tables`.
+            rows: Stored `Model.rows`.
+            zeros: Impossible cells, the same as for `fit`.
+            released: Results it was fitted to, for a model that needs more than its tables.
         """
 
 
@@ -160,9 +160,9 @@ AnyModel = TypeVar("AnyModel", bound=Model)
 
 
 class MadeAnew(ABC, Generic[AnyModel]):
-    """A reconstruction that fits nothing: to restore its model is to make it again.
+    """A reconstruction without a fit: restoring its model makes it again.
 
-    It takes every domain, because it holds what was released and no table of its own.
+    It takes every domain, because it stores the released results and no table of its own.
     """
 
     __slots__ = ()
@@ -171,11 +171,11 @@ class MadeAnew(ABC, Generic[AnyModel]):
     def make(
         self, domain: Domain, released: Sequence[Released], rows: int, zeros: StructuralZeros
     ) -> AnyModel:
-        """Return the model of so many records."""
+        """Return the model of `rows` records."""
 
     @abstractmethod
     def number(self, domain: Domain, released: Sequence[Released]) -> int:
-        """Return the number of records where it is not public and no table tells it."""
+        """Return the estimated number of records if it is not public and no table is released."""
 
     def check(self, domain: Domain) -> None:
         """Every domain fits."""

@@ -36,7 +36,7 @@ def with_sums(
         slack: Positive, in squares of the sums: how far a sum may be missed for a unit of distance.
         primal: Of `equations' u`, shape (numbers,), the numbers that belong to it, the part of the
             dual that follows from them, and the derivative of each number.
-        tolerance: Of the largest error of a sum, where equations have length 1.
+        tolerance: Largest error of a sum, with equations scaled to length 1.
 
     Returns:
         Shape (numbers,).

@@ -52,7 +52,7 @@ class Points:
     """What the codes of a column are to whoever calculates with it.
 
     Attributes:
-        numbers: Of each code; None for levels, which are no numbers. Not a number where missing.
+        numbers: Value of each code, NaN for missing; None for levels, which have no values.
     """
 
     numbers: Floats | None
@@ -89,7 +89,7 @@ def keep_moments(
     Args:
         domain: All columns.
         released: Noisy tables, and whatever else, which is returned as it is.
-        points: Of every column.
+        points: Values of the codes of every column.
         zeros: Impossible cells; they hold nothing.
 
     Returns:
@@ -196,7 +196,7 @@ def moments_of_column(points: Points, counts: Floats) -> Floats:
     """Return what is kept of a column of numbers, as equations over its codes.
 
     Args:
-        points: Of the column.
+        points: Values of the codes of the column.
         counts: Shape (codes,).
 
     Returns:
@@ -219,9 +219,9 @@ def moments_of(
     """Return what is kept of every pair of a table's columns, as equations over its cells.
 
     Args:
-        table: Of records.
+        table: Counts of records.
         columns: The columns' own tables that it is to agree with.
-        points: Of every column.
+        points: Values of the codes of every column.
         variance: Of each cell; the mean of a number in a level that does not stand out of it is
             left out.
 

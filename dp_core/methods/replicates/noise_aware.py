@@ -39,8 +39,8 @@ def redraw(
 
     Args:
         released: Noisy tables, answers and interactions.
-        number: Of the set, 1..`sets`.
-        sets: How many there are in all, at least 2.
+        number: Number of the set, 1..`sets`.
+        sets: Number of sets, at least 2.
         rng: In the same state for every set of a release, since their noise is drawn together. It
             protects nothing: it only shows what is not known.
 

@@ -51,7 +51,7 @@ class ModelWithMoments:
         model: Draws the records.
         settled: Nonnegative tables that agree
             (`dp_core.methods.replicates.kept_moments.keep_moments`).
-        points: Of every column.
+        points: Values of the codes of every column.
     """
 
     model: Model
@@ -102,7 +102,7 @@ def with_moments(
     Args:
         data: Records of a model, in random order.
         tables: Nonnegative and in agreement, as `keep_moments` returns them.
-        points: Of every column.
+        points: Values of the codes of every column.
         rng: Its state decides which records are drawn.
     """
     tables = [table for table in tables if table.clique]
@@ -130,10 +130,10 @@ class _Equations:
     """What is to hold of records, by their cells in a table.
 
     Attributes:
-        clique: Of the table.
+        clique: Columns of the table.
         rows: Shape (equations, cells).
-        sums: Of the records' values, shape (equations,).
-        variances: Of the sums' noise, shape (equations,).
+        sums: Sums of the records' values, shape (equations,).
+        variances: Noise variances of the sums, shape (equations,).
     """
 
     clique: Clique
@@ -200,7 +200,7 @@ def _weights(values: Floats, sums: Floats, variances: Floats) -> Floats:
     Args:
         values: Shape (equations, rows).
         sums: Shape (equations,).
-        variances: Of the sums' noise, shape (equations,).
+        variances: Noise variances of the sums, shape (equations,).
     """
 
     def primal(shift: Floats) -> tuple[Floats, float, Floats]:

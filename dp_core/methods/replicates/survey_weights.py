@@ -108,7 +108,7 @@ def rake(
     that contradict each other leave a deviation; raking ends when a round gains nothing.
 
     Args:
-        weights: Of each cell, at least 0, shape (cells,).
+        weights: Weight of each cell, at least 0, shape (cells,).
         members: For each margin the total that each cell counts to, -1 for none, shape (cells,).
         targets: For each margin its totals.
     """

@@ -31,8 +31,8 @@ class Estimate:
     Attributes:
         domain: The clique's domain, columns in the order of the whole domain.
         values: Shape `domain.sizes`, records; may be negative.
-        variance: Of each possible cell, records squared.
-        possible: Which cells can occur, shape `domain.sizes`; the others are exactly 0.
+        variance: Variance of each possible cell, records squared.
+        possible: Whether each cell can occur, shape `domain.sizes`; the others are exactly 0.
     """
 
     domain: Domain

@@ -28,13 +28,13 @@ def shrink_table(
     free: float,
     expected: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return what is believed of a table's residual: cell by cell, and of two columns as a whole.
+    """Return the shrunken residual of a table: by cell, and by low rank for two columns.
 
     Args:
         residual: Noisy table less the expected one, orthogonal to what is known.
-        variance: Of the noise of a cell before it was made so, records squared.
+        variance: Noise variance of a cell before this projection, records squared.
         free: Part of the noise that the residual still has.
-        expected: What smaller tables say the cells hold, same shape, not negative.
+        expected: Expected counts from smaller tables, same shape, not negative.
     """
     found = shrink_residual(residual, variance * free, expected)
     if residual.ndim == 2 and min(residual.shape) > 2:
@@ -57,8 +57,8 @@ def shrink_residual(
 
     Args:
         residual: Noisy count less the expected one, any shape.
-        variance: Of the noise of each, records squared; one for all, or the same shape.
-        expected: What smaller tables say the cell holds, same shape, not negative.
+        variance: Noise variance, records squared; one for all cells, or the same shape.
+        expected: Expected counts from smaller tables, same shape, not negative.
     """
     shrunken = np.zeros(residual.size)
     found = _mixture(residual, variance, expected)
@@ -77,9 +77,9 @@ def evidence(
     """Return the log likelihood of residuals under the prior that `shrink_residual` learns.
 
     Args:
-        residual: As there, and so are the others.
-        variance: Of the noise.
-        expected: What smaller tables say.
+        residual: Noisy count less the expected one, any shape.
+        variance: Noise variance of each cell, records squared.
+        expected: Expected counts from smaller tables, same shape, not negative.
     """
     found = _mixture(residual, variance, expected)
     return float((np.log(found.likelihood @ found.weights) + found.most).sum())
@@ -91,15 +91,15 @@ def believed(
     variance: float | NDArray[np.float64],
     expected: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return what all pairs have in common as far as this one is more likely with it than without.
+    """Return the common prediction of a residual, weighted by the evidence for it.
 
-    A pair may depend in a way of its own, which what others have in common only blurs.
+    The prediction would blur a pair whose dependence differs from that of all others.
 
     Args:
-        common: What all pairs say of this one, records.
-        residual: Of this one, as for `shrink_residual`, and so are the others.
-        variance: Of the noise.
-        expected: What smaller tables say.
+        common: Prediction of this pair's residual from all pairs, records.
+        residual: Noisy count of this pair less the expected one.
+        variance: Noise variance of each cell, records squared.
+        expected: Expected counts from smaller tables, same shape, not negative.
     """
     free = max(1.0, (residual.shape[0] - 1) * (residual.shape[1] - 1)) / residual.size
     without = evidence(residual, variance, expected)
@@ -117,9 +117,9 @@ def shrink_numbers(
     A table of 2 x 2 cells has nothing of its own to learn a prior from, but many have.
 
     Args:
-        residuals: Of each table, the same in all cells but for the sign.
-        variances: Of the noise of each one's cells.
-        expected: What smaller tables say of each.
+        residuals: Residual of each table, equal in all cells except for the sign.
+        variances: Noise variance of the cells of each table, records squared.
+        expected: Expected counts of each table from smaller tables.
     """
     sizes = [float(np.abs(each).max()) for each in residuals]
     # In all cells at once, the prior of the number is as narrow as that of its smallest cells.
@@ -143,7 +143,7 @@ def low_rank(residual: NDArray[np.float64], variance: float) -> NDArray[np.float
 
     Args:
         residual: Noisy count less the expected one, rows and columns summing to 0.
-        variance: Of the noise of each cell, records squared.
+        variance: Noise variance of each cell, records squared.
     """
     left, values, right = np.linalg.svd(residual, full_matrices=False)
     p, q = residual.shape[0] - 1, residual.shape[1] - 1
@@ -156,15 +156,15 @@ def low_rank(residual: NDArray[np.float64], variance: float) -> NDArray[np.float
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Mixture:
-    """The prior that residuals are most likely under, and how likely each is.
+    """The maximum-likelihood prior of the residuals, and the likelihood of each.
 
     Attributes:
         active: Indices of the cells that can matter; the arrays below are of these.
         prior: Variance of each under each width, records squared, shape (cells, widths).
-        spread: The same with the noise.
-        likelihood: Of each under each width, up to a factor of its own, same shape.
+        spread: Prior variance plus noise variance, same shape.
+        likelihood: Likelihood of each cell under each width, up to a factor per cell, same shape.
         most: Logarithm of that factor, shape (cells,).
-        weights: Of the widths, shape (widths,).
+        weights: Weights of the widths, shape (widths,).
     """
 
     active: NDArray[np.intp]
@@ -180,9 +180,9 @@ def _mixture(
     variance: float | NDArray[np.float64],
     expected: NDArray[np.float64],
 ) -> _Mixture:
-    """Return the prior that `shrink_residual` learns; the arguments are its."""
+    """Return the prior of `shrink_residual`, which has the same arguments."""
     width = np.square(np.multiply.outer(expected.ravel() ** _POWER, _WIDTHS))
-    # Cells that cannot matter stay as expected, and do not vote on the mixture.
+    # Cells whose prior is far below the noise stay as expected and do not affect the mixture.
     noise = np.broadcast_to(np.asarray(variance, dtype=np.float64), residual.shape).ravel()
     active = np.flatnonzero((width[:, -1] > 1e-3 * noise) & (noise > 0))
     prior = width[active]
@@ -197,7 +197,7 @@ def _weights(likelihood: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the weights of the widths under which cells are most likely, shape (widths,).
 
     Args:
-        likelihood: Of each cell under each width, up to a factor of its own, shape (cells, widths).
+        likelihood: Likelihood of each cell under each width, up to a factor per cell.
     """
     weights = np.full(_WIDTHS.size, 1 / _WIDTHS.size)
     favour = np.full(_WIDTHS.size, 1e-9)

@@ -55,7 +55,7 @@ def common_part(
 
     Args:
         domain: All columns.
-        pairs: By clique of two columns, in the order of the domain.
+        pairs: Tables by clique of two columns, in the order of the domain.
         total: Number of records.
 
     Returns:
@@ -150,10 +150,10 @@ def _scale(
     A step of expectation maximisation: the mean square that is expected, given the entries.
 
     Args:
-        factors: Of the column's codes, shape (codes, factors).
+        factors: Factors of the column's codes, shape (codes, factors).
         spread: Their posterior covariance, shape (codes, factors, factors).
         share: Part of the records of each code.
-        vote: How much each code counts.
+        vote: Weight of each code.
     """
     own = np.diagonal(spread, axis1=1, axis2=2)
     squared = vote @ ((np.square(factors) + own) / share[:, None])

@@ -116,16 +116,16 @@ class _Gap:
     """A noisy table beside what smaller tables say of it.
 
     Attributes:
-        expected: What they say, records, shape of the table.
+        expected: Expected counts from smaller tables, records, shape of the table.
         residual: Noisy table less that, orthogonal to what they hold.
-        variance: Of the noise of a cell before that was taken off, records squared.
+        variance: Noise variance of a cell before `expected` was subtracted, records squared.
         free: Part of the noise that `residual` still has.
-        possible: Which cells can occur.
+        possible: Whether each cell can occur.
         margins: The smaller tables.
         clique: Columns of the table.
         raw: The noisy table itself where it is too large to be shrunk, otherwise None.
-        belief: What is believed of the residual already.
-        common: What is believed of it because other pairs say the same.
+        belief: Estimate of the residual so far.
+        common: Part of the estimate that comes from other pairs.
         single: Whether `residual` is one number, up to its sign.
     """
 

@@ -41,7 +41,7 @@ class Target:
     Attributes:
         domain: The clique's domain, columns in the order of the whole domain.
         values: Shape `domain.sizes`, records; may be negative.
-        penalty: Of the same shape, records, more than 0.
+        penalty: Penalty of each cell, same shape, records, more than 0.
     """
 
     domain: Domain
@@ -56,8 +56,8 @@ class Fit:
     Attributes:
         tree: Its cliques.
         tables: Their tables, in the order of the tree; they agree, and have the same total.
-        potentials: Where a later fit may start.
-        sweeps: How often the tree was walked.
+        potentials: Start of a later fit.
+        sweeps: Number of passes over the tree.
     """
 
     tree: JunctionTree
@@ -80,7 +80,7 @@ def fit_tree(
 
     Args:
         tree: Each target lies in one of its cliques.
-        targets: Of different cliques.
+        targets: Target tables, each with another clique.
         total: Records.
         zeros: Impossible cells get nothing, where a clique holds the columns of the rule.
         start: Log factors to start from, of any of the targets.
@@ -165,12 +165,12 @@ class Links:
     """A tree as flat arrays.
 
     Attributes:
-        first: Where each clique's cells start, one more than there are cliques.
-        first_separator: Where each separator's cells start, one more.
-        own: Of each cell of each clique, its cell of the clique's separator.
-        other: Of each cell of each clique's parent, its cell of that separator.
-        first_other: Where the latter start, one more than there are cliques.
-        parents: Of each clique, -1 of the first.
+        first: Start of each clique's cells, shape (cliques + 1,).
+        first_separator: Start of each separator's cells, shape (separators + 1,).
+        own: Separator cell of each cell of each clique.
+        other: Cell of that separator for each cell of the clique's parent.
+        first_other: Start of each clique's part of `other`, shape (cliques + 1,).
+        parents: Parent of each clique, -1 for the first.
         walk: Along the tree and back: a clique stepped down to, or minus one stepped up from.
     """
 

@@ -29,7 +29,7 @@ def mbi_tables(
         measurements: Noisy tables, fitted by least squares weighted by their variances.
         total: Records.
         zeros: Impossible cells are emptied after the fit, which does not know them.
-        rounds: Of mirror descent.
+        rounds: Rounds of mirror descent.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -33,7 +33,7 @@ class Questions:
     Attributes:
         domain: All columns.
         cells: For each clique, in the domain's order, the flat indices of its cells, ascending.
-        masks: Of the parities (`parity_mask`).
+        masks: Masks of the parities (`parity_mask`).
     """
 
     domain: Domain
@@ -121,7 +121,7 @@ class Evidence:
     """Questions with what is known of their answers, as parts of all records.
 
     Attributes:
-        questions: What was asked, each once.
+        questions: Questions, each once.
         answers: Noisy answers, shape (length,); they may be negative.
         stddev: Their standard deviations, shape (length,).
     """

@@ -34,7 +34,7 @@ class EntropyFit:
 
     Attributes:
         joint: Sums to 1; shape of the domain.
-        weights: Of the questions, for the next fit to start from.
+        weights: Weights of the questions, a start for the next fit.
     """
 
     joint: NDArray[np.float64]
@@ -55,7 +55,7 @@ def fit_entropy(
         evidence: Noisy answers.
         start: Nonnegative, sums to 1; what is 0 stays 0.
         prior: Records that the start counts for, positive.
-        weights: Where to start from; the result does not depend on it but for its last digits.
+        weights: Start of the fit; it affects only the last digits of the result.
         rounds: Largest number of rounds.
     """
     from scipy.optimize import minimize

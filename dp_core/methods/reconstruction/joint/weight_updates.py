@@ -30,11 +30,11 @@ class Fact:
     """One answer, or one whole table, whose cells are disjoint and so are updated together.
 
     Attributes:
-        answer: As a part of all records; an array of the table's cells, or one number.
-        stddev: Of the noise, as a part of all records.
-        mask: Of a parity; 0: none.
-        inside: Of a cell: where it is in the joint table.
-        clique: Of a table, in the domain's order.
+        answer: Fractions of all records: an array of the table's cells, or one number.
+        stddev: Standard deviation of the noise, as a fraction of all records.
+        mask: Mask of a parity, 0 if it is not one.
+        inside: Position of a cell in the joint table.
+        clique: Columns of a table, in the domain's order.
     """
 
     answer: NDArray[np.float64]

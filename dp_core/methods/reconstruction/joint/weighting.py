@@ -30,8 +30,8 @@ class Weighting:
             its noise allows; `steps`: one small step for each answer, in order, as in the paper.
         prior: Of `limit`: records that the even table counts for; `auto`: three times the logarithm
             of the number of cells, or one for every eight answers where that is more.
-        eta: Of `steps`: their size, 1 in the paper's figure and 1/2 in its proof.
-        replays: Of `steps`: how often all answers so far are followed again after each new one.
+        eta: Step size of `steps`; 1 in the paper's figure, 1/2 in its proof.
+        replays: For `steps`, number of passes over all answers after each new one.
         slack: Of `steps`: deviations of up to so many standard deviations of the noise are left
             alone. It keeps replays from following the noise; 0 in the paper.
     """
@@ -66,7 +66,7 @@ class DependentColumn:
         """Begin with an even table.
 
         Args:
-            options: How answers are followed.
+            options: Options of the fit.
             domain: All columns.
             possible: Cells that may hold records, at least one.
             rows: Number of records.

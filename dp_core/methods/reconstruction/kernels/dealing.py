@@ -18,7 +18,7 @@ def deal(order, group, share, claim, owed):  # type: ignore[no-untyped-def]
 
     Args:
         order: Records in the order of their turns; those of a group stand together.
-        group: Of each record.
+        group: Group of each record.
         share: Shape (groups, values), not negative; a row of zeros is even.
         claim: Of each value at the start, shape (values,), random and around 0; changed.
         owed: Random parts of a record, same shape; changed.

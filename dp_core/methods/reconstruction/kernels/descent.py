@@ -33,15 +33,15 @@ class Gaps:
     record might take there are compared in one run.
 
     Attributes:
-        column: Of each copy, shape (copies,); copies for the same column lie together.
-        first_copy: Where each column's begin, one more than there are columns.
+        column: Column of each copy, shape (copies,), sorted by column.
+        first_copy: Start of each column's copies, shape (columns + 1,).
         others: The table's other columns, shape (copies, widest - 1); 0 where it has fewer.
         strides: Of these, same shape; 0 where there is none.
-        base: Where each copy begins in `cost`, shape (copies,).
+        base: Start of each copy in `cost`, shape (copies,).
         siblings: All copies of the same table, shape (copies, widest); -1 where it has fewer.
         cost: Of one more record, shape (cells of all copies,). In double precision: in a cell of
             millions what one record changes is rounded away in single precision, or up.
-        growth: What it grows by with each record, same shape.
+        growth: Increase of the cost with each record, same shape.
     """
 
     column: NDArray[np.int64]

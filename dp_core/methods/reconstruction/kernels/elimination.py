@@ -16,7 +16,7 @@ def eliminate(
     least cells, or adds fewest edges (ties by the other rule).
 
     Args:
-        adjacent: Which columns are in a table together, shape (columns, columns).
+        adjacent: Whether two columns share a table, shape (columns, columns).
         sizes: Codes of each column.
         by_fill: Whether edges count first.
 

@@ -181,7 +181,7 @@ def solve(mass, potential, wanted, penalty):  # type: ignore[no-untyped-def]
     its first step would be out of a float's range where the mass is next to nothing.
 
     Args:
-        mass: What the cell holds at `potential`, more than 0.
+        mass: Mass of the cell at `potential`, more than 0.
         potential: Log potential so far.
         wanted: Noisy count, may be negative.
         penalty: More than 0.

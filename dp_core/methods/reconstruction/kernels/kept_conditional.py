@@ -26,7 +26,7 @@ class KeptConditional:
         sizes: Their numbers of codes.
         keys: Combinations of the others that have a cell, ascending, shape (groups,).
         dense: Group of every combination, -1 for none; empty where there are too many.
-        codes: Of the column, shape (cells,), cells of a group together.
+        codes: Codes of the column, shape (cells,), grouped.
         ends: Sums of weights up to and with each cell, shape (cells,).
         first: Sum of weights before each group, and the total, shape (groups + 1,).
         last: Last cell of each group, shape (groups,).
@@ -54,7 +54,7 @@ class KeptConditional:
         Args:
             cells: Codes of the column and of the others, shape (cells, columns), at least one.
             weights: Positive, shape (cells,).
-            others: Where a record array holds the others.
+            others: Positions of the other columns in the record array.
             sizes: Numbers of codes of all columns of the cells.
 
         Raises:

@@ -22,9 +22,9 @@ class Targets:
     Attributes:
         axes: Rows of the codes, of all tables one after the other.
         sizes: Their numbers of codes.
-        first_axis: Where each table's axes start, one more than there are tables.
+        first_axis: Start of each table's axes, shape (tables + 1,).
         wanted: Records wanted in each cell, all tables one after the other, C order.
-        first_cell: Where each table's cells start, one more than there are tables.
+        first_cell: Start of each table's cells, shape (tables + 1,).
     """
 
     axes: NDArray[np.int64]
@@ -106,11 +106,11 @@ def update(
         targets: Tables to reach.
         rounds: Largest number of rounds.
         step: Part of each cell's error the first round mends.
-        decay: What the step is multiplied by after every round.
+        decay: Factor of the step after every round.
         copies: Part of the received records that are copies.
         tolerance: Least relative gain on the best round so far that counts as one; three rounds
             without end the work.
-        seed: Of the choices among records.
+        seed: Seed of the choices among records.
     """
     errors: NDArray[np.float64] = _update(
         codes,

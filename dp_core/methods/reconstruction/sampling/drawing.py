@@ -36,7 +36,7 @@ def records(
         tables: Nonnegative weights of any total; together they hold every column. What a table
             says of columns that are drawn already is used as a condition only; a combination of
             these of which it holds nothing gets its other columns evenly.
-        rows: How many records.
+        rows: Number of records.
         rng: Its state decides the records.
     """
     codes = np.zeros((len(domain), rows), dtype=np.uint16)
@@ -66,7 +66,7 @@ def _deal_column(
     Args:
         domain: All columns.
         codes: Shape (columns, rows).
-        order: Of the records, like ones together.
+        order: Order of the records, with equal records together.
         given: Columns that say which group a record is of.
         name: Column to fill.
         share: Shape (groups, values).

@@ -45,7 +45,7 @@ def sums(
     """Return the weights of cells summed over a clique, its axes in the clique's order.
 
     Args:
-        domain: Of the cells.
+        domain: Domain of the cells.
         cells: Shape (cells, columns).
         weights: Shape (cells,).
         clique: Small enough for a complete table.

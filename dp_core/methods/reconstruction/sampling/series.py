@@ -25,7 +25,7 @@ class Owed:
 
     Attributes:
         domain: All columns.
-        tables: Of the whole set, of any total; each of other columns.
+        tables: Target tables of the whole set, with any total, each for other columns.
     """
 
     def __init__(self, domain: Domain, tables: Sequence[Table]) -> None:
