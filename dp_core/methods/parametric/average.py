@@ -107,7 +107,7 @@ class Average(Synthesizer):
         rng: np.random.Generator,
         replicate: int = 0,
     ) -> tuple[Released, ...]:
-        """Let each model ask in rounds of its own, by which its statistics are known again."""
+        """Let each model ask in rounds of its own, which identify its statistics."""
         released: list[Released] = []
         for number, (method, part) in enumerate(zip(self._methods(), self._parts, strict=True), 1):
             released += method.measure(

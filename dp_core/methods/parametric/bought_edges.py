@@ -1,4 +1,4 @@
-"""Bin edges of numeric columns, chosen privately near quantiles of the file and paid for."""
+"""Bin edges of numeric columns, chosen privately near quantiles of the file at a charge."""
 
 from __future__ import annotations
 

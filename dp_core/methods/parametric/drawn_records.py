@@ -1,4 +1,4 @@
-"""What methods share whose drawn records are the release: bins, and sets made of the records."""
+"""Bins and models of the methods that release drawn records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bins and levels that are chosen privately: the questions to the file, and the cuts that follow.
+"""Privately chosen bins and levels: the questions to the data, and the resulting cuts.
 
 Read `questions` first.
 """

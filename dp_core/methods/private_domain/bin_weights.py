@@ -1,4 +1,4 @@
-"""How records lie within bins that were chosen, by the noisy counts that chose them.
+"""Distribution of records within chosen bins, from the noisy counts that chose them.
 
 A group of positions is taken apart where the noise cannot make its parts as uneven as they are;
 otherwise its records are spread evenly over it. The rule is that of Mallows' Cp: the squared error

@@ -1,4 +1,4 @@
-"""What the stage `domain` asks of the file: noisy counts, all of them known beforehand.
+"""The questions of the stage `domain`: noisy counts, all known beforehand.
 
 Bins of a number: counts of its positions in groups of several widths (`quantile_tree`). Levels: one
 count of each. All are tables of counts in which a record is in one cell, so their sensitivities are

@@ -1,4 +1,4 @@
-"""The graphical model where it is small, otherwise records moved to the tables.
+"""A graphical model if it is small, otherwise records moved to match the tables.
 
 A graphical model is the distribution of largest entropy that has the tables, so what was not
 measured follows from what was; but it has to hold the columns of whole cliques together. Where they
@@ -99,7 +99,7 @@ class AutoReconstruction:
         cliques: Sequence[Clique],
         zeros: StructuralZeros = StructuralZeros(),  # noqa: B008 (empty, and never changed)
     ) -> Reconstructor:
-        """Return the method for these tables; always the same one for the same."""
+        """Return the method for these tables; it depends on the tables' columns only."""
         cells = JunctionTree.of(domain, [*cliques, *(rule.columns for rule in zeros.rules)]).cells
         if cells <= self.most_cells and cells * len(cliques) <= _MOST_VISITS:
             name, own = (

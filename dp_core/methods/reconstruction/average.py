@@ -74,7 +74,7 @@ class AverageModel:
 
 @dataclass(frozen=True, slots=True)
 class AverageSeries:
-    """Pieces of a large set, of each of which every model draws its part.
+    """Pieces of a large set; every model draws its part of each piece.
 
     Attributes:
         chains: Samplers of each model.
@@ -91,7 +91,7 @@ class AverageSeries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Average:
-    """Average several models of the same tables; what was measured is paid for once.
+    """Average several models of the same tables; the measurements are paid for once.
 
     Attributes:
         models: Reconstructions, each with its own default options.
@@ -116,7 +116,7 @@ class Average:
             raise ValueError("models are averaged once; name the models of an average themselves.")
 
     def check(self, domain: Domain) -> None:
-        """Refuse what one of the models refuses, or cannot use tables."""
+        """Refuse a domain that a model refuses, and models that cannot use tables."""
         for name, method in zip(self.models, self._methods(), strict=True):
             if not self.takes <= method.takes:
                 raise BadInput(f"{name} has no use for tables, which are what is averaged here.")

@@ -1,4 +1,4 @@
-"""A Bayesian network of the measured tables: columns drawn one after the other, given those before.
+"""A Bayesian network of the measured tables: each column is drawn given earlier ones.
 
 PrivBayes (Zhang, Cormode, Procopiuc, Srivastava and Xiao, ACM TODS 2017, Algorithm 1) measures one
 table for each column and its parents and draws records along the network. Here the tables may be
@@ -65,7 +65,7 @@ class BayesNetworkModel(FittedTables):
     def build(
         cls, domain: Domain, tables: Sequence[Table], rows: int, zeros: StructuralZeros
     ) -> BayesNetworkModel:
-        """Return the model of tables that together hold all columns."""
+        """Return the model of tables that together cover all columns."""
         factors = network([table.clique for table in tables])
         conditionals = tuple(conditional(tables[step.table], step, zeros) for step in factors)
         return cls(domain, tuple(tables), rows, zeros, factors, conditionals)
@@ -85,7 +85,7 @@ class BayesNetworkModel(FittedTables):
 
 
 def network(cliques: Sequence[Clique]) -> tuple[Factor, ...]:
-    """Return in which order tables are drawn from, and what each adds.
+    """Return the order in which tables are drawn from, and the columns each adds.
 
     The next table is the one that adds fewest columns to some that are drawn; of these the one
     that is given most; of these the first. So the tables of a Bayesian network, in its order, give
@@ -169,7 +169,7 @@ class BayesNetwork:
     tables: Literal["clip", "agree", "shrink"] = "agree"
 
     def check(self, domain: Domain) -> None:
-        """Every domain fits; only the tables are held."""
+        """Accept any domain; only the tables are held in memory."""
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
         cells = sum(domain.size(clique) for clique in cliques)

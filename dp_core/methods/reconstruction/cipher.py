@@ -1,4 +1,4 @@
-"""CIPHER: the joint table from smaller ones, one set of columns after the other.
+"""CIPHER: the joint table from smaller tables, adding one column at a time.
 
 Eugenio and Liu, "Construction of Differentially Private Empirical Distributions from a low-order
 Marginals Set through Solving Linear Equations with l2 Regularization", Algorithm 1.
@@ -44,7 +44,7 @@ _Tables: TypeAlias = dict[Clique, NDArray[np.float64]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cipher(JointTable):
-    """Build the table of every set of columns from those of one column less, up to all of them.
+    """Build the tables of more and more columns, each from the tables with one column less.
 
     A set that was measured keeps its table; one that a measured table holds is its margin, the
     mean if several hold it; a column of which nothing is known is uniform. Every other set gets
@@ -198,7 +198,7 @@ class Cipher(JointTable):
     def _corrected(
         self, values: NDArray[np.float64], possible: NDArray[np.bool_]
     ) -> NDArray[np.float64]:
-        """Return proportions that are not negative and sum to 1, nothing where it may not be."""
+        """Return nonnegative proportions that sum to 1, with 0 in impossible cells."""
         if self.correct == "scale":
             values = np.maximum(values, 0.0) * possible
             total = float(values.sum())

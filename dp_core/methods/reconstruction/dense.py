@@ -21,7 +21,7 @@ from dp_core.wall.released import Released, ReleasedKind, Table, tables_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dense(JointTable):
-    """Fit the joint table: the noisy one where it was measured, else that of largest entropy.
+    """Fit the joint table: the noisy one if it was measured, otherwise that of largest entropy.
 
     A measured joint table is made nonnegative and used as it is. From smaller tables iterative
     proportional fitting gives the joint table of largest entropy that has them; from one-way

@@ -1,4 +1,4 @@
-"""GUM: records moved, a little at a time, until they have the tables (PrivSyn, 2021, Section 5).
+"""GUM: records moved in small steps until they match the tables (PrivSyn, 2021, Section 5).
 
 Every round visits every table. Records of cells that hold too many leave; cells that hold too few
 receive them, either as a copy of a record that is there already (which keeps what that record says
@@ -47,7 +47,7 @@ _PRODUCT_SHARE = 0.01  # of a rule's table, before it is raked: the product of i
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GumModel(FittedTables):
-    """Consistent tables, and the way to draw records that have them.
+    """Consistent tables, from which records are drawn that match them.
 
     The tables are one-way tables of all columns in their order, then the larger ones.
 
@@ -130,7 +130,7 @@ class GumModel(FittedTables):
 
 
 class GumSeries:
-    """Pieces of a large set, each moved towards the tables that the set still lacks.
+    """Pieces of a large set, each moved towards the records that the set still lacks.
 
     A piece misses a few more records for being moved less, and the next one makes them good. Pairs
     that no table holds are left as they come: of many records there is little chance in them.
@@ -158,7 +158,7 @@ class GumSeries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gum:
-    """Make the tables consistent, then move records until they have them.
+    """Make the tables consistent, then move records until they match.
 
     Large sets are drawn in pieces (`piece_rows`), each of which makes good what those before it
     missed. There `rounds` is at most 6, sweeps end as soon as few values change, and `implied` is
@@ -207,7 +207,7 @@ class Gum:
         )
 
     def check(self, domain: Domain) -> None:
-        """Every domain fits; only the tables are held, never their joint table."""
+        """Accept any domain; only the tables are held in memory, never their joint table."""
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
         cells = sum(domain.size(clique) for clique in cliques)

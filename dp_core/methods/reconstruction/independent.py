@@ -1,4 +1,4 @@
-"""Independent columns: every one-way table right, no relation but what rules demand."""
+"""Independent columns, related only by the rules of impossible cells."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class IndependentModel(FittedTables):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Independent:
-    """Draw every column by itself from what all measurements say about it."""
+    """Draw every column independently from its estimated one-way table."""
 
     takes: ClassVar[frozenset[ReleasedKind]] = TABLES
 

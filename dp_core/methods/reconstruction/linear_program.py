@@ -1,4 +1,4 @@
-"""The joint table that misses no answer by more than it must: a linear program.
+"""The joint table with the smallest largest deviation from the answers: a linear program.
 
 Barak, Chaudhuri, Dwork, Kale, McSherry & Talwar, "Privacy, accuracy, and consistency too: a
 holistic solution to contingency table release", PODS 2007, Section 4. Public side of the wall.

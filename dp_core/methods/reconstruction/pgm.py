@@ -128,7 +128,7 @@ class GraphicalModel(FittedTables):
 
 
 class GraphicalSeries:
-    """Pieces of a large set, each brought to the tables that the set still lacks.
+    """Pieces of a large set, each moved towards the records that the set still lacks.
 
     Every record is visited once: what that leaves, the next piece makes good.
     """

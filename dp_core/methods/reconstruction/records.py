@@ -1,4 +1,4 @@
-"""Records that a method made itself, drawn again as often as records are wanted.
+"""Records made by the selection, drawn with replacement.
 
 DualQuery releases a few hundred records and nothing else: their proportions are its estimates.
 """
@@ -69,7 +69,7 @@ class RecordsAgain(MadeAnew[RecordsModel]):
         return RecordsModel.build(records_of(domain, released), rows, zeros)
 
     def number(self, domain: Domain, released: Sequence[Released]) -> int:
-        """Return that of the records made."""
+        """Return the number of records made."""
         return records_of(domain, released).rows
 
 

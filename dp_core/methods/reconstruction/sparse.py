@@ -25,7 +25,7 @@ from dp_core.wall.released import Released, ReleasedKind, SparseTable, Table
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SparseModel(FittedTables):
-    """The kept cells, each as likely as its noisy count says; no other cell has any mass.
+    """The kept cells with probabilities proportional to their noisy counts.
 
     The tables are those of each column, in the domain's order.
 

@@ -1,4 +1,4 @@
-"""How the m sets are made so that their spread carries the noise, and how survey weights are raked.
+"""Noise-aware sets, whose spread reflects the noise, and raking of survey weights.
 
 Read `noise_aware` first.
 """

@@ -1,4 +1,4 @@
-"""Newton's method for what is nearest to given numbers and has given sums. Public side of the wall.
+"""Newton's method for the numbers nearest to given ones with given sums. Public side of the wall.
 
 The dual of such a problem has one unknown for each sum, is convex, and its second derivative is
 known. A slack for each sum says how little it costs to miss it: without one, sums that contradict

@@ -1,4 +1,4 @@
-"""Nonnegative tables that have the moments of noisy ones. Public side of the wall.
+"""Nonnegative tables with the moments of noisy ones. Public side of the wall.
 
 No set has a negative count. Where many cells hold little, cutting negative ones off moves the tails
 of a table up and the rest down, and whatever hangs on the tails with them: a slope, a mean within a
@@ -49,7 +49,7 @@ _TOLERANCE = 1e-7
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Points:
-    """What the codes of a column are to whoever calculates with it.
+    """Numeric values of the codes of a column.
 
     Attributes:
         numbers: Value of each code, NaN for missing; None for levels, which have no values.

@@ -1,4 +1,4 @@
-"""Sets whose spread carries the noise: what each of them is fitted to. Public side of the wall.
+"""Noise-aware sets: the noisy tables that each set is fitted to. Public side of the wall.
 
 With a flat prior the true tables are, given the noisy ones, spread about these as these are about
 the true ones. So what is fitted to the published tables with fresh noise of the same kind and scale

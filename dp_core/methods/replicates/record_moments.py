@@ -1,4 +1,4 @@
-"""Records that have the moments of given tables. Public side of the wall.
+"""Records with the moments of given tables. Public side of the wall.
 
 A model of many noisy tables has each of them nearly: tables that were made nonnegative one by one
 belong to no one file, and what a model misses of a tail it misses in one direction. So the records

@@ -1,4 +1,4 @@
-"""AIM: tables chosen and measured one by one, each where the model so far is worst.
+"""AIM: choose and measure tables one by one, each the one with the largest model error.
 
 McKenna, Mullins, Sheldon and Miklau, AIM: An Adaptive and Iterative Mechanism for Differentially
 Private Synthetic Data, VLDB 2022, Algorithm 4.
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aim(Selector):
-    """Measure the table whose error, weighted by its use and less its noise, is largest; repeat.
+    """Repeatedly measure the table with the largest error, weighted by use and less its noise.
 
-    Both budgets are spent at the same pace. Where a measurement moved the model by no more than its
-    noise would have, the next rounds get more of both: noise of half the size.
+    Both budgets are spent at the same pace. If a measurement moves the model by no more than its
+    noise would have, the next rounds spend more of both, with half the noise.
 
     Attributes:
-        order: The workload is all tables of so many columns; they and smaller ones are candidates.
-        most: Where a domain has more tables of that order than this, the order is lowered (to 2 at
-            least): every round answers all of them.
-        pace: Rounds for each column of the domain, if the pace never changed.
+        order: Number of columns of the tables in the workload; smaller tables are candidates too.
+        most: Most tables of that order; with more, the order is lowered (to 2 at
+            least), because every round answers all of them.
+        pace: Number of rounds per column of the domain at a constant pace.
         max_cells: Most cells of the graphical model's junction tree (the paper's capacity).
-        first: Part of the measuring budget for tables of all columns, which come before.
+        first: Part of the measuring budget for the one-way tables measured first.
     """
 
     chooses: ClassVar[bool] = True

@@ -1,9 +1,9 @@
-"""Whatever measures best: single columns, pairs, triples, each as a table or without its margins.
+"""Single columns, pairs and triples, measured so that the expected error is least.
 
-From the schema, the noisy one-way tables and one noisy vector of all pairs' dependence it expects
-the error that each division of the budget would leave, and takes the division with the least:
-nothing but columns where noise would drown everything else, some pairs, all pairs, or triples too
-where the budget reaches so far. What it decides by is public or charged.
+From the schema, the noisy one-way tables and a noisy vector of all pairs' dependence it forecasts
+the error of each division of the budget, and chooses the one with the least error:
+single columns only if noise would hide everything else, some pairs, all pairs, or also triples
+if the budget allows. All inputs of the choice are public or charged.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ _COLUMN_FROM = 0.95  # likewise a column, whose margin is the number of records
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Auto(Selector):
-    """Divide the budget between columns, pairs and triples so that least error is expected.
+    """Divide the budget between columns, pairs and triples so that the expected error is least.
 
     Attributes:
-        order: Most columns of what is measured together: 1, 2 or 3.
+        order: Most columns of a measured table or interaction: 1, 2 or 3.
         basis: `interactions`: a pair whose table would mostly repeat its columns' is measured
             without its margins, which costs less, and so are triples; `tables`: everything is
             measured whole, and no triples are.
-        max_cells: Pairs with more cells are never measured, nor asked about.
-        max_triple_cells: Likewise of triples.
+        max_cells: Most cells of a pair; larger pairs are neither measured nor asked about.
+        max_triple_cells: Most cells of a triple, in the same way.
     """
 
     for_inference: ClassVar[Mapping[str, object]] = {"basis": "tables"}
@@ -73,7 +73,7 @@ class Auto(Selector):
 
     @property
     def adaptive(self) -> bool:
-        """Whether pairs are asked about: a selection of columns alone asks nothing."""
+        """Whether it asks about pairs; with `order` 1 it asks nothing."""
         return self.order > 1
 
     @property
@@ -173,10 +173,10 @@ class Auto(Selector):
         measure: Fraction,
         roughly: bool = False,
     ) -> tuple[Expected, Expected]:
-        """Return what error to expect before anything is known but the schema: least and most.
+        """Return the least and the largest error expected, from the schema alone.
 
-        Columns are taken to have few frequent codes and many rare ones, and pairs to be between a
-        third and twice as dependent as they are in files at large.
+        It assumes that columns have few frequent codes and many rare ones, and that pairs are a
+        third to twice as dependent as in a typical file.
         """
         columns = [rows / np.arange(1, size + 1) for size in domain.sizes]
         columns = [column * (rows / column.sum()) for column in columns]
@@ -203,15 +203,15 @@ class Auto(Selector):
         costs: Costs,
         typical: float | None = None,
     ) -> tuple[Parts, tuple[Clique, ...], frozenset[Clique]]:
-        """Return what may be measured, its cliques, and which of them without their margins.
+        """Return the parts that may be measured, their cliques, and those that are interactions.
 
         Args:
             domain: All columns.
             columns: Estimated one-way tables, records.
             known: Variance of a cell of each, records squared.
-            dependence: Of each pair that may be measured, records.
+            dependence: Dependence of each pair that may be measured, records.
             costs: Noise of each kind.
-            typical: Dependence of the other pairs, records; None: as in files at large.
+            typical: Dependence of the other pairs, records; None for that of a typical file.
         """
         rows = max(float(columns[0].sum()), 1.0)
         typical = usual(rows) if typical is None else typical
@@ -267,7 +267,7 @@ class Auto(Selector):
     def _triples(
         self, domain: Domain, dependence: dict[Clique, float], chance: Chance, typical: float
     ) -> tuple[dict[Clique, float], float]:
-        """Return the triples that may be worth measuring, and what the others deviate in sum."""
+        """Return the triples worth considering, and the summed deviation of the others."""
         number = math.comb(len(domain), 3)
         if self.order < 3 or self.basis == "tables" or number > _MOST_LISTED:
             others = math.comb(len(domain), 2) - len(dependence)
@@ -288,12 +288,12 @@ class Auto(Selector):
 
 @dataclass(frozen=True)
 class Costs:
-    """What noise the whole measuring budget leaves on a table, and on an interaction.
+    """Noise of a table and of an interaction that get the whole measuring budget.
 
     Attributes:
-        currency: What the release pays in.
-        relation: Its neighbours.
-        budget: In the currency.
+        currency: Currency of the release.
+        relation: Neighbouring relation of the release.
+        budget: Measuring budget, in the currency.
         whole: Whether everything is measured as tables.
     """
 
@@ -305,7 +305,7 @@ class Costs:
 
     @property
     def exponent(self) -> float:
-        """Precision goes as the budget to this power."""
+        """Power of the budget to which precision is proportional."""
         return 2.0 if self.currency.kind == "pure" else 1.0
 
     @cached_property
@@ -316,7 +316,7 @@ class Costs:
 
     @cached_property
     def floor(self) -> float:
-        """What is added to every variance whatever is paid, as part of what the budget leaves."""
+        """Part of every variance that does not depend on its share of the budget."""
         bounds = {"l1": count_l1(self.relation), "l2_squared": count_l2_squared(self.relation)}
         whole = float(self.currency.noise(self.budget, **bounds).stddev ** 2)
         return max(whole / self.table - 1, 0.0)
@@ -327,7 +327,7 @@ class Costs:
         return float(noise.stddev**2 / float(_SMALL) ** self.exponent)
 
     def apart(self, sizes: Sequence[int]) -> bool:
-        """Return whether a table of such columns is better measured without its margins."""
+        """Return whether columns of these sizes are better measured as an interaction."""
         part = math.prod(1 - 1 / size for size in sizes)
         most = {1: _COLUMN_FROM, 2: _TABLE_FROM}.get(len(sizes), 1.0)
         if self.whole or part > most or not self._measurable(sizes):
@@ -335,7 +335,7 @@ class Costs:
         return self.own(sizes, alone=True) < self.own(sizes, alone=False)
 
     def _measurable(self, sizes: Sequence[int]) -> bool:
-        """Return whether there is an interaction of such columns that is not too large."""
+        """Return whether columns of these sizes have an interaction that is not too large."""
         try:
             _interaction(sizes)
         except ValueError:
@@ -356,15 +356,15 @@ class Costs:
 
 
 def _steadied(table: NDArray[np.float64], variance: float, rows: float) -> NDArray[np.float64]:
-    """Return a noisy one-way table, drawn to even cells as far as noise may have made it uneven.
+    """Return a noisy one-way table, shrunken towards even cells by the size of the noise.
 
     By the positive part of James and Stein's factor: a budget that follows noise is divided worse
     than evenly.
 
     Args:
         table: Noisy, nonnegative, records.
-        variance: Of its cells, records squared.
-        rows: What the cells shall sum to.
+        variance: Noise variance of its cells, records squared.
+        rows: Total of the result.
     """
     apart = table - table.mean()
     spread = float(np.square(apart).sum())

@@ -1,6 +1,6 @@
 """DenseMarg: pairs of columns whose dependence is worth the noise of measuring it.
 
-The dependence of every pair is asked for once, with noise (InDif); the rest is arithmetic on
+The noisy dependence of every pair is released once (InDif); the rest is arithmetic on
 public numbers. Zhang et al., PrivSyn, 2021, Sections 3 and 4.
 """
 
@@ -37,10 +37,10 @@ class DenseMarg(Selector):
 
     Attributes:
         rule: `balance` divides the budget so that the error left after shrinkage is least, and
-            measures what gets a share; `greedy` is the paper's Algorithm 1, for which every cell's
-            noise counts in full. Without a one-way stage there is nothing to balance: greedy.
-        max_cells: Pairs with more cells are never measured, nor asked about.
-        gamma: Cliques of pairs are joined into one table of at most this many cells; 0: never.
+            measures the pairs with a share; `greedy` is the paper's Algorithm 1, where every
+            cell's noise counts in full. Without one-way tables it is always `greedy`.
+        max_cells: Most cells of a pair; larger pairs are neither measured nor asked about.
+        gamma: Most cells of a table that joins a clique of pairs; 0 never joins.
     """
 
     rule: Literal["balance", "greedy"] = "balance"
@@ -157,7 +157,7 @@ def greedy(
     noise: float,
     allocation: Allocation = "rho",
 ) -> tuple[list[int], list[float]]:
-    """Return the pairs to measure in the order of choice, and the total error before and after.
+    """Return the pairs to measure, in order of choice, and the total error before and after.
 
     The error of a pair that is measured is its cells times their mean absolute noise, the budget
     being divided anew among those chosen so far; of one that is not, its dependence. Each step
@@ -169,7 +169,7 @@ def greedy(
         cells: Cells of each pair.
         noise: Mean absolute noise of one cell, records, of a table that gets the whole measuring
             budget; that of a part goes as a power of it.
-        allocation: How the budget is divided.
+        allocation: Rule that divides the budget.
     """
     weights = [weight(count, allocation) for count in cells]
     power = 1.0 if allocation == "epsilon" else 0.5
@@ -195,7 +195,7 @@ def greedy(
 
 
 def combine(pairs: Sequence[Clique], domain: Domain, gamma: int) -> tuple[Clique, ...]:
-    """Return tables that hold all the pairs, joining pairs that are all there among few columns.
+    """Return tables that cover all pairs, joining pairs that form cliques of few cells.
 
     Cliques of the graph of pairs are visited from large to small; one becomes a table when it has
     at most `gamma` cells and at most two columns that tables taken before hold (Algorithm 2).

@@ -1,4 +1,4 @@
-"""DualQuery: records that answer, one after the other, the queries that are answered worst.
+"""DualQuery: records made one by one, each answering the queries with the largest errors.
 
 Gaboardi, Gallego Arias, Hsu, Roth and Wu, "Dual Query: Practical Private Query Release for High
 Dimensional Data", ICML 2014, Algorithm 1. A distribution over queries is kept instead of one over
@@ -42,17 +42,17 @@ _RECORDS = (10, 200)  # least and most where their number is left open
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DualQuery(Selector):
-    """Make one record in each round, the best answer to queries chosen by the data.
+    """Make one record in each round: the best answer to queries that are chosen privately.
 
     Attributes:
         records: Records, and so rounds; at least 2. None is as many, from 10 to 200, as leave a
             learning rate of 1: fewer and the records are too few, more and the choices are noise.
             The first round's queries are drawn evenly and cost nothing.
         samples: Queries chosen in each round.
-        orders: Numbers of columns of the tables whose cells are asked about.
+        orders: Numbers of columns of the tables whose cells are queries.
         queries: Most cells asked about (each also as "not in this cell"); of more, a random part,
             drawn by the columns' noisy tables where these were measured.
-        solver: How a record is found: `exhaustive`, `milp`, `search`, or `auto`.
+        solver: Search for the best record: `exhaustive`, `milp`, `search`, or `auto`.
     """
 
     chooses: ClassVar[bool] = True

@@ -17,7 +17,7 @@ class Fixed(PlannedSelector):
 
     Attributes:
         cliques: The tables, each a list of columns; their order does not matter.
-        allocation: How the budget is divided: least total error in `rho` or in `epsilon`, or
+        allocation: Rule that divides the budget: least total error in `rho` or in `epsilon`, or
             `equal`.
     """
 
@@ -44,7 +44,7 @@ class Fixed(PlannedSelector):
 
 
 def _ordered(clique: Sequence[str], domain: Domain) -> Clique:
-    """Return a clique's columns in the domain's order, refusing what is not one."""
+    """Return a clique's columns in the domain's order; refuse an unknown or repeated column."""
     for column in clique:
         if column not in domain:
             raise BadInput(

@@ -2,7 +2,7 @@
 
 Barak, Chaudhuri, Dwork, Kale, McSherry & Talwar, "Privacy, accuracy, and consistency too: a
 holistic solution to contingency table release", PODS 2007. The parities of up to k binary columns
-determine every table of up to k columns, and are asked for with one noise for all. Their
+determine every table of up to k columns, and are released in one event with the same noise. Their
 sensitivity is taken as it is, not as the number of coefficients: see `Parities.l1`.
 """
 
@@ -48,7 +48,7 @@ class Fourier(Selector):
 
     @property
     def adaptive(self) -> bool:
-        """Never: what is asked is known from the domain."""
+        """False: the domain decides the queries."""
         return False
 
     @property
@@ -65,7 +65,7 @@ class Fourier(Selector):
         return [Asked(Fraction(1), l1, l2_squared, float(queries.length))]
 
     def queries(self, domain: Domain, neighbours: Neighbours) -> Parities:
-        """Return the parities that are asked for."""
+        """Return the parities to measure."""
         queries = parities(domain, self._orders)
         if neighbours == "add-remove" or not queries.cliques:
             # The number of records is asked for with the rest, unless it is public.

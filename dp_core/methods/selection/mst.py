@@ -1,4 +1,4 @@
-"""MST: the pairs of a spanning tree of strong dependence, chosen in private.
+"""MST: the pairs of a spanning tree of strong dependence, chosen privately.
 
 McKenna, Miklau and Sheldon, Winning the NIST Contest, Journal of Privacy and Confidentiality 2021,
 Algorithm 2.
@@ -39,7 +39,7 @@ _WITHOUT_COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mst(Selector):
-    """Grow a tree of pairs, each time by a pair that is far from what single columns imply.
+    """Grow a tree of pairs, each step by a pair far from independence.
 
     It needs one-way tables (`one_way.share`): without them every pair is compared with an even
     table.
@@ -48,9 +48,9 @@ class Mst(Selector):
         rule: `gain` lowers the score of a pair by what measuring it cannot mend, its noise and its
             chance deviations, which are most of the distance of a pair of many cells; `distance` is
             the paper's score.
-        allocation: How the measuring budget is divided among the pairs; `auto` is the better one
+        allocation: Rule that divides the measuring budget among the pairs; `auto` is the better one
             for the release's noise.
-        max_cells: Larger pairs are never chosen; a column that is left alone is measured by itself.
+        max_cells: Most cells of a pair; a column in no pair is measured by itself.
     """
 
     chooses: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""MWEM: what the present joint table gets most wrong is asked next.
+"""MWEM: repeatedly measure the query that the current joint table answers worst.
 
 Hardt, Ligett & McSherry, "A simple and practical algorithm for differentially private data
 release", 2012: the exponential mechanism picks a query, its answer gets noise, multiplicative
@@ -48,13 +48,13 @@ _LARGEST = 2**60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mwem(Weighting, Selector):
-    """Pick a query, measure it, follow the answer; again and again.
+    """Repeatedly choose a query, measure it and update the joint table.
 
     Attributes:
         queries: `cells` of tables, `parities` of binary columns, or `auto`: parities where all
             columns are binary.
         orders: Numbers of columns of the tables or parities.
-        picks: How many queries are asked, each with an equal part of the budget; `adaptive`: as
+        picks: Number of queries, each with an equal part of the budget; `adaptive`: as
             long as what is picked stands out of its noise, then with twice the epsilon.
         first: Of `adaptive`: part of the budget of the first pick; `auto`: one of half as many as
             there are queries, from 1/10 to 1/64.
@@ -195,7 +195,7 @@ class _Schedule:
             yield part
 
     def saw(self, signal: float, noise: float) -> None:
-        """Take note of how far the last answer was from what was expected."""
+        """Record the distance of the last answer from the expected one."""
         if signal < noise:
             self._part *= self._growth
 

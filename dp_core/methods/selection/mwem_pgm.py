@@ -35,14 +35,14 @@ _MOST_TABLES = 20_000  # every round answers all candidates
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MwemPgm(Selector):
-    """Choose the table that the model has most wrong, measure it, fit, and so on.
+    """Repeatedly choose the table with the largest model error, measure it, and fit the model.
 
     Attributes:
-        order: Candidates are all tables of so many columns (of all columns, where there are fewer).
-        turns: Number of rounds; 0: twice as many as there are columns.
-        penalty: Whether a candidate's error counts less what noise alone would leave of it.
+        order: Number of columns of the candidate tables (all columns if there are fewer).
+        turns: Number of rounds; 0 for twice the number of columns.
+        penalty: Whether the error expected from noise is subtracted from a candidate's error.
         max_cells: Most cells of the graphical model's junction tree.
-        first: Part of the measuring budget for tables of all columns, which come before.
+        first: Part of the measuring budget for the one-way tables measured first.
     """
 
     chooses: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""One-way tables of all columns; nothing is asked of the data to choose them."""
+"""One-way tables of all columns, without looking at the data."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class OneWay(PlannedSelector):
     """Measure every column by itself.
 
     Attributes:
-        allocation: How the budget is divided: least total error in `rho` or in `epsilon`, or
-            `equal`. A division made for the other currency loses under 5 % of accuracy.
+        allocation: Rule that divides the budget: least total error in `rho` or in `epsilon`, or
+            `equal`. The rule for the other currency loses less than 5 % of accuracy.
     """
 
     allocation: Allocation = "rho"

@@ -1,4 +1,4 @@
-"""PeGS: records by a Gibbs sampler over exact counts to which virtual records are added."""
+"""PeGS: records drawn by a Gibbs sampler over exact counts plus virtual records."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST_CELLS = 1 << 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pegs(FeatureChoice, Selector):
-    """Draw a few records, each column given a few others; every single draw is paid for.
+    """Draw a few records, each column given a few others; every draw is paid for.
 
     Park & Ghosh (2013), as Li, Karwa, Slavkovic & Steorts (2018), section 3.2, describe it. Virtual
     records a are added to every code: a = 1/(e^(epsilon/(M p)) - 1) for M records of p columns (M p
@@ -37,7 +37,7 @@ class Pegs(FeatureChoice, Selector):
 
     Attributes:
         records: Records drawn, M.
-        sweeps: How often each column of a record is drawn, B. From the second time on, a
+        sweeps: Number of times each column of a record is drawn, B. From the second time on, a
             combination of the others that the record was at before is drawn from evenly; under
             replace-one two sweeps or more cost twice as much.
     """
@@ -60,7 +60,7 @@ class Pegs(FeatureChoice, Selector):
         return frozenset({"records"})
 
     def check(self, domain: Domain) -> None:
-        """Refuse a single column, and tables that are too large to be counted whole."""
+        """Refuse a single column, and tables that are too large to count."""
         if self.adaptive and len(domain) < 2:
             raise BadInput(
                 "pegs chooses among other columns, and there is one only; take independent."
@@ -76,7 +76,7 @@ class Pegs(FeatureChoice, Selector):
         return FeatureChoice.needs(self, domain) if self.adaptive else self.given_tables(domain)
 
     def draws(self, domain: Domain, relation: Relation) -> int:
-        """Return those of all records, whatever each column is drawn given."""
+        """Return the number of draws for all records and sweeps."""
         alone = [(name,) for name in domain.columns]
         return differing_draws(drawn_asks(alone, self.records, self.sweeps), relation)
 

@@ -1,4 +1,4 @@
-"""PrivBayes: a Bayesian network chosen edge by edge, and the table of each column and its parents.
+"""PrivBayes: a Bayesian network chosen step by step, and the table of each column and its parents.
 
 Zhang, Cormode, Procopiuc, Srivastava and Xiao, SIGMOD 2014 and ACM TODS 2017. The next column and
 its parents are chosen among all candidates by how much the parents say of it, with the exponential
@@ -41,15 +41,15 @@ class PrivBayes(Selector):
     """Choose a Bayesian network by the exponential mechanism, and measure its tables.
 
     Attributes:
-        score: How a child and its parents are compared: `r`, the distance from independence;
+        score: Score of a child and its parents: `r`, the distance from independence;
             `mi`, mutual information (only where the number of rows is public: replace-one); `f`,
             the distance from the nearest table of largest information (binary columns only).
-        theta: A table is useful, and so a candidate, if its average cell holds at least so many
+        theta: A table is a candidate if its average cell has at least this many
             times the mean absolute noise of a cell (the paper's theta-usefulness).
         degree: Number of parents, instead of what `theta` allows.
-        max_cells: No table has more cells than this.
-        candidates: Candidates that are compared in one step, about; of more, a random part.
-        allocation: How the measuring budget is divided: `equal` as in the paper, or by the number
+        max_cells: Most cells of a table.
+        candidates: Approximate number of candidates compared in one step; of more, a random part.
+        allocation: Rule that divides the measuring budget: `equal` as in the paper, or by number
             of cells so that the summed noise is least.
     """
 
@@ -71,7 +71,7 @@ class PrivBayes(Selector):
             raise ValueError("max_cells and candidates are at least 1.")
 
     def check(self, domain: Domain) -> None:
-        """Refuse the F score where a column is not binary: it has no bounded sensitivity there."""
+        """Refuse the F score if a column is not binary; its sensitivity is then unbounded."""
         wide = [name for name in domain.columns if domain.size((name,)) > 2]
         if self.score == "f" and wide:
             raise BadInput(

@@ -1,4 +1,4 @@
-"""SBA: the frequent cells of the table of all columns, by a threshold on noisy counts."""
+"""SBA: the frequent cells of the table of all columns, above a threshold on noisy counts."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sba(Selector):
-    """Keep the combinations of all columns that enough records share.
+    """Keep the combinations of all columns that occur in enough records.
 
-    Only records are visited, so the domain may be of any size. What few records share is lost: with
-    many columns that can be everything (Li, Karwa, Slavkovic & Steorts 2018, section 2.2, after
+    Only cells with records are visited, so the domain may be of any size. Rare cells are lost; with
+    many columns these can be all cells (Li, Karwa, Slavkovic & Steorts 2018, section 2.2, after
     Bun, Nissim & Stemmer 2016).
 
     Attributes:
-        threshold: `least`, the least that holds for this noise; `text` or `algorithm`, the larger
+        threshold: `least`, the smallest valid for this noise; `text` or `algorithm`, the larger
             ones of the paper's section 2.2 and Algorithm 1.
-        capacity: Most cells that are kept; none for more than can be expected.
+        capacity: Most cells to keep; `none` makes room for more than are expected.
     """
 
     threshold: Threshold = "least"
@@ -52,11 +52,11 @@ class Sba(Selector):
 
     @property
     def adaptive(self) -> bool:
-        """Never: there is one table, and nothing to choose."""
+        """False: there is only one table."""
         return False
 
     def tables(self, domain: Domain) -> tuple[int, int]:
-        """Return that there is one table, and its cells."""
+        """Return 1, the number of tables, and its number of cells."""
         return 1, domain.size()
 
     def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:

@@ -1,4 +1,4 @@
-"""SBHG: for each column a thresholded table with the few others that tell most of it."""
+"""SBHG: for each column a thresholded table with the few columns that predict it best."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Sbhg(FeatureChoice, Selector):
     choices by the exponential mechanism, under the share of the selection.
 
     Attributes:
-        threshold: `least`, the least that holds for this noise; `text` or `algorithm`, the larger
+        threshold: `least`, the smallest valid for this noise; `text` or `algorithm`, the larger
             ones of the paper's section 2.2 and Algorithm 1.
-        capacity: Most cells of each table that are kept; none for more than can be expected.
+        capacity: Most cells to keep of each table; `none` makes room for more than are expected.
     """
 
     threshold: Threshold = "least"
@@ -50,16 +50,16 @@ class Sbhg(FeatureChoice, Selector):
 
     @property
     def gives(self) -> frozenset[ReleasedKind]:
-        """The frequent cells of a table for each column, which it begins with."""
+        """Sparse tables, one for each column, which is its first column."""
         return frozenset({"sparse"})
 
     def check(self, domain: Domain) -> None:
-        """Refuse a single column, for which there is nothing to choose."""
+        """Refuse a single column, because there is no other to choose."""
         if self.adaptive and len(domain) < 2:
             raise BadInput("sbhg chooses among other columns, and there is one only; take sba.")
 
     def tables(self, domain: Domain) -> tuple[int, int]:
-        """Return that there is one table for each column, and the most cells one may have."""
+        """Return the number of tables, one for each column, and the most cells of one."""
         return len(domain), self.most_cells(domain)
 
     def select(

@@ -1,4 +1,4 @@
-"""All tables of one order or of several: every pair of columns, say."""
+"""All tables of one or several orders, for example all pairs of columns."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Ways(PlannedSelector):
     `Lap(0, epsilon / (m |Q|))` has the fraction upside down).
 
     Attributes:
-        orders: Numbers of columns; more than there are stands for all of them.
-        allocation: How the budget is divided: least total error in `rho` or in `epsilon`, or
+        orders: Numbers of columns of the tables; a number above all columns means all columns.
+        allocation: Rule that divides the budget: least total error in `rho` or in `epsilon`, or
             `equal`.
-        max_tables: Largest number of tables that is attempted.
-        max_cells: Largest table that is attempted, cells.
+        max_tables: Most tables.
+        max_cells: Most cells of a table.
     """
 
     orders: tuple[int, ...] = (2,)

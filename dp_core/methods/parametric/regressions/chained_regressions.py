@@ -1,4 +1,4 @@
-"""The methods that draw one column after another by private regressions: what they share."""
+"""Base of the methods that draw one column after another by private regressions."""
 
 from __future__ import annotations
 

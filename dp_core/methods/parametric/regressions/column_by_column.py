@@ -61,7 +61,7 @@ class Chain:
 
     Attributes:
         order: Columns in the order in which they are drawn.
-        options: Of the method.
+        options: Options of the method.
         rows: Number of records.
         fits: By column of the order and part.
         proportions: Noisy counts of the first column, if it has levels.

@@ -1,4 +1,4 @@
-"""Regressions fitted to noisy gradients, with records of a model in the predictors' place. Public.
+"""Regressions fitted to noisy gradients, with model records as predictors. Public.
 
 A released gradient says of the file what the sum of [y = k] x is, given what the predictors are
 like; that is known from a model of them (the columns before). So the loss is minimised whose

@@ -1,4 +1,4 @@
-"""What a chain of regressions asks of the file, and in which parts of the budget. Public."""
+"""The questions of a chain of regressions, and their parts of the budget. Public."""
 
 from __future__ import annotations
 

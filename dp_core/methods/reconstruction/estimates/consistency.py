@@ -1,4 +1,4 @@
-"""From noisy tables that disagree to nonnegative ones that agree. Public side of the wall.
+"""Makes noisy tables nonnegative and consistent. Public side of the wall.
 
 Noise is independent from cell to cell, so a table splits into orthogonal parts (total, main
 effects, interactions) whose errors are independent. Averaging each part over the tables that hold
@@ -26,7 +26,7 @@ from dp_core.wall.released import Measurement, Table
 
 @dataclass(slots=True, eq=False)
 class Estimate:
-    """A table on its way to consistency.
+    """A table that is being made consistent.
 
     Attributes:
         domain: The clique's domain, columns in the order of the whole domain.
@@ -67,7 +67,7 @@ class Estimate:
 def estimates(
     domain: Domain, measurements: Sequence[Measurement], *, zeros: StructuralZeros
 ) -> list[Estimate]:
-    """Return one estimate for each clique, repeated measurements of it being averaged.
+    """Return one estimate for each clique, the average of its measurements.
 
     Args:
         domain: All columns.
@@ -95,7 +95,7 @@ def estimates(
 
 
 def estimate_total(tables: Sequence[Estimate]) -> float:
-    """Return the number of records that all tables together point to, weighted by precision.
+    """Return the number of records estimated from all tables, weighted by precision.
 
     Raises:
         ValueError: if there is no table.
@@ -251,7 +251,7 @@ def column_tables(
     rows: int | None,
     zeros: StructuralZeros,
 ) -> tuple[tuple[Table, ...], int]:
-    """Return one table for each column, from everything that says something about it.
+    """Return one table for each column, estimated from all tables that cover it.
 
     Every measurement that holds a column is summed over its other columns, and the sums are
     averaged by precision. A column that nothing was measured of is uniform over what is possible.

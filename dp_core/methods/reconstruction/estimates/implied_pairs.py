@@ -1,4 +1,4 @@
-"""What drawn records imply for pairs of columns that nobody measured. Public side of the wall.
+"""Tables of unmeasured pairs of columns, estimated from drawn records. Public side of the wall.
 
 Records that have the measured tables say something about every other pair too: what follows from
 the tables, and what chance and the moving of records put there. The second is noise of a known

@@ -1,4 +1,4 @@
-"""What all that was measured says of a table together, and how exactly: least squares, closed form.
+"""Least-squares estimates of tables from all measurements, and their precision, in closed form.
 
 A table over columns K is the sum of its parts, one for each set S of columns in K: the total, what
 each column says beyond it, each pair beyond its columns, and so on. The parts are orthogonal, noise
@@ -42,7 +42,7 @@ _MOST_COLUMNS = 10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pooled:
-    """Everything that was measured of counts, as one.
+    """All measured tables and interactions, pooled.
 
     Attributes:
         domain: All columns.
@@ -78,7 +78,7 @@ class Pooled:
         return [table for columns, table in fewest if columns.issuperset(clique)]
 
     def variance(self, clique: Clique) -> float | None:
-        """Return the variance of the noise in a cell, records squared; None where it is not known.
+        """Return the noise variance of a cell, records squared, or None if it is unknown.
 
         Args:
             clique: Columns of the table. It is known where something tells of each of its parts.
@@ -98,7 +98,7 @@ class Pooled:
         return found
 
     def half_width(self, clique: Clique) -> float | None:
-        """Return within how many records a cell is, 95 times in 100; None where it is not known.
+        """Return the 95 % error bound of a cell, records, or None if it is unknown.
 
         A sum of Laplace noises is taken for one of them, whose range is wider.
         """
@@ -106,7 +106,7 @@ class Pooled:
         return None if variance is None else one.half_width * math.sqrt(variance) / one.stddev
 
     def counts(self, clique: Clique) -> NDArray[np.float64] | None:
-        """Return the counts, shape of the table, axes as in `clique`; None where it is not known.
+        """Return the counts, axes as in `clique`, or None if they cannot be estimated.
 
         They may be negative.
         """
@@ -133,7 +133,7 @@ class Pooled:
             yield from itertools.combinations(several, count)
 
     def _told(self, part: Clique) -> Iterator[tuple[float, Estimate | NDArray[np.float64]]]:
-        """Yield what tells of a part, each with its precision 1 / c."""
+        """Yield the measurements of a part, each with its precision 1 / c."""
         cells = self.domain.size(part)
         for table in self.holders(part):
             yield cells / (table.variance * table.values.size), table
@@ -169,7 +169,7 @@ def pool(
     *,
     rows: float | None = None,
 ) -> Pooled:
-    """Return what tables and interactions say together.
+    """Return the pooled measurements.
 
     Args:
         domain: All columns; what was measured of others, or in other codes, is left out.
@@ -197,7 +197,7 @@ def pool(
 def pool_interactions(
     domain: Domain, released: Sequence[Released], *, rows: float | None = None
 ) -> Pooled | None:
-    """Return what `pool` does where an interaction was measured, otherwise None.
+    """Return `pool` of the measurements if one is an interaction, otherwise None.
 
     Without any, a table says nearly all there is to know of its cells, and is told by itself.
     """

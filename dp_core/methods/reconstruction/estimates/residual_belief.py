@@ -1,4 +1,4 @@
-"""How much of a noisy residual is believed: of a cell, of a table of two columns, of one number.
+"""Shrinkage of noisy residuals: of cells, of tables of two columns, and of single numbers.
 
 A residual is a noisy count less what is known of it otherwise. It is believed much where the cell
 can hold many records, and little where it cannot. How much is learned from the residuals
@@ -112,7 +112,7 @@ def shrink_numbers(
     variances: Sequence[float],
     expected: Sequence[NDArray[np.float64]],
 ) -> list[NDArray[np.float64]]:
-    """Return what is believed of tables whose residual is one number: they have one prior together.
+    """Return the shrunken residuals of tables with one degree of freedom, under one common prior.
 
     A table of 2 x 2 cells has nothing of its own to learn a prior from, but many have.
 
@@ -134,7 +134,7 @@ def shrink_numbers(
 
 
 def low_rank(residual: NDArray[np.float64], variance: float) -> NDArray[np.float64]:
-    """Return the part of a table of two columns that stands out of the noise as a whole.
+    """Return the low-rank part of a table of two columns that exceeds the noise.
 
     Dependence between two columns is mostly of low rank (one scale against another), and noise is
     spread over all of them. Singular values are shrunk as is best for squared error: those below

@@ -1,4 +1,4 @@
-"""What all pairs of columns say together of each: few common factors. Public side of the wall.
+"""A few factors common to all pairs of columns, which predict each pair. Public side of the wall.
 
 Where many pairs were measured, each tells of the others: columns that go with the same third column
 usually go with each other. With the counts of a pair written as deviations from independence over
@@ -30,7 +30,7 @@ _WHOLE_VOTE = 0.02  # codes with a smaller part of the records say less of the f
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Deviation:
-    """How far a noisy table of two columns is from what they say by themselves.
+    """The deviation of a noisy table of two columns from its expected counts.
 
     Attributes:
         residual: Records, shape of the table; sums over both axes are 0.
@@ -44,14 +44,14 @@ class Deviation:
 
 
 def enough(domain: Domain, pairs: int) -> bool:
-    """Return whether so many measured pairs can tell of each other, and are not too large."""
+    """Return whether there are enough pairs of small tables for common factors."""
     return pairs > len(domain) and sum(domain.sizes) <= _MOST_CODES
 
 
 def common_part(
     domain: Domain, pairs: Mapping[Clique, Deviation], total: float
 ) -> dict[Clique, NDArray[np.float64]]:
-    """Return of each pair's deviation what the common factors say of it, records.
+    """Return the prediction of each pair's deviation by the common factors, records.
 
     Args:
         domain: All columns.

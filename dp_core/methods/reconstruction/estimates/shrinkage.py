@@ -1,4 +1,4 @@
-"""Noisy tables drawn towards what smaller tables already say. Public side of the wall.
+"""Shrinks noisy tables towards the predictions of smaller tables. Public side of the wall.
 
 Most cells of a large table hold less than their noise. What is known of them is the product of
 the columns' tables (or, for more columns, what the pairs imply); what the noisy cell adds is
@@ -113,7 +113,7 @@ def shrunk(
 
 @dataclass(slots=True, eq=False)
 class _Gap:
-    """A noisy table beside what smaller tables say of it.
+    """A noisy table and its prediction from smaller tables.
 
     Attributes:
         expected: Expected counts from smaller tables, records, shape of the table.
@@ -168,7 +168,7 @@ def _gap(
     zeros: StructuralZeros,
     total: float,
 ) -> _Gap:
-    """Return what a clique's noisy table and its noisy interaction say beyond smaller tables.
+    """Return the residual of a clique's noisy table and interaction beyond smaller tables.
 
     Args:
         domain: The clique's.
@@ -260,7 +260,7 @@ def _believe_single(gaps: Sequence[_Gap]) -> None:
 def _pooled(
     clique: Clique, domain: Domain, tables: Sequence[Estimate], zeros: StructuralZeros
 ) -> Estimate | None:
-    """Return what all (agreeing) tables say about a clique, None if none holds it."""
+    """Return the table of a clique from (consistent) larger tables, or None if none covers it."""
     holders = [table for table in tables if set(clique) <= set(table.clique)]
     if not holders:
         return None

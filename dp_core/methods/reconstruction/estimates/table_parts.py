@@ -1,4 +1,4 @@
-"""Parts of a table and of its noise: what is left of them when margins are known. Public side."""
+"""Parts of a table and of its noise that its margins do not determine. Public side."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ Potentials = Mapping[Clique, NDArray[np.float64]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Target:
-    """A table that a model is to have, as far as its noise says so.
+    """A table that the model should match, as closely as its noise allows.
 
     Attributes:
         domain: The clique's domain, columns in the order of the whole domain.
@@ -214,7 +214,7 @@ class Links:
 
     @property
     def messages(self) -> tuple[NDArray[np.int64] | NDArray[np.int32], ...]:
-        """What a message needs beside the tables."""
+        """Index arrays that messages need besides the tables."""
         return (self.first_separator, self.own, self.other, self.first_other, self.parents)
 
 

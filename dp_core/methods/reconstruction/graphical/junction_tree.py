@@ -1,4 +1,4 @@
-"""Junction trees: the tables a graphical model is held in, so that neither is ever too large."""
+"""Junction trees: the cliques whose tables represent a graphical model."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class JunctionTree:
 
     @property
     def cells(self) -> int:
-        """Cells of all cliques together."""
+        """Number of cells of all cliques together."""
         return sum(self.domain.size(clique) for clique in self.cliques)
 
     def holder(self, clique: Clique) -> int | None:
@@ -86,7 +86,7 @@ def adjacency(domain: Domain, cliques: Iterable[Clique]) -> NDArray[np.bool_]:
 
 
 def tree_cells(domain: Domain, adjacent: NDArray[np.bool_]) -> float:
-    """Return how many cells the junction tree of a graph has."""
+    """Return the number of cells of a graph's junction tree."""
     return _best(domain, adjacent)[1]
 
 

@@ -1,4 +1,4 @@
-"""The same fit by the authors' package, to check ours against. The only module that imports it."""
+"""The same fit by the authors' package `mbi`, for comparison. Only this module imports it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From noisy tables to what a graphical model is fitted to."""
+"""Targets of a graphical model's fit, made from noisy tables."""
 
 from __future__ import annotations
 

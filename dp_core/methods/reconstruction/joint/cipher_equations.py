@@ -1,4 +1,4 @@
-"""The step of CIPHER: from the tables of all but one of some columns to the table of all of them.
+"""The step of CIPHER: a table of several columns from all its tables with one column less.
 
 Eugenio and Liu, "Construction of Differentially Private Empirical Distributions from a low-order
 Marginals Set through Solving Linear Equations with l2 Regularization", Section 2.2, as it must be

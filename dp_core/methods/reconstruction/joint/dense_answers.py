@@ -1,4 +1,4 @@
-"""What was measured, as linear questions to the joint table of all columns. Public side.
+"""Measurements as linear queries of the joint table of all columns. Public side.
 
 Cells of tables and parities of binary columns are asked of a joint table at once, and weights of
 the questions are spread back over its cells: all that a fit needs. Answers to the same question
@@ -194,7 +194,7 @@ class _Gathering:
 def gather(
     domain: Domain, released: Iterable[Released], *, rows: float, possible: NDArray[np.bool_]
 ) -> Evidence:
-    """Return what tables and answers say of the joint table.
+    """Return tables and answers as estimates of queries of the joint table.
 
     Args:
         domain: All columns.
@@ -250,7 +250,7 @@ def in_order(domain: Domain, clique: Sequence[str]) -> Clique:
 def number_of_records(
     domain: Domain, released: Sequence[Released], *, rows: int | None, zeros: StructuralZeros
 ) -> int:
-    """Return the number of records: `rows` where it is public, else what was measured says it.
+    """Return the number of records: `rows` if it is public, otherwise an estimate.
 
     Raises:
         BadInput: if nothing says it.

@@ -1,4 +1,4 @@
-"""The joint table of largest entropy that noisy answers leave: where multiplicative weights end.
+"""The joint table of largest entropy given noisy answers, the limit of multiplicative weights.
 
 Answers a_i with standard deviation s_i, both as parts of all records, leave the joint table p that
 minimises

@@ -1,4 +1,4 @@
-"""A model that is one table of all columns, and what its reconstructions have in common."""
+"""A model that is one table of all columns, and the base class of its reconstructions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Walsh-Hadamard transform: a table of binary columns and its parities, one from the other.
+"""The Walsh-Hadamard transform between a table of binary columns and its parities.
 
 Entry S of the transform of a table is the sum over its cells x of (-1)^(ones of x among S), so it
 is the number of records with an even number of ones there less the number with an odd one. Twice

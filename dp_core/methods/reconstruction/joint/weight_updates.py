@@ -1,4 +1,4 @@
-"""Multiplicative weights, one answer after the other (Hardt, Ligett & McSherry 2012, Figure 1).
+"""Multiplicative weights updates for single answers (Hardt, Ligett & McSherry 2012, Figure 1).
 
 After a noisy answer a to a query q that the present table p answers with q(p), both as parts of
 all records, each cell of the query is multiplied by exp(eta (a - q(p))), and the table made to sum
@@ -72,7 +72,7 @@ def facts(domain: Domain, released: Released, rows: float) -> Iterator[Fact]:
 
 @dataclass(slots=True, eq=False)
 class Updates:
-    """A table on its way.
+    """A joint table that is being fitted.
 
     Attributes:
         domain: All columns.

@@ -1,4 +1,4 @@
-"""A joint table that follows noisy answers as they come: the options and the state.
+"""A joint table fitted to noisy answers as they arrive: its options and its state.
 
 `multiplicative_weights` follows what was released; MWEM's selection asks what its table still gets
 wrong. Public side of the wall.
@@ -23,7 +23,7 @@ from dp_core.wall.released import Measurement, Released
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weighting:
-    """How answers are followed.
+    """Options of the fit to answers.
 
     Attributes:
         updates: `limit`: all answers at once, to where multiplicative updates end, each as far as
@@ -52,7 +52,7 @@ class Weighting:
 
 
 class DependentColumn:
-    """A joint table, and what it followed so far.
+    """A joint table and the answers it was fitted to so far.
 
     Attributes:
         joint: The table, sums to 1, shape `domain.sizes`.
@@ -63,7 +63,7 @@ class DependentColumn:
     def __init__(
         self, options: Weighting, domain: Domain, possible: NDArray[np.bool_], rows: float
     ) -> None:
-        """Begin with an even table.
+        """Start with an even table.
 
         Args:
             options: Options of the fit.

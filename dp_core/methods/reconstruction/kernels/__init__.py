@@ -1,1 +1,1 @@
-"""Compiled loops, apart so that looking up a method does not load the compiler."""
+"""Compiled loops, in a room of their own so that finding a method does not load the compiler."""

@@ -1,4 +1,4 @@
-"""Values dealt to records so that counts are nearly the expected ones, compiled."""
+"""Assigns values to records so that counts are close to the expected ones, compiled."""
 
 from __future__ import annotations
 

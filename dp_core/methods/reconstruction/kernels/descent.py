@@ -1,4 +1,4 @@
-"""Records brought nearer to tables by changing one value of one record at a time, compiled.
+"""Moves records closer to tables by changing one value of one record at a time, compiled.
 
 GUM moves many records at once for one table, and what it mends there it breaks a little elsewhere:
 it stops at an error of its own. Here every record is visited in turn, and each of its values

@@ -1,4 +1,4 @@
-"""Draws of one column given others, from the cells of their table that were kept."""
+"""Draws one column given others, from the kept cells of their table."""
 
 from __future__ import annotations
 

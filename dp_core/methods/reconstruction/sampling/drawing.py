@@ -1,4 +1,4 @@
-"""Records that have a model's tables more closely than independent draws would.
+"""Draws records that match a model's tables more closely than independent draws.
 
 Independent draws add the error of a sample to whatever the tables say. Here the values of a column
 are dealt out in the shares of its table, so a cell of a table is within about one record of what

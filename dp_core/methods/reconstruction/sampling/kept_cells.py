@@ -1,4 +1,4 @@
-"""What can be made of cells that passed a threshold. Public side of the wall."""
+"""Arithmetic on the cells that passed a threshold. Public side of the wall."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Large sets drawn piece by piece: each piece makes good what those before it missed.
+"""Large sets drawn in pieces, each of which corrects the errors of earlier pieces.
 
 A piece of a set that is drawn by itself misses its tables by some records, whatever its size. If
 every piece is aimed at what the set still lacks, and not at its own part of the tables, these
@@ -21,7 +21,7 @@ from dp_core.wall.released import Table
 
 
 class Owed:
-    """What tables the records of a set lack so far.
+    """The tables of the records that a set still lacks.
 
     Attributes:
         domain: All columns.

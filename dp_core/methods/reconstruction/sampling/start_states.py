@@ -1,4 +1,4 @@
-"""Records that are in a kept cell of every table: where a Gibbs sampler may begin.
+"""Records in a kept cell of every table, the possible starts of a Gibbs sampler.
 
 A join of all tables, one after the other, of which only the likeliest partial records go on, so
 that it ends whatever the tables hold. Everything is decided by public noisy counts.

@@ -1,4 +1,4 @@
-"""How a measuring budget is divided among tables so that their total error is least.
+"""Division of a measuring budget among tables that minimises their total error.
 
 With noise of standard deviation proportional to `rho ** -1/2` the sum over tables of cells times
 noise is least at shares proportional to `cells ** 2/3`; with noise proportional to `1 / epsilon`,

@@ -1,4 +1,4 @@
-"""How much of the measuring budget each pair of columns, and each column, is worth.
+"""Weights of pairs and columns in the measuring budget that minimise the expected error.
 
 DenseMarg takes a pair or leaves it, and counts the noise of every cell. But most cells of a large
 table are nearly empty, and a reconstruction that knows its noise will not believe them: such a
@@ -36,7 +36,7 @@ class Problem:
 
     Attributes:
         columns: Estimated one-way tables, records, one for each column.
-        precision: Of each column's cells before measuring, 1 / records squared.
+        precision: Precision of each column's cells before measuring, 1 / records squared.
         pairs: Positions of each pair's columns, shape (pairs, 2).
         dependence: Expected distance of each pair from independence, records, positive.
         whole: Precision of a cell of a table that gets the whole measuring budget.
@@ -90,7 +90,7 @@ def posterior_mean(
 
     Args:
         noisy: Records; may be negative.
-        stddev: Of the noise of each, records.
+        stddev: Standard deviation of the noise of each, records.
         usual: Mean dependence of pairs in files at large, records, positive.
     """
     average = np.array([noisy.mean()])

@@ -1,4 +1,4 @@
-"""Cells of a table that is the product of its columns, put into a few bins of like width."""
+"""Cells of a product table, grouped into a few bins of similar width."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 BINS = 32
-"""Widths that are told apart."""
+"""Number of bins."""
 
 
 def binned(
     tables: Sequence[NDArray[np.float64]], rows: float, power: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return how many cells a table has of each of a few widths, and the mean width of those.
+    """Return the number of cells in each bin of widths, and their mean width.
 
     Args:
         tables: One-way tables of its columns, records; its cells are expected to be their product.
         rows: Number of records.
-        power: A cell of expected count E has the width E ** power; next to empty ones are left out.
+        power: A cell of expected count E has width E ** power; nearly empty cells are left out.
 
     Returns:
         Both of shape (`BINS`,).

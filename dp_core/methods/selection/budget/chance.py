@@ -1,4 +1,4 @@
-"""What chance alone puts into the tables of a file, which is a sample, and of the records drawn."""
+"""Sampling deviations of tables: of the file, which is a sample, and of drawn records."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Chance:
     Attributes:
         domain: All columns.
         rows: Number of records.
-        factors: Of each column the sum of the roots of its shares, times that of its own part.
-        binned: Of each column how many codes have about which share of the records.
+        factors: For each column, the sum of the roots of its shares, times that of its own part.
+        binned: For each column, the number of codes with each approximate share of records.
     """
 
     domain: Domain

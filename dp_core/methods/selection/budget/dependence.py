@@ -1,4 +1,4 @@
-"""How dependent each pair is expected to be, given noisy dependences. Public side of the wall.
+"""Expected dependence of each pair, given noisy dependences. Public side of the wall.
 
 Few pairs of many depend strongly on each other, and noise makes others look as if they did. The
 prior is a mixture of exponential distributions of very different means; how many pairs are of each
@@ -30,7 +30,7 @@ def expected_dependence(
 
     Args:
         noisy: L1 distances from independence with noise, records; may be negative.
-        stddev: Of the noise of each, records, positive.
+        stddev: Standard deviation of the noise of each, records, positive.
         rows: Number of records.
     """
     means = _MEANS * rows

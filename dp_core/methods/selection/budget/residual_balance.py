@@ -1,4 +1,4 @@
-"""How much of the measuring budget the interaction of each few columns is worth.
+"""Weights of interactions in the measuring budget that minimise the expected error.
 
 What is not in the columns' own tables is split into parts that say nothing about each other: the
 interaction of each pair, that of each three columns, and so on. Each can be measured by itself, at
@@ -84,7 +84,7 @@ def balance(parts: Parts, *, roughly: bool = False) -> NDArray[np.float64]:
     parts, and the best end is kept. Where larger parts save next to nothing, columns get all of it.
 
     Args:
-        parts: What may be measured.
+        parts: Parts that may be measured.
         roughly: Whether a tenth of the steps will do, from the first starts: for the error they
             leave, not for the shares.
     """
@@ -196,8 +196,8 @@ class _Error:
         """Return the error of a table of two and of one of three columns, records.
 
         Args:
-            means: Of `means`.
-            power: How parts that meet in a table add up: 2 as independent noise does.
+            means: Result of `means`.
+            power: Exponent by which parts of a table add up; 2 for independent noise.
         """
         one, two, three = (means**power).tolist()
         of_two = two + 2 * one if self.number[1] else one

@@ -1,4 +1,4 @@
-"""What methods with thresholds share: how much delta a table may fail with, and its room."""
+"""Delta and thresholds of the tables of methods that keep frequent cells only."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def delta_of(curator: Curator, cost: Fraction, replicate: int) -> Fraction:
 
     Args:
         curator: The wall.
-        cost: Of all tables of the replicate.
-        replicate: As the selection is told.
+        cost: Budget of all tables of the replicate.
+        replicate: Index of the independent measurement, 0 if shared.
     """
     return _delta(curator.currency, cost, shared=replicate == 0)
 
@@ -64,9 +64,9 @@ def planned_threshold(
     Args:
         method: The selection.
         domain: All columns.
-        currency: Of the release.
+        currency: Currency of the release.
         cost: Budget of all measuring.
-        relation: Of the release.
+        relation: Neighbouring relation of the release.
         split: Number of independent measurements, 0 for one that all sets share.
     """
     number, _ = method.tables(domain)
@@ -111,11 +111,11 @@ def threshold_table(
         curator: The wall.
         clique: Columns, of any number of cells.
         cost: Budget, in the release's currency; spent exactly.
-        delta: What the table may fail with.
+        delta: Failure probability allowed for the table.
         rows: About how many rows there are, as far as that is public.
-        form: Which threshold.
-        capacity: Most cells that are kept; None for more than can be expected.
-        replicate: Which of the independent measurements this is.
+        form: Form of the threshold.
+        capacity: Most cells to keep; None makes room for more than are expected.
+        replicate: Index of the independent measurement, 0 if shared.
     """
     event = _event(curator.currency, cost, delta, curator.relation)
     least = _least(event, delta, form)
@@ -142,6 +142,6 @@ def expected_cells(rows: float, threshold: int, delta: float) -> int:
     Args:
         rows: About how many there are.
         threshold: Least noisy count that is kept.
-        delta: What the table may fail with.
+        delta: Failure probability allowed for the table.
     """
     return math.ceil(rows * min(1.0, 2 / threshold + 2 * math.sqrt(2 * delta)))

@@ -1,4 +1,4 @@
-"""The record that the most of some queries say yes to. Public arithmetic.
+"""The record that satisfies the most of some queries. Public arithmetic.
 
 Each query asks whether a record is in one cell of a table, or whether it is not. Codes that no
 query (and no rule) tells apart are one level, which keeps the search small.

@@ -1,4 +1,4 @@
-"""Which few columns tell most of each: the feature hash of Park & Ghosh (2013), chosen privately.
+"""The few columns that predict each column best, chosen privately (Park & Ghosh 2013).
 
 The choice by mutual information alone is not private. Here it is a choice by the exponential
 mechanism for each place (SBHG+EM of Li, Karwa, Slavkovic & Steorts 2018, Remark 3.2).
@@ -35,10 +35,10 @@ _GRID = 1 << 20  # mutual information is rounded to this part of a bit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureChoice:
-    """The options of a method that holds a few columns beside each one, and what they entail.
+    """Options and behaviour of methods that keep a few other columns with each column.
 
     Attributes:
-        features: Columns held beside each one (R), fewer where there are fewer.
+        features: Number of other columns kept with each column (R), or all if there are fewer.
         score: `mi`, mutual information, only where the number of rows is public (replace-one); `r`,
             the distance from independence; `auto`, the first where it can be.
         given: Instead of a choice: lists of a column and those to hold beside it, from public
@@ -56,31 +56,31 @@ class FeatureChoice:
 
     @property
     def adaptive(self) -> bool:
-        """Whether columns are chosen, and not given."""
+        """Whether columns are chosen rather than given."""
         return not self.given
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
-        """Return what the choice asks about: all pairs, and the number of rows."""
+        """Return the cliques that the choice asks about: all pairs, and the number of rows."""
         return ((), *itertools.combinations(domain.columns, 2)) if self.adaptive else ()
 
     def choices(self, domain: Domain) -> int:
-        """Return one for each column, unless all are given."""
+        """Return one choice for each column, or 0 if all are given."""
         return len(domain) if self.adaptive else 0
 
     def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
-        """Refuse to choose, and to keep or to draw, where the number of rows is not known."""
+        """Refuse an unknown number of rows."""
         require_rows(neighbours, measured)
         if self.score == "mi":
             require_public_rows(neighbours, "Mutual information")
 
     def most_cells(self, domain: Domain) -> int:
-        """Return the most cells that the table of a column with those beside it can have."""
+        """Return the most cells that the table of a column and its features can have."""
         if self.adaptive:
             return math.prod(sorted(domain.sizes, reverse=True)[: self.features + 1])
         return max(domain.size(clique) for clique in self.given_tables(domain))
 
     def given_tables(self, domain: Domain) -> tuple[Clique, ...]:
-        """Return each column, in the domain's order, with those that are given to stand beside it.
+        """Return each column, in the domain's order, with its given features.
 
         A column without a list is alone.
         """
@@ -96,9 +96,9 @@ class FeatureChoice:
         cost: Fraction,
         replicate: int,
     ) -> tuple[Clique, ...]:
-        """Return each column, in the domain's order, with those to hold beside it.
+        """Return each column, in the domain's order, with its features.
 
-        To choose them costs exactly `cost`. Arguments are those of `Selector.select`.
+        The choice costs exactly `cost`. Arguments are those of `Selector.select`.
         """
         if not self.adaptive:
             return self.given_tables(domain)

@@ -1,4 +1,4 @@
-"""What a selection knows about the file before it looks: its size and its columns' tables."""
+"""The number of rows and the one-way tables that a selection knows before it looks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ROWS_UNKNOWN = (
 
 
 def require_rows(neighbours: Neighbours, measured: Collection[Stage]) -> None:
-    """Raise BadInput unless something will say about how many rows there are; see `Selector`."""
+    """Raise BadInput unless the approximate number of rows will be known; see `Selector`."""
     if neighbours == "add-remove" and not {"total", "one_way"} & set(measured):
         raise BadInput(_ROWS_UNKNOWN)
 
@@ -44,7 +44,7 @@ def number_of_rows(curator: Curator, domain: Domain, known: Sequence[Released]) 
     Args:
         curator: It knows whether the relation makes the number public.
         domain: All columns.
-        known: What was measured before; otherwise its tables are what says it.
+        known: Results measured before; their tables estimate the number of rows.
 
     Raises:
         BadInput: if nothing says it.

@@ -1,4 +1,4 @@
-"""What the methods that choose tables by a graphical model's errors have in common.
+"""Choosing tables by the errors of a graphical model, for MST, AIM and MWEM-PGM.
 
 A model of everything measured so far answers every candidate; the noisy choice is among the
 distances between those answers and the truth; what is chosen is measured; and the model is fitted
@@ -46,7 +46,7 @@ def tables_up_to(domain: Domain, order: int, *, max_cells: int) -> tuple[Clique,
 def announced(domain: Domain, cliques: Sequence[Clique]) -> tuple[Clique, ...]:
     """Return the tables to count in advance, and the number of rows, which may be public.
 
-    Where the candidates have too many cells to be held, nothing is said in advance.
+    Empty if the candidates have too many cells to be held in memory.
     """
     held = sum(domain.size(clique) for clique in cliques) <= _MOST_ANNOUNCED
     return ((), *cliques) if held else ()
@@ -64,7 +64,7 @@ def first_round(
 
 
 class RoundModel:
-    """The graphical model of what was measured so far. Public.
+    """The graphical model of the measurements so far. Public.
 
     Attributes:
         total: Estimated number of records.
@@ -75,12 +75,12 @@ class RoundModel:
     def __init__(
         self, domain: Domain, zeros: StructuralZeros, *, rows: int | None, max_cells: int
     ) -> None:
-        """Hold no table.
+        """Start without tables.
 
         Args:
             domain: All columns.
-            zeros: Impossible cells; they count where a table of the model holds them.
-            rows: Number of records where it is public.
+            zeros: Impossible cells, as far as tables of the model cover them.
+            rows: Number of records if it is public, otherwise None.
             max_cells: Most cells of the junction tree; single columns always have room.
         """
         from dp_core.methods.reconstruction.graphical.junction_tree import adjacency
@@ -152,9 +152,9 @@ def distances(
     """Return the score of each clique: how far the model's table is from the truth.
 
     Args:
-        model: What is known; public.
+        model: Model of the measurements so far; public.
         cliques: Candidates.
-        weights: Of the candidates, whole numbers; by default 1.
+        weights: Whole-number weights of the candidates; default 1.
         noise: Expected absolute error of each cell when measured, records; a candidate's score is
             lowered by it, for an error of that size is not mended by measuring.
         drawn_in: Whether a cell counts less than that if the model expects it to hold little: it is

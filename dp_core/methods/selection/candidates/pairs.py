@@ -1,4 +1,4 @@
-"""What a method that looks at pairs asks of them, and what it knows of their columns beforehand."""
+"""The dependence that methods ask of pairs, and what is known of single columns beforehand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which counting queries a method asks: parities of binary columns, or cells of small tables.
+"""Sets of counting queries: parities of binary columns, or cells of small tables.
 
 From the domain alone, so public.
 """
