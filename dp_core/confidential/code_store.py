@@ -1,9 +1,9 @@
-"""The store of codes: the confidential file as memory-mapped columns of small integers.
+"""The code store: the confidential file as memory-mapped columns of small integers.
 
-Arrow IPC files without compression, one per chunk of about half a million rows, one record batch
-each: reading is mapping. A column is `uint8` where its size allows and `uint16` otherwise. Chunks
-are written under a temporary name, synced and renamed; the manifest comes last, so that a store
-without one is known to be incomplete. Folder 0700, files 0600.
+The store has one uncompressed Arrow IPC file of one record batch for each chunk of about half a
+million rows; reading maps the file. A column is `uint8` if its size allows, otherwise `uint16`.
+Chunks are written under a temporary name, synced and renamed. The manifest is written last, so a
+store without one is incomplete. The folder has mode 0700, the files 0600.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """One file of the store: its name, its rows, its length in bytes."""
+    """One file of the store: its name, number of rows and length in bytes."""
 
     file: str
     rows: int
@@ -43,7 +43,7 @@ class Chunk:
 
 
 def code_type(size: int) -> type[np.uint8] | type[np.uint16]:
-    """Return the type that holds codes below `size`."""
+    """Return the smallest type for codes below `size`."""
     if size > 2**16:
         raise ValueError(f"A column has at most 65,536 codes, not {size}.")
     return np.uint8 if size <= 2**8 else np.uint16
@@ -53,19 +53,20 @@ class CodeStore:
     """A complete store, open for reading. Confidential.
 
     Attributes:
-        folder: Where it is.
+        folder: Folder of the store.
         domain: Columns and sizes, in the order of `read`.
-        files: In the order of the rows.
+        files: The chunks, in the order of the rows.
         chunks: Number of files.
         rows: Number of records.
-        identity: Drawn when it was written; another store, were it of the same rows, has another.
+        identity: Random text drawn when the store was written; no other store has it, not even one
+            of the same rows.
     """
 
     def __init__(self, folder: Path, domain: Domain) -> None:
         """Open a store.
 
         Raises:
-            StageFailed: if it is incomplete, cut off, or was made for another schema.
+            StageFailed: if it is incomplete, truncated, or was made for another schema.
         """
         self.folder = Path(folder)
         self.domain = domain
@@ -96,9 +97,9 @@ class CodeStore:
         return some
 
     def is_here(self) -> bool:
-        """Whether this very store is in its folder, as another machine sees that.
+        """Whether this store is in its folder as seen from the current machine.
 
-        One of the same name may be on a machine's own disk, left there by an earlier attempt.
+        A machine's own disk may have a store of the same name from an earlier attempt.
         """
         try:
             return _identity(json.loads((self.folder / MANIFEST).read_text("utf-8"))) == (
@@ -111,10 +112,10 @@ class CodeStore:
         """Return the columns of one chunk, read-only views of the mapped file.
 
         Args:
-            chunk: Its number, below `chunks`.
+            chunk: Number of the chunk, below `chunks`.
 
         Raises:
-            StageFailed: if the file is not what the manifest says.
+            StageFailed: if the file disagrees with the manifest.
         """
         name = self.folder / self.files[chunk].file
         try:
@@ -129,7 +130,7 @@ class CodeStore:
         return columns
 
     def codes(self, chunk: int) -> NDArray[np.uint16]:
-        """Return a copy of one chunk as a `Dataset` holds it: shape (columns, rows), `uint16`."""
+        """Return a copy of one chunk as in a `Dataset`: shape (columns, rows), `uint16`."""
         codes = np.empty((len(self.domain), self.files[chunk].rows), np.uint16)
         for row, column in zip(codes, self.read(chunk), strict=True):
             row[:] = column
@@ -137,10 +138,10 @@ class CodeStore:
 
 
 class StoreWriter:
-    """Writes a store; as a context manager it is complete only if the block ends well.
+    """Writes a store; as a context manager it completes the store if the block does not raise.
 
     Args:
-        folder: Created if need be; an earlier or incomplete store in it is replaced.
+        folder: Created if necessary; an earlier or incomplete store in it is replaced.
         domain: Columns and sizes.
         chunk_rows: Rows per file.
     """
@@ -150,7 +151,7 @@ class StoreWriter:
         self.domain = domain
         self.chunk_rows = chunk_rows
         self._chunks: list[Chunk] = []
-        self._held = 0
+        self._buffered = 0
         self._finished = False
         self._columns = [np.empty(chunk_rows, code_type(size)) for size in domain.sizes]
 
@@ -159,10 +160,10 @@ class StoreWriter:
         return self
 
     def begin(self) -> None:
-        """Remove what is there; for a writer that only `finish` completes, without a block."""
+        """Remove the earlier store; for use without a block, which then ends with `finish`."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder.chmod(0o700)
-        # The manifest goes first: from here on there is no complete store.
+        # The manifest goes first, so that the store counts as incomplete from here on.
         for old in [
             self.folder / MANIFEST,
             *self.folder.glob("chunk-*"),
@@ -188,17 +189,17 @@ class StoreWriter:
         rows = len(columns[0])
         start = 0
         while start < rows:
-            taken = min(rows - start, self.chunk_rows - self._held)
-            for held, column in zip(self._columns, columns, strict=True):
-                held[self._held : self._held + taken] = column[start : start + taken]
-            self._held += taken
+            taken = min(rows - start, self.chunk_rows - self._buffered)
+            for buffer, column in zip(self._columns, columns, strict=True):
+                buffer[self._buffered : self._buffered + taken] = column[start : start + taken]
+            self._buffered += taken
             start += taken
-            if self._held == self.chunk_rows:
+            if self._buffered == self.chunk_rows:
                 self._flush()
 
     def _flush(self) -> None:
         batch = pa.record_batch(
-            [pa.array(column[: self._held]) for column in self._columns],
+            [pa.array(column[: self._buffered]) for column in self._columns],
             names=list(self.domain.columns),
         )
         name = f"chunk-{len(self._chunks):06d}.arrow"
@@ -211,15 +212,15 @@ class StoreWriter:
                 writer.write_batch(batch)
 
         size = write_atomically(self.folder / name, write)
-        self._chunks.append(Chunk(name, self._held, size))
-        self._held = 0
+        self._chunks.append(Chunk(name, self._buffered, size))
+        self._buffered = 0
 
     def finish(self) -> None:
-        """Complete the store; done once, by the end of the block if not before."""
+        """Complete the store; a second call does nothing."""
         if self._finished:
             return
         self._finished = True
-        if self._held:
+        if self._buffered:
             self._flush()
         manifest = {
             "confidential": "Row numbers and codes of the confidential file; not for publication.",
@@ -234,11 +235,11 @@ class StoreWriter:
 
 
 def write_atomically(path: Path, write: Callable[[int], object]) -> int:
-    """Write a file of mode 0600 that is there completely or not at all; return its bytes.
+    """Write a file of mode 0600 completely or not at all; return its length in bytes.
 
     Args:
-        path: Its final name.
-        write: Writes to the open file descriptor it is given.
+        path: Final name of the file.
+        write: Called with the open file descriptor to write to.
     """
     temporary = path.with_name(path.name + ".tmp")
     file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -267,8 +268,8 @@ class RecodedStore(CodeStore):
         """Read a store of finer codes.
 
         Args:
-            store: Complete.
-            recoding: From its codes to those of the recoding's domain.
+            store: A complete store.
+            recoding: Recoding from its codes to coarser ones.
         """
         self._store = store
         self._recoding = recoding
@@ -292,7 +293,7 @@ class RecodedStore(CodeStore):
 
 
 def _identity(manifest: Mapping[str, object]) -> str:
-    # A release may be under way whose store was written before stores had one.
+    # Stores written by earlier versions have none.
     return str(manifest.get("identity", ""))
 
 
@@ -303,7 +304,7 @@ def _write_all(file: int, content: bytes) -> None:
 
 def _unusable(what: str, error: Exception | None = None) -> StageFailed:
     return StageFailed(
-        f"The store of codes {what}; resume the release to make it again.",
+        f"The code store {what}; resume the release to write it again.",
         internal=None if error is None else str(error),
         row="codes-damaged",
     )

@@ -1,11 +1,10 @@
-"""Which rows of a person are used: at most so many, by a rule that looks at that person alone.
+"""Limits the rows of a person, by a rule that depends on that person's rows alone.
 
-A person is whatever rows have the same identifier: the same text but for blanks around it. Of each
-person the rows are kept whose content comes first in an order that is drawn by the identifier: a
-hash of identifier and codes. So which rows of a person stay follows from that person's rows alone,
-neither from other persons nor from the order of the file or its parts; and since every person has
-an order of their own, no kind of row is preferred throughout. Rows of one person with the same
-codes are the same to everything that follows.
+Rows with the same identifier, apart from blanks around it, belong to one person. For each person,
+the rows are ordered by a hash of identifier and codes, and the first ones are kept. So the kept
+rows of a person depend on that person's rows only, not on other persons or on the order of the file
+or its parts. Every person has an order of their own, so no kind of row is preferred throughout.
+Rows of one person with the same codes are interchangeable in every later step.
 
 Privacy:
     Let F be the rows of a file after every row by itself became codes, by the schema's public rules
@@ -13,14 +12,14 @@ Privacy:
     rows that depends on these rows only, of at most `max_rows`. If F and F' differ in the rows of
     one person, D(F) and D(F') are the same rows but for at most `max_rows` of that person on each:
     exactly the neighbours of `dp_core.schema.privacy.Relation`, for which everything is calibrated.
-    Whether a file is refused is decided before, from all its rows, kept or not, so that it does not
-    hang on the order that is drawn here; it is outside epsilon, as every refusal is.
+    Whether a file is refused is decided earlier, from all its rows, so it does not depend on the
+    order here. Like every refusal, it is outside epsilon.
 
-    Two identifiers with the same 128-bit hash would be one person. Of a billion persons some two
-    are with a probability below 1e-20.
+    Two identifiers with the same 128-bit hash would count as one person. Among a billion persons
+    this happens with a probability below 1e-20.
 
-Cost: 1 microsecond or two for a row. On disk, in the run's confidential folder, 33 bytes for a row
-while the rule is applied; in memory a 64th part of that, and the rows of one batch.
+Cost: 1 to 2 microseconds for a row; 33 bytes for a row on disk, in the run's confidential folder,
+while the rule is applied; in memory a 64th of that, and the rows of one batch.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from dp_core.confidential.raw_values import is_text
 from dp_core.errors import BadInput
 
 BUCKETS = 64
-"""Parts in which rows lie on disk, by their person; one is in memory at a time."""
+"""Parts of the rows on disk, by person; one part is in memory at a time."""
 
 Persons = NDArray[np.uint64]
 """Hashes of identifiers, shape (rows, 2)."""
@@ -51,15 +50,15 @@ _PURPOSE = b"dp-release rows"
 
 
 def hashes(column: str, values: pa.Array, missing: Collection[str]) -> tuple[Persons, int]:
-    """Return hashes of identifiers, and how many rows have none. Confidential.
+    """Return hashes of identifiers, and the number of rows without one. Confidential.
 
     Args:
-        column: Its name.
-        values: Text or whole numbers; the text of a number is what counts.
+        column: Name of the identifier column.
+        values: Text or whole numbers; a number is identified by its text.
         missing: Texts that mean missing, besides blanks.
 
     Raises:
-        BadInput: if identifiers are stored as something else.
+        BadInput: if identifiers have another type.
     """
     texts, where = _identifiers(column, values, missing)
     table = np.zeros((len(texts), 2), np.uint64)
@@ -71,18 +70,18 @@ def hashes(column: str, values: pa.Array, missing: Collection[str]) -> tuple[Per
 
 
 def without(column: str, values: pa.Array, missing: Collection[str]) -> int:
-    """Return how many rows have no identifier; see `hashes`, of which it needs none."""
+    """Return the number of rows without an identifier, by the rules of `hashes`."""
     return _without(*_identifiers(column, values, missing))
 
 
 def orders(persons: Persons, codes: Sequence[NDArray[Any]]) -> NDArray[np.uint64]:
-    """Return what each row's place among its person's rows follows from, shape (rows,).
+    """Return the key by which each row is ordered among its person's rows, shape (rows,).
 
     Args:
-        persons: Of the rows.
-        codes: Of every column of the domain, shape (rows,).
+        persons: Hashed identifier of each row.
+        codes: Codes of every column of the domain, each of shape (rows,).
     """
-    # Which function it is matters to nothing but that persons differ in what they keep.
+    # Any mixing function would do, as long as persons differ in the rows they keep.
     mixed = persons[:, 1].copy()
     for column in codes:
         mixed ^= column.astype(np.uint64)
@@ -92,14 +91,14 @@ def orders(persons: Persons, codes: Sequence[NDArray[Any]]) -> NDArray[np.uint64
 
 def kept_rows(persons: Persons, order: NDArray[np.uint64], max_rows: int) -> NDArray[np.bool_]:
     """Return which rows are kept, shape (rows,)."""
-    # Stable: what is equal in all of them stays in the order of the file.
+    # Stable: rows that are equal in all keys keep the order of the file.
     sort = np.lexsort((order, persons[:, 1], persons[:, 0]))
     first = np.ones(len(sort), np.bool_)
     first[1:] = (persons[sort][1:] != persons[sort][:-1]).any(axis=1)
     starts = np.flatnonzero(first)
     rank = np.arange(len(sort)) - np.repeat(starts, np.diff([*starts, len(sort)]))
     kept = np.zeros(len(sort), np.bool_)
-    # privacy: of no person more than this.
+    # privacy: no person keeps more than `max_rows` rows.
     kept[sort[rank < max_rows]] = True
     return kept
 
@@ -108,7 +107,7 @@ class RowLimit:
     """Finds the rows to keep of a file of any size; used as a context manager.
 
     Args:
-        folder: Confidential; made here, and deleted at the end.
+        folder: Confidential folder, created here and deleted at the end.
         max_rows: Most rows of a person.
     """
 
@@ -162,23 +161,23 @@ class RowLimit:
 
 
 def without_identifier(column: str) -> str:
-    """Return what a person reads whose file has rows without an identifier."""
+    """Return the message about a file with rows without an identifier."""
     return (
-        f"Column {column!r} has rows without an identifier, so that nobody knows whose rows they"
-        " are; complete it, or leave these rows out of the file."
+        f"Column {column!r} has rows without an identifier, so the rows of a person cannot be"
+        " limited; fill the column, or remove these rows from the file."
     )
 
 
 def _identifiers(
     column: str, values: pa.Array, missing: Collection[str]
 ) -> tuple[list[str | None], NDArray[np.int64]]:
-    """Return the different identifiers, None for none, and which of them each row has."""
+    """Return the distinct identifiers, None for missing, and the place of each row's identifier."""
     kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
     if not (is_text(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)):
         raise BadInput(no_identifier(column, str(kind)))
     if not pa.types.is_dictionary(values.type):
         values = values.cast(pa.string()).dictionary_encode()
-    # A batch may have the dictionary of the whole file.
+    # The dictionary of a batch may list the identifiers of the whole file.
     index = np.asarray(values.indices.fill_null(-1), dtype=np.int64)
     used, where = np.unique(index, return_inverse=True)
     known = values.dictionary.cast(pa.string()).take(pa.array(used, pa.int64(), mask=used < 0))
@@ -193,10 +192,10 @@ def _without(texts: Sequence[str | None], where: NDArray[np.int64]) -> int:
 
 
 def no_identifier(column: str, kind: str) -> str:
-    """Return what a person reads whose identifiers are stored as what cannot be one."""
+    """Return the message about identifiers of an unsuitable type."""
     return (
-        f"Column {column!r} tells persons apart and is stored as {kind}; store it as text or"
-        " whole numbers, so that a person has one identifier."
+        f"Column {column!r} identifies persons and is stored as {kind}; store it as text or whole"
+        " numbers, so that a person has one identifier."
     )
 
 

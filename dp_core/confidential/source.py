@@ -1,9 +1,8 @@
 """The confidential files as a stream of small record batches. Confidential side.
 
-One CSV or Parquet file, or a glob of files of one kind. Opening looks at headers and footers only
-and finds every mistake that can be seen there; rows are read lazily, one batch at a time, and the
-caller may iterate as often as it likes. CSV is read as text throughout: nothing is guessed, so
-that `?`, `NA`, `None` and `007` arrive as they stand in the file.
+One CSV or Parquet file, or a glob of files of one kind. Opening reads headers and footers only, and
+finds every mistake that shows there. Rows are read lazily, one batch at a time, and the caller may
+iterate repeatedly. CSV is read as text, so `?`, `NA`, `None` and `007` arrive as they are.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ from dp_core.confidential.source_files import (
 from dp_core.errors import BadInput
 
 BATCH_ROWS = 1 << 18
-"""Largest number of rows of a batch: 20 text columns of it are some tens of megabytes."""
+"""Most rows of a batch; with 20 text columns it takes some tens of megabytes."""
 CSV_BLOCK_BYTES = 2 << 20
-"""Bytes of a CSV block; a few of them are in memory at a time. A record must fit in one."""
+"""Bytes of a CSV block; a few are in memory at a time. A record must fit in one block."""
 DIGEST_BLOCK_BYTES = 1 << 20
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
@@ -48,8 +47,8 @@ class Batch:
 
     Attributes:
         partition: Number of the row group (Parquet) or of the file (CSV) they come from.
-        records: The wanted columns, in the order asked for.
-        done: Part of the source that has been read once these rows are dealt with, 0 to 1.
+        records: The wanted columns, in the order requested.
+        done: Fraction of the source read up to and including these rows, 0 to 1.
     """
 
     partition: int
@@ -59,7 +58,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What tells, cheaply, that a file is still the one that was opened."""
+    """Size, time and inode of a file, a quick test that the file is still the same."""
 
     size: int
     modified: int
@@ -124,7 +123,7 @@ class Source:
             if not same:
                 raise BadInput(
                     f"The data file {path.name} changed while the release was reading it;"
-                    " start again when nothing writes to it any more.",
+                    " start again when the file is complete.",
                     row="data-being-written",
                 )
 
@@ -177,16 +176,16 @@ def open_source(
     Args:
         pattern: Path or glob, relative to `folder` unless absolute.
         folder: Folder of the spec file.
-        columns: Columns to read, each of which every file must have.
-        ignore: Columns that files may have besides.
+        columns: Columns to read; every file must have all of them.
+        ignore: Further columns that files may have.
 
     Returns:
         The source; its files are sorted by path.
 
     Raises:
-        BadInput: if no file matches, a file is of no known kind or of another kind than the
-            others, is empty, cut off or not readable, lacks a column, has one that is in neither
-            list, names one twice, or if there is no row at all. No message shows a value.
+        BadInput: if no file matches, files are of unknown or different kinds, a file is empty,
+            truncated or unreadable, lacks or repeats a column or has one that is in neither list,
+            or if there is no row. No message shows a value.
     """
     files = matching_files(pattern, folder)
     kinds = {path: kind_of(path) for path in files}
@@ -199,23 +198,28 @@ def open_source(
     some = False
     for path in files:
         if path.stat().st_size == 0:
-            raise BadInput(f"The data file {path.name} is empty.", row="data-empty")
+            raise BadInput(
+                f"The data file {path.name} is empty; name a file with rows.", row="data-empty"
+            )
         if kind == "parquet":
             some |= check_parquet(path, columns, ignore)
         else:
             some |= check_csv(path, columns, ignore)
     if not some:
-        raise BadInput(f"The data in {pattern!r} has a header but not one row.", row="data-empty")
+        raise BadInput(
+            f"The data in {pattern!r} have a header but no row; name a file with rows.",
+            row="data-empty",
+        )
     return Source(files, kind, columns)
 
 
 def keyed_digest(source: Source, key: bytes) -> str:
-    """Return the keyed hash by which the data are known, as hexadecimal text.
+    """Return the keyed hash that identifies the data, in hexadecimal.
 
-    Of files it is the HMAC-SHA256 of their bytes, in order. The number of files and the length of
-    each are hashed too, so that moving bytes from one file to the next changes the digest; names
-    are not, so that renaming the folder does not. Of a table's snapshot it is that of its rows,
-    whatever their order (`dp_core.confidential.row_digest`).
+    For files it is the HMAC-SHA256 of their bytes, in order. It includes the number of files and
+    the length of each, so moving bytes between files changes it; it does not include names, so
+    renaming a folder does not. For a snapshot of a table it is the hash of the rows, in any order
+    (`dp_core.confidential.row_digest`).
 
     Args:
         source: The data.
@@ -225,11 +229,11 @@ def keyed_digest(source: Source, key: bytes) -> str:
         BadInput: if a file changed since the source was opened.
 
     Privacy:
-        A plain hash would be an exact answer about the data (whoever knows all rows but one can
-        confirm the last); without the key this one says nothing.
+        A hash without a key would be an exact answer about the data: whoever knows all rows but
+        one could confirm the last. Without the key, this hash discloses nothing.
     """
     if len(key) < 16:
-        raise ValueError("The key of the data's digest has at least 16 bytes.")
+        raise ValueError("The key of the digest must have at least 16 bytes.")
     source.assert_unchanged()
     digest = source.digest(key)
     source.assert_unchanged()

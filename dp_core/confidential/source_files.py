@@ -1,7 +1,7 @@
-"""Which files the data are, and what is wrong with them before a row is read. Confidential side.
+"""Finds the data files and checks them before a row is read. Confidential side.
 
-Only headers, footers and the first record are looked at. What a library says about a bad file may
-quote its rows: that goes into `internal`, never into a message.
+Only headers, footers and the first record are read. A library's message about a bad file may quote
+its rows, so it goes into `internal`, never into a message.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dp_core.errors import BadInput
 Kind: TypeAlias = Literal["csv", "parquet"]
 
 NAMED = 5
-"""How many columns a message names."""
+"""Number of columns that a message names."""
 SUFFIXES: dict[str, Kind] = {
     ".csv": "csv",
     ".csv.gz": "csv",
@@ -32,7 +32,7 @@ SUFFIXES: dict[str, Kind] = {
 
 
 def matching_files(pattern: str, folder: Path) -> list[Path]:
-    """Return the files of a path or glob, sorted; refuse when there is none, or a folder."""
+    """Return the files of a path or glob, sorted; refuse folders, and a pattern without a match."""
     exact = folder / pattern  # an absolute pattern replaces the folder
     if exact.exists():
         files = [exact]
@@ -40,7 +40,8 @@ def matching_files(pattern: str, folder: Path) -> list[Path]:
         files = [Path(name) for name in sorted(glob.glob(str(exact), recursive=True))]
     if not files:
         raise BadInput(
-            f"No data file matches {pattern!r}; paths are relative to the folder of the spec.",
+            f"No data file matches {pattern!r}; check the path, which is relative to the folder of"
+            " the spec.",
             row="data-not-found",
         )
     for path in files:
@@ -53,12 +54,13 @@ def matching_files(pattern: str, folder: Path) -> list[Path]:
 
 
 def kind_of(path: Path) -> Kind:
-    """Return the kind of a file by its name; its content is checked later."""
+    """Return the kind of a file by its name; `check_csv` and `check_parquet` check the content."""
     for suffix, kind in SUFFIXES.items():
         if path.name.lower().endswith(suffix):
             return kind
     raise BadInput(
-        f"The data file {path.name} is of no known kind; names end in {', '.join(SUFFIXES)}."
+        f"The data file {path.name} is not of a known kind; its name must end in"
+        f" {', '.join(SUFFIXES)}."
     )
 
 
@@ -70,7 +72,10 @@ def check_parquet(path: Path, columns: Sequence[str], ignore: Collection[str]) -
     except OSError as error:
         damaged(path, error)
     if not marked:
-        raise BadInput(f"The data file {path.name} is not a Parquet file, whatever its name says.")
+        raise BadInput(
+            f"The data file {path.name} is not a Parquet file despite its name; write it again, or"
+            " rename it."
+        )
     try:
         schema = pq.read_schema(path)
     except (pa.ArrowException, OSError) as error:
@@ -80,7 +85,7 @@ def check_parquet(path: Path, columns: Sequence[str], ignore: Collection[str]) -
         if field.name in columns and not _is_readable(field.type):
             raise BadInput(
                 f"Column {field.name!r} of {path.name} is stored as {field.type},"
-                " which is not read; store it as text, number, boolean or date."
+                " which cannot be read; store it as text, number, boolean or date."
             )
     return bool(footer(path).num_rows)
 
@@ -102,17 +107,19 @@ def check_csv(path: Path, columns: Sequence[str], ignore: Collection[str]) -> bo
     except (OSError, EOFError, csv.Error) as error:
         damaged(path, error)
     if not header:
-        raise BadInput(f"The data file {path.name} has no header line.")
-    # privacy: a file without a header has a record where the names should be; only a header that
-    # names at least one known column is quoted in a message.
+        raise BadInput(
+            f"The data file {path.name} has no header line; add one with the column names."
+        )
+    # privacy: without a header the first line is a record, so a message quotes the line only if it
+    # names at least one known column.
     if columns and not set(columns) & set(header):
         mark = next((m for m in ";\t|" if len(header) == 1 and m in header[0]), None)
         raise BadInput(
             f"The first line of {path.name} names none of the schema's columns;"
             + (
-                f" the file seems to be separated by {mark!r}, and a comma is needed."
+                f" the file seems to be separated by {mark!r}; separate the columns by commas."
                 if mark
-                else " the first line of a CSV file is its header."
+                else " put a header line with the column names first."
             )
         )
     check_columns(f"The data file {path.name}", header, columns, ignore)
@@ -129,24 +136,26 @@ def open_text(path: Path) -> TextIO:
 def check_columns(
     what: str, header: Sequence[str], columns: Sequence[str], ignore: Collection[str]
 ) -> None:
-    """Refuse a header that lacks a wanted column, names one twice, or has one that nobody knows.
+    """Refuse a header that lacks a wanted column, repeats one, or has an unknown one.
 
     Args:
-        what: Whose header it is, as a sentence begins.
-        header: Names in the data.
-        columns: Those that are wanted.
-        ignore: Those that may be there besides.
+        what: What has the header, as the subject of a sentence.
+        header: Column names in the data.
+        columns: Names of the wanted columns.
+        ignore: Names of further columns that are allowed.
 
     Raises:
-        BadInput: with the names.
+        BadInput: naming the columns.
     """
     repeated = sorted({name for name in header if header.count(name) > 1})
     if repeated:
-        raise BadInput(f"{what} has more than one {_names(repeated)}.")
+        raise BadInput(f"{what} has more than one {_names(repeated)}; rename or remove the others.")
     missing = [name for name in columns if name not in header]
     if missing:
         raise BadInput(
-            f"{what} lacks {_names(missing, all_of_them=True)} of the schema.", row="columns-differ"
+            f"{what} lacks {_names(missing, all_of_them=True)} of the schema; add them to the file,"
+            " or remove them from the schema.",
+            row="columns-differ",
         )
     known = {*columns, *ignore}
     extra = [name for name in header if name not in known]
@@ -195,28 +204,28 @@ def footer(path: Path) -> pq.FileMetaData:
 
 
 def damaged(path: Path, error: Exception) -> NoReturn:
-    """Say that a file cannot be read; what the library says may hold data and stays inside."""
+    """Raise that a file cannot be read; the library's message may quote data and stays internal."""
     if isinstance(error, PermissionError):
-        message = f"The data file {path.name} may not be read by this user; check its permissions."
+        message = f"This user may not read the data file {path.name}; change its permissions."
     else:
-        message = f"The data file {path.name} is damaged or cut off; copy it again."
+        message = f"The data file {path.name} is damaged or truncated; copy it again."
     raise BadInput(message, row="data-damaged", internal=str(error)) from None
 
 
 def bad_csv(path: Path, error: Exception) -> NoReturn:
-    """Translate the reader's complaint; its own text quotes the row, so it stays inside."""
+    """Translate the reader's error; its text quotes the row, so it stays internal."""
     text = str(error)
     if isinstance(error, UnicodeDecodeError) or "UTF8" in text or "UTF-8" in text:
         message = f"The data file {path.name} is not UTF-8 text; save it as UTF-8."
     elif re.search(r"Expected \d+ columns, got \d+", text):
         message = (
             f"The data file {path.name} has a row with more or fewer fields than its header;"
-            " the internal folder says which."
+            " correct that row, which the internal folder names."
         )
     elif "straddling object" in text:
         message = (
-            f"The data file {path.name} has a record too long to be one, perhaps for want of a"
-            " closing quotation mark."
+            f"The data file {path.name} has a record that is too long; look for a quotation mark"
+            " that is not closed."
         )
     else:
         damaged(path, error)

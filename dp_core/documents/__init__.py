@@ -1,6 +1,5 @@
-"""Text that people write and bytes that the program writes down: strict YAML, typed values, names.
+"""Documents that people write and bytes that the program stores: strict YAML, values, names.
 
-Imports nothing but `errors`. Read `strict_yaml` and `node` first: they turn a file into values that
-know their place in it. `typed_text` reads single values; `canonical` writes the same bytes for the
-same values everywhere.
+Imports only `errors`. Read `strict_yaml` and `node` first: they turn a file into values with their
+place in the file. `typed_text` reads single values; `canonical` gives equal values equal bytes.
 """

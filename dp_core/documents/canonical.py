@@ -1,11 +1,11 @@
-"""One byte string for the same plain values, everywhere."""
+"""Canonical JSON: equal values give equal bytes."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 
-# Made once: a ledger's check writes several for each of its entries.
+# Made once, because a check of the ledger encodes several values for each entry.
 _ENCODER = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
 )

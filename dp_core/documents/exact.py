@@ -1,4 +1,4 @@
-"""Exact numbers from text that nobody vouches for."""
+"""Exact numbers from untrusted text."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ _EXACT = re.compile(r"-?[0-9]{1,2000}(/[0-9]{1,2000})?", re.ASCII)
 
 
 def exact_fraction(text: object) -> Fraction:
-    """Return an exact fraction from its text; refuses what would take for ever to expand.
+    """Return an exact fraction from its text; refuse numbers that would take too long to expand.
 
     Raises:
-        ValueError: if it is not whole numbers in digits, with or without a `/` between two.
-        ZeroDivisionError: if the second is 0.
+        ValueError: if it is neither a whole number nor two of them with `/` between.
+        ZeroDivisionError: if the denominator is 0.
 
     >>> exact_fraction("-3/4")
     Fraction(-3, 4)

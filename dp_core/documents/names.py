@@ -1,4 +1,4 @@
-"""Names of releases and accounts, safe as folder names, and of steps, as receipts have them."""
+"""Names of releases and accounts, safe as folder names, and names of steps in receipts."""
 
 from __future__ import annotations
 
@@ -15,10 +15,14 @@ _PREFIXES = ("set ", "round ", _INTERACTION, "'", '"')
 
 
 def check_name(text: str, *, what: str) -> str:
-    """Return the name if it is one.
+    """Return the name if it is valid.
+
+    Args:
+        text: The name.
+        what: What it names, for the message.
 
     Raises:
-        BadInput: otherwise, saying what a name is.
+        BadInput: if it is not, saying which names are.
 
     >>> check_name("rand-2026q4", what="release")
     'rand-2026q4'
@@ -26,14 +30,14 @@ def check_name(text: str, *, what: str) -> str:
     if len(text) > MAX_NAME or not _NAME.fullmatch(text):
         article = "an" if what[0] in "aeiou" else "a"
         raise BadInput(
-            f"{text[:40]!r} is not a name of {article} {what}: letters, digits, dots, _ and - only,"
-            f" beginning with a letter or digit, at most {MAX_NAME} of them."
+            f"{text[:40]!r} is not a valid name of {article} {what}; use at most {MAX_NAME}"
+            " letters, digits, dots, _ and -, and begin with a letter or digit."
         )
     return text
 
 
 def table_step(clique: Sequence[str], replicate: int, round: int = 0) -> str:
-    """Return the name of the step that measures a table; no two tables share one.
+    """Return the name of the step that measures a table; it is unique.
 
     >>> table_step(("age", "sex"), 0), table_step((), 2), table_step(("a x b",), 0, 3)
     ('age x sex', 'set 2: rows', "round 3: 'a x b'")
@@ -44,7 +48,7 @@ def table_step(clique: Sequence[str], replicate: int, round: int = 0) -> str:
 
 
 def interaction_step(clique: Sequence[str], replicate: int, round: int = 0) -> str:
-    """Return the name of the step that measures an interaction; no table and no other has it.
+    """Return the name of the step that measures an interaction; it is unique.
 
     >>> interaction_step(("age", "sex"), 2), table_step(("interaction of a", "b"), 0)
     ('set 2: interaction of age x sex', "'interaction of a' x b")
@@ -53,7 +57,7 @@ def interaction_step(clique: Sequence[str], replicate: int, round: int = 0) -> s
 
 
 def step_name(name: str, replicate: int, round: int) -> str:
-    """Return the full name of a step: of which set, and of which round of measuring.
+    """Return the full name of a step, with its set and its round of measuring.
 
     >>> step_name("indif", 0, 0), step_name("age", 2, 3)
     ('indif', 'set 2: round 3: age')
@@ -64,7 +68,7 @@ def step_name(name: str, replicate: int, round: int) -> str:
 
 
 def set_of(step: str) -> int:
-    """Return of which set a step is by its name, 0 where it is of all of them.
+    """Return the number of the set that a step belongs to, 0 if it belongs to all.
 
     >>> set_of("age"), set_of("set 12: round 3: age"), set_of("'set 2: age'")
     (0, 12, 0)
@@ -74,7 +78,7 @@ def set_of(step: str) -> int:
 
 
 def batch_name(stage: str, replicate: int, round: int) -> str:
-    """Return the name of steps that are drawn together; it is a file name.
+    """Return the name of a batch of steps that are drawn together; it is a file name.
 
     >>> batch_name("measure", 0, 0), batch_name("measure", 2, 3)
     ('measure-0', 'measure-2-3')
@@ -83,6 +87,6 @@ def batch_name(stage: str, replicate: int, round: int) -> str:
 
 
 def _column_name(column: str) -> str:
-    # A column named "a x b" must not be taken for the pair of a and b, nor "rows" for their number.
+    # A column named "a x b" must not look like the pair of a and b, nor "rows" like their number.
     taken = " x " in column or column == "rows" or column.startswith(_PREFIXES)
     return repr(column) if taken else column

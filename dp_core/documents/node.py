@@ -1,7 +1,7 @@
 """One value of a document, with its place in the file.
 
-Nothing is typed until its reader says what it should be: a `Node` carries the text, and its readers
-turn it into numbers, lists and mappings, or fail with one sentence that names file, line and key.
+A `Node` holds the text as typed. Its methods convert it to a number, a list or a mapping, or raise
+an error that names file, line and key.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class Node:
     """One value of a document, with the place to name in a message.
 
     Attributes:
-        content: Text of a scalar, None where nothing stands (`key:`; a quoted `""` is the empty
-            text), a tuple for a list, a mapping for a mapping.
+        content: Text of a scalar, None for no value (`key:`; a quoted `""` is the empty text), a
+            tuple for a list, a mapping for a mapping.
         source: File name, for messages.
-        line: Line in the file, from 1; 0 where there is no file.
+        line: Line in the file, from 1; 0 without a file.
         key: Dotted path, `columns.age.type`; empty at the root.
     """
 
@@ -61,7 +61,7 @@ class Node:
         """Return the scalar's text as typed.
 
         Raises:
-            BadInput: if nothing stands here, or a list or a mapping.
+            BadInput: if there is no value, or a list or a mapping.
         """
         if isinstance(self.content, str):
             return self.content
@@ -92,7 +92,7 @@ class Node:
         """Return true for true, yes, on; false for false, no, off."""
         text = self.text(example="true").lower()
         if text not in _TRUE + _FALSE:
-            raise self.error(f"{shown(text)} is neither true nor false.")
+            raise self.error(f"{shown(text)} is neither true nor false; write one of them.")
         return text in _TRUE
 
     def integer(self, *, minimum: int | None = None, maximum: int | None = None) -> int:
@@ -152,10 +152,10 @@ class Node:
         seen: dict[str, Node] = {}
         for item in self.items(example=example):
             if item.content is None:
-                raise item.error('is empty; write "" for the empty text, or remove it.')
+                raise item.error('is empty; write "" for the empty text, or remove the item.')
             text = item.text()
             if text in seen:
-                raise item.error(f"{shown(text)} is given twice.")
+                raise item.error(f"{shown(text)} is given twice; remove one.")
             seen[text] = item
         return tuple(seen)
 
@@ -169,8 +169,11 @@ class Node:
     def ordered_entries(self, *, example: str, bare: bool = False) -> Mapping[str, Node]:
         """Return keys and values of a mapping, or of a list of mappings of one key each.
 
-        The list says with brackets that order matters, and survives tools that sort keys. With
-        `bare`, an item may be a single text, which is then its own value.
+        A list keeps its order in tools that sort keys.
+
+        Args:
+            example: A correct value, for messages.
+            bare: Whether an item may be a single text, which is then its own value.
         """
         if not isinstance(self.content, tuple):
             return self.entries(example=example)
@@ -181,15 +184,15 @@ class Node:
             elif bare and isinstance(item.content, str):
                 key, value = item.content, item
             elif bare and item.content is None:
-                raise item.error('is empty; write "" for the empty text, or remove it.')
+                raise item.error('is empty; write "" for the empty text, or remove the item.')
             else:
                 kind = "a single text" if bare else "one key with its value"
                 raise item.error(f"must be {kind}, as in {example}, not {item._shape()}.")
             if key in entries:
                 raise item.error(
-                    f"{shown(key)} is given twice, first on line {entries[key].line}."
+                    f"{shown(key)} is given twice, first on line {entries[key].line}; remove one."
                     if item.line
-                    else f"{shown(key)} is given twice."
+                    else f"{shown(key)} is given twice; remove one."
                 )
             entries[key] = value
         return entries
@@ -209,7 +212,7 @@ class Node:
             if key not in known:
                 if before is not None and _continues(value, before) and not similar(key, known):
                     raise before.error(
-                        f"a comma inside {{...}} ends a value; if {shown(key)} belongs to it, write"
+                        f"a comma inside {{...}} ends a value; if {shown(key)} is part of it, write"
                         f" {_joined(str(before.content), key)}."
                     )
                 place = Node(None, self.source, value.line, self.key)
@@ -217,7 +220,7 @@ class Node:
             before = value
         for key in required:
             if key not in entries:
-                raise self.error(f"the key {key!r} is missing.")
+                raise self.error(f"the key {key!r} is missing; add it.")
         return entries
 
     def _shape(self) -> str:
@@ -229,7 +232,7 @@ class Node:
 
 
 def one_of(node: Node | None, words: tuple[Word, ...]) -> Word:
-    """Return the node's text if it is one of the words; the first word where there is no node."""
+    """Return the node's text if it is one of the words; the first word if there is no node."""
     if node is None:
         return words[0]
     return words[words.index(node.choice(words))]
@@ -237,13 +240,13 @@ def one_of(node: Node | None, words: tuple[Word, ...]) -> Word:
 
 def _continues(value: Node, before: Node) -> bool:
     # `{epsilon: 1,0}` is read as the keys `epsilon` and `0`, the latter without a value.
-    # Plain values have no line, and stand on none together.
+    # Plain values have no line, so they share none.
     together = value.line == before.line > 0
     return together and value.content is None and isinstance(before.content, str)
 
 
 def _joined(text: str, key: str) -> str:
-    """Return how a value that a comma cut in two should have been written."""
+    """Return how to write a value that a comma cut in two."""
     if _INTEGER.fullmatch(text) and re.fullmatch(r"[0-9]+(?:[eE][+-]?[0-9]+)?", key):
         return f"{text}.{key} with a decimal point"
     return f'"{text}, {key}" in quotes'

@@ -1,8 +1,8 @@
-"""Strict YAML: every scalar is the text a person typed, and every mistake has a file and a line.
+"""Strict YAML: every scalar is the text as typed, and every error names a file and a line.
 
-YAML's own typing turns `yes` into a truth value, `1e-9` into a text and `007` into seven, and the
-last of two equal keys wins in silence. Here a file becomes nodes
-(`dp_core/documents/node.py`), which are read by whoever knows what they should be.
+YAML itself turns `yes` into a boolean, `1e-9` into a text and `007` into seven, and silently keeps
+the last of two equal keys. Here a file becomes nodes (`dp_core.documents.node`), and the reader of
+each key decides its type.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DATA_SUFFIXES = (".csv", ".tsv", ".parquet", ".gz", ".zip", ".arrow", ".feather
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _TAB_INDENT = re.compile(r"^ *\t", re.MULTILINE)
 
-# What libyaml says, and what a person can do about it.
+# Messages of libyaml, and what to do about each.
 _HINTS = (
     (
         "mapping values are not allowed",
@@ -51,7 +51,7 @@ class Document:
     """A YAML file as it was typed.
 
     Attributes:
-        path: Of the file.
+        path: Path of the file.
         root: Its top value, never empty.
     """
 
@@ -60,7 +60,7 @@ class Document:
 
 
 def load(path: Path) -> Document:
-    """Read a YAML file without typing anything.
+    """Read a YAML file, with every scalar as text.
 
     Raises:
         BadInput: if the file cannot be read, is not UTF-8 or not YAML, gives a key twice, or uses
@@ -72,13 +72,9 @@ def load(path: Path) -> Document:
 def parse(text: str, *, source: str) -> Node:
     """Return the top value of a YAML text; `source` is its name in messages."""
     if match := _UNPRINTABLE.search(text):
-        raise _syntax(
-            source, _line_of(text, match.start()), "holds a control character; remove it."
-        )
+        raise _syntax(source, _line_of(text, match.start()), "has a control character; remove it.")
     if match := _TAB_INDENT.search(text):
-        raise _syntax(
-            source, _line_of(text, match.start()), "is indented with a tab; YAML wants spaces."
-        )
+        raise _syntax(source, _line_of(text, match.start()), "is indented with a tab; use spaces.")
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     events: Iterator[yaml.Event] = yaml.parse(text, Loader=loader)
     try:
@@ -100,10 +96,12 @@ class _Builder:
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent):
                 if root is not None:
-                    raise _syntax(self.source, _line(event), "starts a second document; keep one.")
+                    raise _syntax(self.source, _line(event), "begins a second document; keep one.")
                 root = self.node(next(events), events, "", None, 0)
         if root is None or root.content is None:
-            raise BadInput(f"{self.source}: is empty; see `dp-release schema draft` for a start.")
+            raise BadInput(
+                f"{self.source}: is empty; `dp-release schema draft FILE` prints a draft."
+            )
         return root
 
     def node(
@@ -146,7 +144,7 @@ class _Builder:
             name = self.node(event, events, parent.key, None, depth + 1)
             if name.content is None:
                 raise name.error(
-                    "a key is empty; name it, or put quotes around a ? that is a value."
+                    "a key is empty; name it, or put quotes around a value that begins with ?."
                 )
             if not isinstance(name.content, str):
                 raise name.error("a key must be a single text, not a list or a mapping.")
@@ -155,7 +153,8 @@ class _Builder:
                 raise name.error("merge keys (<<) are not accepted; write the keys out.")
             if word in entries:
                 raise name.error(
-                    f"the key {shown(word)} is given twice, first on line {entries[word].line}."
+                    f"the key {shown(word)} is given twice, first on line {entries[word].line};"
+                    " remove one."
                 )
             key = f"{parent.key}.{word}" if parent.key else word
             entries[word] = self.node(next(events), events, key, name.line, depth + 1)
@@ -166,22 +165,24 @@ def _read(path: Path) -> str:
     name = printable(path.name or str(path))
     try:
         if path.is_dir():
-            raise BadInput(f"{name}: is a folder; name the YAML file inside it.")
+            raise BadInput(f"{name}: is a folder; name the YAML file in it.")
         if not path.exists():
             near = [file.name for file in _siblings(path) if file.suffix in {".yaml", ".yml"}]
             raise BadInput(
                 f"{name}: there is no such file in {_folder(path)}.{similar(name, near)}"
             )
         if not path.is_file():
-            raise BadInput(f"{name}: is not a regular file.")
+            raise BadInput(f"{name}: is not a regular file; name a YAML file.")
         if name.lower().endswith(_DATA_SUFFIXES):
-            raise BadInput(f"{name}: is a data file; name a YAML file here.")
+            raise BadInput(f"{name}: is a data file; name a YAML file.")
         with path.open("rb") as stream:
             raw = stream.read(MAX_BYTES + 1)
     except OSError as error:
         raise BadInput(f"{name}: cannot be read ({error.strerror}).") from None
     if len(raw) > MAX_BYTES:
-        raise BadInput(f"{name}: is larger than {MAX_BYTES // 2**20} MB; is it a data file?")
+        raise BadInput(
+            f"{name}: is larger than {MAX_BYTES // 2**20} MB; check that it is not a data file."
+        )
     return utf8_text(raw, name)
 
 
@@ -204,7 +205,7 @@ def _translated(error: yaml.MarkedYAMLError, text: str, source: str) -> BadInput
     here = lines[line - 1] if line <= len(lines) else ""
     hint = next((hint for part, hint in _HINTS if part in problem), "check quotes and brackets")
     if "\t" in here:
-        hint = "the line holds a tab character; YAML wants spaces"
+        hint = "the line has a tab character; use spaces"
     elif re.search(r"[:,\[{]\s*[*&]", here):
         hint = "a text that starts with * or & needs quotes"
     return BadInput(f"{source}, line {line}: is not valid YAML ({problem}); {hint}.")

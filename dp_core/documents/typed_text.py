@@ -1,4 +1,4 @@
-"""Numbers and dates as a person types them, and texts as a message shows them."""
+"""Numbers, dates and texts as typed by a person, and texts as shown in messages."""
 
 from __future__ import annotations
 
@@ -20,24 +20,26 @@ def parse_fraction(text: str) -> Fraction:
     """Return the exact value of a decimal or a ratio.
 
     Raises:
-        ValueError: with a sentence that says how to write it.
+        ValueError: if it is neither, saying how to write it.
 
     >>> parse_fraction("1.0e-9"), parse_fraction("1/3")
     (Fraction(1, 1000000000), Fraction(1, 3))
     """
     stripped = text.strip()
     if len(stripped) > MAX_NUMBER_LENGTH:
-        raise ValueError(f"{shown(stripped)} is longer than {MAX_NUMBER_LENGTH} characters.")
+        raise ValueError(
+            f"{shown(stripped)} is longer than {MAX_NUMBER_LENGTH} characters; shorten it."
+        )
     if match := _RATIO.fullmatch(stripped):
         if int(match[2]) == 0:
-            raise ValueError(f"{shown(stripped)} divides by zero.")
+            raise ValueError(f"{shown(stripped)} divides by zero; write another number.")
         return Fraction(int(match[1]), int(match[2]))
     match = _DECIMAL.fullmatch(stripped)
     if not match:
         raise ValueError(f"{shown(stripped)} is not a number{_number_hint(stripped)}.")
     if match[1] and abs(int(match[1])) > MAX_EXPONENT:
         raise ValueError(
-            f"{shown(stripped)} is beyond any use: exponents go from -{MAX_EXPONENT}"
+            f"{shown(stripped)} is too large or too small; exponents go from -{MAX_EXPONENT}"
             f" to {MAX_EXPONENT}."
         )
     return Fraction(stripped)
@@ -47,7 +49,7 @@ def parse_date(text: str) -> datetime.date:
     """Return the day of an ISO date.
 
     Raises:
-        ValueError: with a sentence that says how to write it.
+        ValueError: if it is neither, saying how to write it.
 
     >>> parse_date("1900-01-01")
     datetime.date(1900, 1, 1)
@@ -60,7 +62,7 @@ def parse_date(text: str) -> datetime.date:
     try:
         return datetime.date.fromisoformat(stripped)
     except ValueError:
-        raise ValueError(f"There is no day {shown(stripped)} in the calendar.") from None
+        raise ValueError(f"{shown(stripped)} is not a day of the calendar; correct it.") from None
 
 
 def printable(text: str) -> str:
@@ -102,17 +104,23 @@ def _number_hint(text: str) -> str:
     if re.search(r"nan|inf", text, re.IGNORECASE):
         return "; it must be finite"
     if re.match(r"[\u2010-\u2015\u2212]", text):
-        return "; its minus sign is not the one of the keyboard"
+        return "; write a minus sign from the keyboard, -"
     return "; write one such as 0.5, 1e-9 or 1/3"
 
 
 def exact_number(
     option: str, text: str, *, positive: bool = False, below_one: bool = False
 ) -> Fraction:
-    """Return the exact value of a number.
+    """Return the exact value of a number given to an option.
+
+    Args:
+        option: Name of the option, for the message.
+        text: The number as typed.
+        positive: Whether 0 is refused; negative numbers always are.
+        below_one: Whether 1 and more is refused.
 
     Raises:
-        BadInput: if it is none, or outside what the option takes.
+        BadInput: if it is not a number in that range.
     """
     try:
         value = parse_fraction(text)
@@ -126,15 +134,15 @@ def exact_number(
 
 
 def plain_text(option: str, text: str) -> str:
-    """Return a text that can be stored.
+    """Return the text if it can be stored as UTF-8.
 
     Raises:
-        BadInput: if it was typed in another encoding: its bytes arrive as lone surrogates.
+        BadInput: if it was typed in another encoding, so that it contains lone surrogates.
     """
     try:
         text.encode()
     except UnicodeEncodeError:
         raise BadInput(
-            f"{option} {text!r:.60} is no UTF-8 text; write it again in UTF-8."
+            f"{option} {text!r:.60} is not UTF-8 text; type it again in UTF-8."
         ) from None
     return text

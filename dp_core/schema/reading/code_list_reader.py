@@ -251,7 +251,8 @@ def _bytes(node: Node, folder: Path | None, what: str) -> tuple[bytes, str]:
         raise node.error(f"the {what} {shown(text)} cannot be read ({error.strerror}).") from None
     if len(raw) > MOST_BYTES:
         raise node.error(
-            f"the {what} {shown(text)} is larger than {MOST_BYTES // 2**20} MB; is it a data file?"
+            f"the {what} {shown(text)} is larger than {MOST_BYTES // 2**20} MB; check that"
+            " it is not a data file."
         )
     return raw, printable(path.name)
 

@@ -98,8 +98,8 @@ def test_progress_ends_at_one(tmp_path):
     ("text", "words"),
     [
         ("", "empty"),
-        ("a,b\n", "not one row"),
-        ("a,b\n\n\n", "not one row"),
+        ("a,b\n", "no row"),
+        ("a,b\n\n\n", "no row"),
         (f"a,b\n1,2\n{CANARY}\n", "more or fewer fields"),
         (f"a,b\n1,2\n{CANARY},2,3\n", "more or fewer fields"),
         (b"a,b\n1," + CANARY.encode() + b"\xff\n", "not UTF-8"),
@@ -151,7 +151,7 @@ def test_nothing_matches_a_folder_and_unknown_kinds_are_refused(tmp_path):
     pq.write_table(pa.table({"a": [1], "b": [2]}), tmp_path / "d.parquet")
     assert "No data file matches" in refusal(tmp_path, "*.txt")
     assert "is a folder" in refusal(tmp_path, "sub")
-    assert "no known kind" in refusal(tmp_path, "d.xlsx")
+    assert "not of a known kind" in refusal(tmp_path, "d.xlsx")
     assert "CSV and Parquet" in refusal(tmp_path, "d.[cp]*")
 
 
@@ -160,7 +160,7 @@ def test_a_parquet_file_cut_in_half_is_refused(tmp_path):
     pq.write_table(table, tmp_path / "d.parquet")
     content = (tmp_path / "d.parquet").read_bytes()
     write(tmp_path / "d.parquet", content[: len(content) // 2])
-    assert "damaged or cut off" in refusal(tmp_path, "d.parquet")
+    assert "damaged" in refusal(tmp_path, "d.parquet")
 
 
 def test_damage_inside_a_parquet_file_is_refused(tmp_path):
@@ -169,7 +169,7 @@ def test_damage_inside_a_parquet_file_is_refused(tmp_path):
     content = bytearray((tmp_path / "d.parquet").read_bytes())
     content[4:900] = os.urandom(896)
     write(tmp_path / "d.parquet", bytes(content))
-    assert "damaged or cut off" in refusal(tmp_path, "d.parquet")
+    assert "damaged" in refusal(tmp_path, "d.parquet")
 
 
 def test_other_bad_parquet_files_are_refused(tmp_path):
@@ -179,7 +179,7 @@ def test_other_bad_parquet_files_are_refused(tmp_path):
         pa.table({"a": pa.array([], pa.int64()), "b": pa.array([], pa.int64())}),
         tmp_path / "2.parquet",
     )
-    assert "not one row" in refusal(tmp_path, "2.parquet")
+    assert "no row" in refusal(tmp_path, "2.parquet")
     pq.write_table(pa.table({"a": [[1]], "b": [1]}), tmp_path / "3.parquet")
     assert "Column 'a'" in refusal(tmp_path, "3.parquet")
     pq.write_table(pa.table({"a": [1]}), tmp_path / "4.parquet")

@@ -51,7 +51,7 @@ def test_plain_numbers_and_truth_values_become_text():
         ("1.1", lambda n: n.fraction(maximum=1), "at most 1"),
         ("maybe", lambda n: n.boolean(), "neither true nor false"),
         ("31/12/2026", lambda n: n.date(), "year-month-day"),
-        ("2026-02-30", lambda n: n.date(), "no day"),
+        ("2026-02-30", lambda n: n.date(), "2026-02-30"),
         ("20260101", lambda n: n.date(), "year-month-day"),
         ("gum", lambda n: n.items(), "must be a list, such as [a, b]"),
         ("gum", lambda n: n.entries(), "must be a mapping"),

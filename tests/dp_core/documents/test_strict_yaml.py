@@ -62,7 +62,7 @@ def test_nodes_know_line_and_key():
         ("a:\n  - 1\n - 2", ["line 3", "indentation"]),
         ("- :\t- {\t", ["line 1", "tab"]),
         ("? [a, b]\n: 1", ["line 1", "a key must be a single text"]),
-        ("x: [a, ?]", ["line 1", "quotes around a ?"]),
+        ("x: [a, ?]", ["line 1", "quotes"]),
         ("?\n: 1", ["line 1", "key is empty"]),
         ("a: \x00", ["line 1", "control character"]),
         ("a: 1\nb: \x1b[31m", ["line 2", "control character"]),

@@ -311,7 +311,7 @@ def test_a_mistyped_command_is_one_sentence(project, command, words, said):
     [
         ({"--epsilon": "0"}, "--epsilon must be above 0"),
         ({"--epsilon": "-1"}, "--epsilon must be above 0"),
-        ({"--epsilon": "1e400"}, "beyond any use"),
+        ({"--epsilon": "1e400"}, "too large or too small"),
         ({"--epsilon": "one"}, "'one' is not a number"),
         ({"--epsilon": "1,0"}, "write a decimal point, as in 1.0"),
         ({"--epsilon": "nan"}, "must be finite"),
@@ -369,7 +369,7 @@ def test_swapped_arguments_are_recognised(project, command):
     [
         ("epsilon: 1,", "epsilon: 0,", 2, "privacy.epsilon: must be greater than 0"),
         ("epsilon: 1,", "epsilon: -1,", 2, "privacy.epsilon: must be greater than 0"),
-        ("epsilon: 1,", "epsilon: 1e400,", 2, "beyond any use"),
+        ("epsilon: 1,", "epsilon: 1e400,", 2, "too large or too small"),
         ("epsilon: 1,", "epsilon: one,", 2, "'one' is not a number"),
         ("epsilon: 1,", "epsilon: 1,0,", 2, "1.0 with a decimal point"),
         ("epsilon: 1,", "", 2, "epsilon"),
@@ -454,14 +454,14 @@ def spoil_with(name):
 
     def another_kind(folder):
         (folder / "town.xlsx").write_text("x")
-        return "town.xlsx", "is of no known kind"
+        return "town.xlsx", "is not of a known kind"
 
     def cut(folder):
         table = pa.table({name: [SECRET] * 5000 for name in header.split(",")})
         pq.write_table(table, folder / "whole.parquet")
         content = (folder / "whole.parquet").read_bytes()
         (folder / "town.parquet").write_bytes(content[: len(content) // 2])
-        return "town.parquet", "is damaged or cut off; copy it again"
+        return "town.parquet", "is damaged"
 
     def not_parquet(folder):
         (folder / "town.parquet").write_text(good)
@@ -570,7 +570,7 @@ def test_an_unreadable_file_is_one_sentence(project, command):
     (project.folder / "town.csv").chmod(0)
     answer = command("run", project.spec, "--out", project.out)
     assert answer.code == 2
-    assert "may not be read by this user" in answer.err
+    assert "may not read" in answer.err
 
 
 def test_detail_is_shown_only_to_a_terminal_that_asked(project, command):

@@ -133,7 +133,7 @@ def test_nothing_that_matches_and_files_of_no_kind_are_refused(store, tmp_path):
     with pytest.raises(BadInput, match="No object matches"):
         object_source("memory://survey/*.parquet", ("a",), (), tmp_path)
     store.pipe("/survey/2025/notes.txt", b"")
-    with pytest.raises(BadInput, match=r"notes\.txt is of no known kind"):
+    with pytest.raises(BadInput, match=r"notes\.txt is not of a known kind"):
         object_source("memory://survey/2025/*", ("a",), (), tmp_path)
     assert left(tmp_path) == []
 

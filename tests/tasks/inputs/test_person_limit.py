@@ -15,6 +15,7 @@ import pytest
 from dp_core.confidential.code_store import CodeStore
 from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.original_values import original_values
+from dp_core.confidential.person_rows import without_identifier
 from dp_core.confidential.source import open_source
 from dp_core.errors import SchemaViolation, StageFailed
 from dp_core.schema.reading.schema_file import parse_schema
@@ -150,10 +151,7 @@ def test_a_row_without_an_identifier_is_refused_before_anything_is_stored(tmp_pa
     ):
         with pytest.raises(SchemaViolation) as caught:
             check()
-        assert caught.value.message == (
-            "Column 'id' has rows without an identifier, so that nobody knows whose rows they are;"
-            " complete it, or leave these rows out of the file."
-        )
+        assert caught.value.message == without_identifier("id")
     with pytest.raises(StageFailed):
         CodeStore(tmp_path / "codes", schema.domain)
     assert not (tmp_path / "codes" / "persons").exists()

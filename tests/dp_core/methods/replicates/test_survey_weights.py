@@ -251,14 +251,14 @@ def test_what_cannot_occur_needs_no_total(tmp_path):
         ("  - {age: {1: 1}}\n", "'age' has no levels"),
         (
             "  - {sex: {male: 1, female: 2}}\n  - 4\n",
-            "the totals of all rows add up to 4, and under sex to 3",
+            "the totals of all rows add up to 4 here and to 3 under sex",
         ),
-        ("  - 4\n  - {sex: {male: 1, female: 2}}\n", "under the total of all to 4"),
+        ("  - 4\n  - {sex: {male: 1, female: 2}}\n", "to 4 under the total of all rows"),
         (
             "  - {columns: [sex, group],"
             " totals: {male: {young: 1, old: 2}, female: {young: 2, old: 2}}}\n"
             "  - {sex: {male: 2, female: 5}}\n",
-            "the totals of sex = 'male' add up to 2, and under sex and group to 3",
+            "the totals of sex = 'male' add up to 2 here and to 3 under sex and group",
         ),
         ("  - {sex: {male: 1, female: 2}}\n  - {sex: {male: 1, female: 2}}\n", "an earlier margin"),
         ("  - {sex: {male: 1, female: 2}, region: {}}\n", "one column with its totals"),
