@@ -1,7 +1,7 @@
-"""What a partition holds, column by column, in a few numbers. Confidential side.
+"""Profiles of the columns of a partition, for validation. Confidential side.
 
-A profile is all that validation needs to look at: the distinct texts of a category, the bounds of
-a number, and how many rows have each problem. It is small however large the partition is.
+A profile has the distinct texts of a category, the bounds of a number, and the number of rows with
+each problem. Its size does not depend on the size of the partition.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dp_core.confidential.raw_values import State, Values
 from dp_core.schema.definition import Column
 
 UNKNOWN_TEXTS = 20
-"""How many texts that are not levels a profile keeps; it counts them all."""
+"""Most texts that are not levels in a profile, which counts all of them."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -25,12 +25,12 @@ class Profile:
     """One column of one partition. Confidential.
 
     Attributes:
-        rows: Rows of the partition.
+        rows: Number of rows of the partition.
         low, high: Smallest and largest value of an integer, number or date (day ordinal) column;
-            None: there is no readable value.
+            None without a readable value.
         texts: Distinct texts of a category or ordinal: all its levels that occur, and at most
             `UNKNOWN_TEXTS` others. Missing values are not among them.
-        problems: Rows with each problem that occurs.
+        problems: Number of rows with each problem that occurs.
     """
 
     rows: int = 0
@@ -41,11 +41,11 @@ class Profile:
 
 
 class Profiler:
-    """Adds batches of one column up to profiles.
+    """Accumulates batches of one column in profiles.
 
     Attributes:
-        column: Of the schema.
-        encoder: Of the column.
+        column: The schema's column.
+        encoder: Encoder of the column.
     """
 
     def __init__(self, column: Column) -> None:
@@ -54,7 +54,7 @@ class Profiler:
         self._levels = {level.text for level in column.levels}
 
     def add(self, profile: Profile, values: pa.Array) -> Values:
-        """Add a batch of raw values to the profile of their partition; return them typed."""
+        """Add a batch of raw values to the profile of their partition; return the typed values."""
         typed = self.encoder.reader.read(values)
         profile.rows += len(values)
         counted = self.encoder.counted_in_range(typed)
@@ -72,7 +72,7 @@ class Profiler:
         assert typed.index is not None
         assert typed.state is not None
         assert typed.texts is not None
-        # A dictionary may list texts that no row has.
+        # A dictionary may list texts that do not occur.
         occurs = np.bincount(typed.index, minlength=typed.data.size)[:-1] > 0
         known = occurs & (typed.state[:-1] == State.VALUE)
         levels = self.column.levels
@@ -95,7 +95,7 @@ class Profiler:
             profile.high = high if profile.high is None else max(profile.high, high)
 
     def _exact(self, value: np.generic) -> int | float:
-        """Return a value; one that equals a bound in the file's own precision is that bound."""
+        """Return a value; if it equals a bound in the file's precision, the bound itself."""
         if value.dtype == np.float32:
             for bound in (self.encoder.low, self.encoder.high):
                 if value == np.float32(bound):

@@ -1,4 +1,4 @@
-"""Does every row of the file obey the schema's functional dependencies? Confidential side."""
+"""Checks that every row of the file obeys the schema's dependencies. Confidential side."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dp_core.schema.dependencies import derive, value_sources
 
 
 class DependencyCheck:
-    """Compares the values of following columns with what follows from the others."""
+    """Compares the file's values of dependent columns with the values that the rules derive."""
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
@@ -26,14 +26,13 @@ class DependencyCheck:
         }
 
     def refused(self, records: pa.RecordBatch, codes: Sequence[Array]) -> Mapping[str, int]:
-        """Return for each following column in how many rows it is not what follows.
+        """Return for each dependent column the number of rows that disagree with its rule.
 
-        Only of columns that stop a release: the values of the others are replaced anyway, as those
-        of all are when synthetic rows are made.
+        Only columns with `out_of_range: reject` are checked; the values of the others are replaced.
 
         Args:
             records: A batch of the file.
-            codes: Of the columns of the domain, in its order; of rows that fit the schema.
+            codes: Codes of the columns of the domain, in its order; all rows fit the schema.
 
         Privacy:
             Exact counts, for the internal folder.

@@ -1,6 +1,6 @@
-"""Encodes the file's values: raw values become codes or problems. Confidential.
+"""Encodes the file's values as codes, or as problems. Confidential side.
 
-What happens to a value that is not in the schema, by the column's `out_of_range`:
+The column's `out_of_range` decides what happens to a value outside the schema:
 
 ============  ==================  ===================  =====================  ================
 problem       `reject`            `clip`               `missing`              missing refused
@@ -11,8 +11,8 @@ unreadable    refused             refused              the missing level      re
 missing       refused, unless missing is a level of the column
 ============  ==================  ===================  =====================  ================
 
-A row that breaks an `impossible` rule: the last column of the rule that has `out_of_range: missing`
-and a missing level is set to missing; where there is none, or the row is then still impossible, it
+In a row that breaks an `impossible` rule, the last column of the rule that has a missing level and
+`out_of_range: missing` is set to missing. If there is none, or the row is still impossible, the row
 is refused. (A combination has no nearest legal value, so `clip` cannot apply.)
 """
 
@@ -35,11 +35,11 @@ from dp_core.schema.definition import Column, Schema
 from dp_core.tables.structural_zeros import Rule
 
 LOOKUP = 1 << 16
-"""Widest range of whole numbers that is placed by table lookup instead of search."""
+"""Widest range of whole numbers that is encoded by table lookup instead of search."""
 
 
 class Problem(StrEnum):
-    """How a value can fail to be in the schema."""
+    """Why a value is not in the schema."""
 
     MISSING = "missing"
     LEVEL = "level"
@@ -66,8 +66,8 @@ class Encoded:
 
     Attributes:
         codes: Shape (rows,), `uint16`; 0 where `bad`.
-        bad: Which rows are refused, shape (rows,); None: none is.
-        problems: Rows with each problem, whether refused or settled; only those that occur.
+        bad: Which rows are refused, shape (rows,); None if no row is.
+        problems: Number of rows with each problem that occurs, refused or settled.
     """
 
     codes: NDArray[np.uint16]
@@ -76,7 +76,7 @@ class Encoded:
 
 
 class Encoder:
-    """Encodes batches of one column; holds what is worth preparing once."""
+    """Encodes batches of one column; keeps the tables that are prepared once."""
 
     def __init__(self, column: Column) -> None:
         self.column = column
@@ -133,17 +133,17 @@ class Encoder:
         return outside
 
     def counted_in_range(self, values: Values) -> dict[Problem, int] | None:
-        """Return in how many rows each problem occurs where none is out of range; otherwise None.
+        """Return the rows with each problem; None if a value is out of range or entries are texts.
 
         Args:
-            values: Of an integer, number or date column, one entry for each row; None for others.
+            values: Typed values of the column.
         """
         data, state = values.data, values.state
         if self.column.levels or values.index is not None:
             return None
         low, high = self._bounds(data)
         outside = data.size > 0 and not (low <= data.min() and data.max() <= high)
-        # Where there is no value stands anything, whatever the range.
+        # Entries without a value are arbitrary, so they do not count.
         if outside and (state is None or self.outside(values)[state == State.VALUE].any()):
             return None
         if state is None:
@@ -153,19 +153,19 @@ class Encoder:
         return {name: rows for name, rows in found.items() if rows}
 
     def _legal_codes(self, values: Values) -> NDArray[np.uint16]:
-        """Return the codes where no problem is refused and no value is out of range."""
+        """Return the codes if no problem is refused and no value is out of range."""
         if values.state is None:
             return self._place(values.data)
         data = values.data
         low, high = self._bounds(data)
-        # Where there is no value stands anything, such as the number that says it is missing.
+        # Entries without a value are arbitrary, such as a number that means missing.
         codes = self._place(np.clip(data, low, high))
         if self.column.missing_code is not None:
             np.copyto(codes, self.column.missing_code, where=values.state != State.VALUE)
         return codes
 
     def problem(self, values: Values) -> NDArray[np.uint8] | None:
-        """Return for each entry the place of its problem in `PROBLEMS` (0: none); None if none."""
+        """Return the index in `PROBLEMS` of each entry's problem (0: none); None without any."""
         problem: NDArray[np.uint8] | None = None
         if values.state is not None:
             unknown = Problem.LEVEL if self.column.levels else Problem.TYPE
@@ -219,16 +219,16 @@ PROBLEMS: tuple[Problem | None, ...] = (None, *Problem)
 
 
 def count_problems(problem: NDArray[np.uint8], values: Values) -> dict[Problem, int]:
-    """Return in how many rows each problem occurs.
+    """Return the number of rows with each problem that occurs.
 
     Args:
-        problem: Of each entry of `values`, as `Encoder.problem` returns it.
+        problem: Problem of each entry of `values`, as `Encoder.problem` returns it.
         values: The typed values.
     """
     if values.index is None:
         counts = np.bincount(problem, minlength=len(PROBLEMS))
     elif not problem[:-1].any() and values.index.max(initial=0) < problem.size - 1:
-        return {}  # the last entry is for rows without any value
+        return {}  # the last entry is for rows without a value
     else:
         rows = np.bincount(values.index, minlength=problem.size)
         counts = np.bincount(problem, weights=rows, minlength=len(PROBLEMS))
@@ -238,12 +238,12 @@ def count_problems(problem: NDArray[np.uint8], values: Values) -> dict[Problem, 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class BrokenRule:
-    """How often a structural zero was broken. Confidential.
+    """Rows that broke a structural zero. Confidential.
 
     Attributes:
-        rule: Which.
-        refused: Rows that stop the release.
-        settled: Rows where a column was set to missing.
+        rule: The structural zero.
+        refused: Number of rows that stop the release.
+        settled: Number of rows in which a column was set to missing.
     """
 
     rule: Rule
@@ -255,8 +255,8 @@ def settle_zeros(schema: Schema, codes: Sequence[Array]) -> list[BrokenRule]:
     """Set a column to missing in rows that break a structural zero, where the schema says so.
 
     Args:
-        schema: With the rules.
-        codes: Per column of the schema, shape (rows,); changed in place.
+        schema: The schema, with its rules.
+        codes: Codes of each modelled column, shape (rows,); changed in place.
 
     Returns:
         The rules that were broken.
@@ -264,7 +264,7 @@ def settle_zeros(schema: Schema, codes: Sequence[Array]) -> list[BrokenRule]:
     axes = [schema.domain.axes(rule.columns) for rule in schema.zeros.rules]
     settled = [0] * len(axes)
     left = [0] * len(axes)
-    # Setting one to missing can break another rule that speaks of missing: hence several passes.
+    # Setting a column to missing can break another rule about missing, so there are several passes.
     for _ in range(len(axes) + 1):
         changed = False
         for number, rule in enumerate(schema.zeros.rules):

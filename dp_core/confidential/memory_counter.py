@@ -14,14 +14,14 @@ from dp_core.tables.marginal import Marginal
 from dp_core.tables.sparse_cells import observed_cells
 
 CACHED_BYTES = 1 << 28
-"""Bytes of counts that are kept: methods of rounds ask about the same tables again and again."""
+"""Bytes of counts to keep, because methods with rounds ask for the same tables repeatedly."""
 
 
 class MemoryCounter:
     """Counts cliques of a dataset, once each; implements `dp_core.tables.marginal.Counter`."""
 
     def __init__(self, data: Dataset) -> None:
-        """Count a dataset. Confidential, whatever was said of it."""
+        """Prepare to count a dataset, which is treated as confidential."""
         self._data = data
         self._cached: dict[Clique, NDArray[np.int64]] = {}
         self._room = CACHED_BYTES

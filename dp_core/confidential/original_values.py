@@ -1,8 +1,7 @@
-"""The confidential file's own values, in the labels and units of the synthetic sets.
+"""The confidential file's values in the labels and units of the synthetic sets. Confidential side.
 
-For analyses that are to be done alike on both: a synthetic set holds what
-`dp_core.schema.decoding.decode` makes of codes, and this is the same table from the values that the
-codes were made of. Numbers are the file's own, not drawn from a bin. Confidential side.
+The table has the columns and types that `dp_core.schema.decoding.decode` gives a synthetic set, so
+the same analysis runs on both. Its numbers are the file's own, not drawn from a bin.
 """
 
 from __future__ import annotations
@@ -26,24 +25,24 @@ from dp_core.tables.dataset import Dataset
 def original_values(source: Source, schema: Schema, columns: Sequence[str]) -> pa.Table:
     """Return columns of a validated file, with the types that `decode` gives. CONFIDENTIAL.
 
-    Values out of range, missing values and impossible rows are settled as the schema says, what
-    follows from another column is derived, and of each person the rows that a release uses are
-    there. The columns asked for are held in memory.
+    Values out of range, missing values and impossible rows are settled as the schema says,
+    dependent columns are derived, and each person has the rows that a release uses. The columns are
+    kept in memory.
 
     Args:
-        source: The confidential files; its columns are the schema's.
-        schema: Of the release.
-        columns: Names, in the order of the table.
+        source: The confidential files, with the columns of the schema.
+        schema: Schema of the release.
+        columns: Names of the columns, in the order of the table.
 
     Raises:
-        ValueError: if the file holds what the schema refuses; validation says what.
+        ValueError: if the file has a value that the schema refuses.
 
     Privacy:
         Spends nothing and protects nothing: for the internal folder, never for the bundle.
     """
     encoders = [Encoder(column) for column in schema.columns]
-    # Which rows of a person are used follows from the codes that are stored, of which bins and
-    # levels were chosen only later.
+    # The stored codes decide which rows of a person are used; private bins and levels were chosen
+    # from them only later.
     finer = [
         None if kept is column else Encoder(kept)
         for column, kept in zip(schema.columns, schema.stored.columns, strict=True)
@@ -99,7 +98,7 @@ def _by_row(typed: Values) -> Array:
 
 
 def _numbers(encoder: Encoder, data: Array, missing: Array | None) -> pa.Array:
-    """Return numbers, whole numbers or dates, clipped to the bounds where `clip` lets them pass."""
+    """Return numbers, whole numbers or dates, clipped to the bounds."""
     clipped = np.clip(data, data.dtype.type(encoder.low), data.dtype.type(encoder.high))
     if encoder.column.kind == "number":
         return pa.array(clipped.astype(np.float64), pa.float64(), mask=missing)

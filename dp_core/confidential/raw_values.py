@@ -1,9 +1,9 @@
-"""Raw values of a column as typed arrays: what the file says, before any bin. Confidential side.
+"""Raw values of a column as typed arrays, before binning. Confidential side.
 
-Texts are parsed once per distinct value, never per row: a batch of a column of text becomes its
-distinct texts and, for each row, the place of its text among them.
+Texts are parsed once for each distinct value: a batch of a text column becomes its distinct texts
+and, for each row, the index of its text.
 
-What counts as which value:
+How each type is read:
 
 - Category and ordinal: the exact text. Stored numbers are written out (`1`, also for 1.0, which is
   what a column of whole numbers with gaps becomes in many tools), booleans are `true` and `false`,
@@ -47,12 +47,12 @@ DATE_TEXT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:.*)?$"
 
 
 class State(IntEnum):
-    """What a raw value is to the column's type."""
+    """Whether a raw value is a value of the column's type."""
 
     VALUE = 0
     MISSING = 1
     UNKNOWN = 2
-    """Not a level; not a number, not whole, not a date."""
+    """Not a level, number, whole number or date, as the type requires."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -62,10 +62,10 @@ class Values:
     Attributes:
         data: Level number (int64), whole number or day ordinal (int64), or number (float).
             One entry per distinct text, or per row where `index` is None.
-        state: `State` of each entry of `data`, uint8; None: all are values.
-        index: For each row the place of its value in `data`; None where entries are rows.
-        texts: The distinct texts, of a category or ordinal (the last entry of `data` is for null
-            and has none); otherwise None.
+        state: `State` of each entry of `data`, uint8; None if all are values.
+        index: Index in `data` of each row's value; None if entries are rows.
+        texts: Distinct texts of a category or ordinal; None for other types. The last entry of
+            `data` is for null and has no text.
     """
 
     data: Array
@@ -75,7 +75,7 @@ class Values:
 
 
 class Reader:
-    """Reads raw arrays of one column, in whatever type the file stores them."""
+    """Reads raw arrays of one column, of any stored type."""
 
     def __init__(self, column: Column) -> None:
         self.column = column
@@ -98,11 +98,11 @@ class Reader:
         if pa.types.is_null(kind):
             values = values.cast(pa.string())
             kind = values.type
-        if pa.types.is_float16(kind):  # which few of Arrow's functions take
+        if pa.types.is_float16(kind):  # few of Arrow's functions accept it
             values = pc.cast(_plain(values), pa.float32())
             kind = values.type
         if pa.types.is_decimal(kind):
-            # Arrow's decimal to double need not be the nearest double; by way of text it is.
+            # Arrow's cast of a decimal need not give the nearest double; a cast through text does.
             values = pc.cast(_plain(values), pa.string())
             kind = values.type
         if self.column.levels or is_text(kind):
@@ -127,7 +127,7 @@ class Reader:
             data, state = self._levels_of(texts)
         else:
             data, state = self._parse(texts)
-        # One entry more, which rows without any value point to.
+        # One more entry, for rows without a value.
         return Values(
             np.append(data, data.dtype.type(0)),
             np.append(state, np.uint8(State.MISSING)),
@@ -143,7 +143,7 @@ class Reader:
         return self._level_of[places], state
 
     def _parse(self, texts: pa.Array) -> tuple[Array, NDArray[np.uint8]]:
-        """Return what the texts of an integer, number or date column mean."""
+        """Return the values of the texts of an integer, number or date column."""
         missing = self._missing_texts(texts)
         texts = pc.utf8_trim_whitespace(texts)
         missing |= self._missing_texts(texts)
@@ -227,7 +227,7 @@ def _is_day(kind: pa.DataType) -> bool:
 
 
 def _texts(distinct: pa.Array) -> pa.Array:
-    """Return distinct stored values as the texts they are matched by."""
+    """Return distinct stored values as texts, to be matched with levels."""
     if pa.types.is_timestamp(distinct.type) or pa.types.is_date64(distinct.type):
         days = distinct.cast(pa.date32(), safe=False)
         whole = pc.equal(days.cast(distinct.type), distinct)
@@ -241,7 +241,7 @@ def _texts(distinct: pa.Array) -> pa.Array:
 def _null_state(values: pa.Array) -> NDArray[np.uint8]:
     if not values.null_count:
         return np.zeros(len(values), np.uint8)
-    # A bit for each row from the array's first on: 1 where there is a value, and MISSING is 1.
+    # One bit for each row from the array's offset on: 1 for a value, while MISSING is 1.
     validity, first = np.frombuffer(values.buffers()[0], np.uint8), values.offset
     bits = np.unpackbits(validity[first // 8 :], count=first % 8 + len(values), bitorder="little")
     state = bits[first % 8 :]
@@ -264,7 +264,7 @@ def _zeroed(values: pa.Array) -> Array:
 
 
 def _to_int64(data: Array) -> NDArray[np.int64]:
-    """Return whole numbers as int64; what does not fit becomes the nearest end of int64."""
+    """Return whole numbers as int64; a number that does not fit becomes the nearest end."""
     if data.dtype.kind == "f":
         big = data >= 2.0**63
         small = data < -(2.0**63)
@@ -290,7 +290,7 @@ def _integers(texts: pa.Array) -> tuple[Array, NDArray[np.bool_]]:
     texts = pc.replace_substring_regex(texts, r"^\+|\.0*$", "")
     try:
         data: Array = texts.cast(pa.int64()).to_numpy(zero_copy_only=False)
-    except pa.ArrowInvalid:  # one of them does not fit: slower, and exact
+    except pa.ArrowInvalid:  # one of them does not fit; this way is slower, and exact
         whole = [min(max(int(text), INT64_MIN), INT64_MAX) for text in texts.to_pylist()]
         data = np.array(whole, dtype=np.int64)
     return data, valid
@@ -304,7 +304,7 @@ def _numbers(texts: pa.Array) -> tuple[Array, NDArray[np.bool_]]:
 def _dates(texts: pa.Array) -> tuple[Array, NDArray[np.bool_]]:
     valid, texts = _matching(texts, DATE_TEXT)
     days = pc.if_else(pa.array(valid), pc.utf8_slice_codeunits(texts, 0, 10), "1970-01-01")
-    # The quick parser knows the year 0, the calendar does not; it fails for the whole array.
+    # The fast parser accepts the year 0, which no calendar has, and fails for the whole array.
     if not pc.any(pc.starts_with(days, "0000")).as_py():
         with contextlib.suppress(pa.ArrowInvalid):
             since = days.cast(pa.date32()).cast(pa.int32()).to_numpy(zero_copy_only=False)
@@ -313,8 +313,8 @@ def _dates(texts: pa.Array) -> tuple[Array, NDArray[np.bool_]]:
 
 
 def _dates_written(form: str, texts: pa.Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Return the day ordinals of texts in a format of `%d`, `%m` and `%Y`, and which are such."""
-    # Where nothing stands between two parts, only full width tells them apart.
+    """Return the day ordinals of texts in a format of `%d`, `%m` and `%Y`, and which are valid."""
+    # Parts without a separator are told apart by their full width only.
     digits = "{2}" if re.search("%.%", form) else "{1,2}"
     pattern = re.escape(form).replace("%Y", "(?P<Y>[0-9]{4})")
     for part in ("d", "m"):

@@ -1,4 +1,4 @@
-"""The keyed hash of a set of rows, whatever their order: how a table is known. Confidential side.
+"""The keyed hash that identifies the rows of a table, in any order. Confidential side.
 
 Each row gets a 256-bit message authentication code under a secret key (keyed BLAKE2b); the codes
 are added up modulo 2^256; sum, number of rows and column names are then authenticated together
@@ -48,7 +48,7 @@ BLOCK_ROWS = 1 << 16
 
 
 class RowDigest:
-    """Adds up rows; `hexdigest` is the hash of all that were added."""
+    """Accumulates rows; `hexdigest` is the hash of all rows added."""
 
     def __init__(
         self, key: bytes, columns: Sequence[str], decimals: frozenset[str] = frozenset()
@@ -56,12 +56,12 @@ class RowDigest:
         """Begin with no rows.
 
         Args:
-            key: Secret of the confidential side.
-            columns: Names, in the order of the batches.
+            key: Secret key of the confidential side.
+            columns: Column names, in the order of the batches.
             decimals: Columns whose texts are decimal numbers.
         """
         self._final = _derived(key, "rows of a table, 1")
-        # privacy: other keys for rows and texts, so that no code of one is a code of the other.
+        # privacy: separate keys for rows and texts, so that their codes never coincide.
         self._row_key = _derived(key, "one row")
         self._text_key = _derived(key, "one text")
         self._columns = tuple(columns)

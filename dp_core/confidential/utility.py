@@ -1,8 +1,8 @@
 """Confidential checks of the synthetic sets, for staff.
 
 `utility` takes the confidential file's counter, and its result goes to the internal folder only,
-under a first line that says so. It never meets the public checks (`fit.py`), which take noisy
-tables and synthetic counts and are published.
+under a first line that says so. The public checks are separate: they use noisy tables
+and synthetic counts only, and are published.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ CONFIDENTIAL = (
 
 
 class Internal:
-    """What is computed from the data without protection: for the internal folder, never beyond.
+    """A result computed from the data without protection, for the internal folder only.
 
-    It shows nothing when it is printed or logged, and cannot be pickled, copied to a worker or
-    written as JSON; it is opened by the one function that writes internal files.
+    It prints and logs no content, and cannot be pickled, copied to a worker or written as JSON.
+    Only the function that writes internal files reads it.
     """
 
     __slots__ = ()
@@ -154,7 +154,7 @@ def write_utility(folder: Path, result: Utility, *, title: str) -> None:
     except OSError as error:
         raise StageFailed(
             f"The internal utility report could not be written to {folder}"
-            f" ({error.strerror}). Mend that and resume."
+            f" ({error.strerror}). Correct this and resume the release."
         ) from None
 
 

@@ -1,8 +1,8 @@
-"""How values are spread within bins that were chosen privately: piece by piece, not evenly.
+"""Pieces of private bins: how values are distributed within bins that were chosen privately.
 
-The noisy counts by which bins are chosen say more than where a bin ends: how many records they
-found in its parts. Pieces are ranges of positions of the column's public grid, within which values
-are spread evenly; a bin is made of one or more of them. All of this is post-processing.
+The noisy counts that choose the bins also show how many records each part of a bin has. A piece is
+a range of positions of the column's public grid within which values are uniform; a bin consists of
+one or more pieces. All of this is post-processing.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 Pieces: TypeAlias = tuple[tuple[int, int], ...]
-"""First position, and weight, of each piece, in order; the first begins at 0. Weights are
-thousandths of a record, and those of a bin's pieces are not all 0."""
+"""First position and weight of each piece, in order; the first piece begins at 0. A weight is in
+thousandths of a record, and the pieces of a bin do not all have weight 0."""
 
 
 def weights_of(edges: Sequence[int], pieces: Pieces) -> NDArray[np.float64]:
-    """Return the weight of each range between edges; a piece's is shared by width.
+    """Return the weight of each range between edges; the weight of a piece is divided by width.
 
     Args:
-        edges: From 0 to the end of the last piece; every piece begins at one of them.
-        pieces: Of the column.
+        edges: Positions from 0 to the end of the last piece, with the start of every piece.
+        pieces: Pieces of the column.
     """
     starts = np.array([start for start, _ in pieces])
     weights = np.array([weight for _, weight in pieces], dtype=np.float64)
@@ -36,17 +36,18 @@ def weights_of(edges: Sequence[int], pieces: Pieces) -> NDArray[np.float64]:
 def spread(
     bins: NDArray[Any], edges: Sequence[int], pieces: Pieces, *, rng: np.random.Generator
 ) -> tuple[NDArray[np.intp], tuple[int, ...]]:
-    """Return a piece for each bin, drawn by the weights of its pieces.
+    """Return a piece for each row, drawn by the weights of the pieces in its bin.
 
     Args:
-        bins: Codes, shape (rows,).
-        edges: Of the bins, as positions, from 0 to the end of the last piece; not necessarily those
-            that were chosen.
-        pieces: Of the column.
-        rng: Generator of post-processing.
+        bins: Bin of each row, shape (rows,).
+        edges: Edges of the bins as positions, from 0 to the end of the last piece. They may differ
+            from the bins that were chosen.
+        pieces: Pieces of the column.
+        rng: Generator for post-processing.
 
     Returns:
-        Shape (rows,), and the edges of the pieces: those of the bins are among them.
+        The piece of each row, shape (rows,), and the edges of the pieces, which include those of
+        the bins.
     """
     finer = tuple(sorted({*edges, *(start for start, _ in pieces)}))
     place = np.searchsorted(finer, edges)
@@ -57,5 +58,5 @@ def spread(
     below = np.concatenate([[0.0], np.cumsum(weights)])
     low, high = below[place[:-1]][bins], below[place[1:]][bins]
     at = np.searchsorted(below, low + rng.random(bins.size) * (high - low), side="right") - 1
-    # Where a sum was rounded up to the next bin's first piece.
+    # A rounded sum may lead to the first piece of the next bin.
     return np.clip(at, place[:-1][bins], place[1:][bins] - 1), finer

@@ -27,21 +27,21 @@ EPOCH = datetime.date(1970, 1, 1).toordinal()
 def decode(schema: Schema, data: Dataset, *, rng: np.random.Generator) -> pa.Table:
     """Return synthetic codes as values in the schema's own labels and units.
 
-    Categories and ordinals are dictionaries of labels (an ordinal's is ordered), which pandas
-    opens as categoricals and R as factors; integers are `int64` and uniform over the whole numbers
-    of their bin, numbers are uniform in their bin, on the grid of `decimals` where there is one in
-    the bin, dates are `date32`. Bins that were chosen privately are no finer than the noisy counts
-    that chose them: their values are uniform within pieces, each drawn by its part of the counts.
-    Missing is null. Every value encodes to the code it came from.
+    Categories and ordinals become dictionaries of labels (ordered for an ordinal), which pandas
+    reads as categoricals and R as factors. Integers (`int64`) and dates (`date32`) are uniform over
+    the whole numbers or days of their bin. Numbers (`float64`) are uniform in their bin, on the
+    grid of `decimals` if the bin contains such a number. In bins that were chosen privately, a piece is
+    drawn by its noisy count, and values are uniform within the piece. Missing is null. Every value
+    encodes to the code it came from.
 
     Args:
-        schema: Its columns are those of `data`, in any order.
+        schema: Schema with the columns of `data`, in any order.
         data: Synthetic codes.
-        rng: Generator of post-processing.
+        rng: Generator for post-processing.
 
     Returns:
-        One column per released column of the schema, in its order; what follows from another
-        column is derived from the value that this row has there.
+        One column per released column of the schema, in its order; dependent columns are derived
+        from the row's value of their source.
     """
     codes = {column.name: data.column(column.name) for column in schema.columns}
     arrays = {column.name: _decoded(column, codes[column.name], rng) for column in schema.columns}
@@ -82,7 +82,7 @@ def _decoded(column: Column, codes: NDArray[np.uint16], rng: np.random.Generator
 def _by_piece(
     column: Column, choice: Choice, bins: NDArray[np.uint16], rng: np.random.Generator
 ) -> tuple[Column, NDArray[np.uint16]]:
-    """Return a column with the pieces of bins that were chosen for bins, and a piece of each."""
+    """Return the column with pieces in place of its private bins, and a piece for each row."""
     assert choice.codes is not None
     edges = (0, *choice.codes, choice.among.bins)
     codes, finer = spread(bins, edges, choice.pieces, rng=rng)
@@ -183,7 +183,7 @@ def _uniform_numbers(
 ) -> NDArray[np.float64]:
     low = np.array([float(edge) for edge in column.edges[:-1]])
     high = np.array([float(edge) for edge in column.edges[1:]])
-    # The last bin holds its upper end; of the others, the largest value is the one below the edge.
+    # The last bin contains its upper end; the others end at the value just below their upper edge.
     last = np.nextafter(high, -np.inf)
     last[-1] = high[-1]
     values = low[bins] + rng.random(bins.size) * (high[bins] - low[bins])

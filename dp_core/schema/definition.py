@@ -29,7 +29,7 @@ MISSING_LABEL = "(missing)"
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One level of a category or ordinal: the file's exact text and what it stands for."""
+    """One level of a category or ordinal: the file's exact text and its label."""
 
     text: str
     label: str
@@ -37,18 +37,16 @@ class Level:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What is chosen privately about a column: the edges of its bins, or which levels it keeps.
+    """What a release chooses privately about a column: bin edges, or the levels to keep.
 
-    How many codes there will be is public beforehand; which ones the paying stage `domain` finds.
+    The number of codes is public; the paying stage `domain` chooses which ones they are.
 
     Attributes:
-        among: The column by whose codes the file is stored: positions of a fine public grid, or
-            all levels.
-        groups: Of levels: the groups, each of which is a code for its levels that are not kept.
-        group_of: Of levels: for each level of `among` the place of its group in `groups`.
-        codes: What was chosen, ascending: cuts between positions, or levels that are kept; None as
-            long as nothing was.
-        pieces: Of bins that were chosen: how values are spread within them.
+        among: The column as the file is stored: positions of a fine public grid, or all levels.
+        groups: Levels only: the groups; each is a code for its levels that are not kept.
+        group_of: Levels only: for each level of `among`, the index of its group in `groups`.
+        codes: The choice, ascending: cuts between positions, or levels to keep; None before it.
+        pieces: Bins only: the distribution of values within the chosen bins.
     """
 
     among: Column
@@ -74,14 +72,14 @@ class Column:
         missing_values: Texts of the file that mean missing.
         out_of_range: What happens to a value outside the schema.
         description: For the codebook.
-        stands_for: Category and ordinal: for each level the texts of the file that become it;
-            empty where each level is its own text alone.
-        codes: Public code list that the levels were made of; None: they were listed.
-        grouping: Rule by which its codes became the levels; None: each is a level.
-        format: Date: how the file's texts are written, such as `%d.%m.%Y`; empty: `%Y-%m-%d`.
-        role: `weight` of the survey weight, a number; otherwise empty.
-        choice: What is chosen privately about it, None where everything is public. Before it was
-            chosen, `levels` and `edges` have the number there will be, and mean nothing.
+        stands_for: Category and ordinal: for each level, the texts of the file that become it;
+            empty if each level is its own text only.
+        codes: Public code list of the levels; None if the levels were listed.
+        grouping: Rule that groups the codes into levels; None if each code is a level.
+        format: Date: format of the file's texts, such as `%d.%m.%Y`; empty for `%Y-%m-%d`.
+        role: `weight` for the survey weight, which is a number; otherwise empty.
+        choice: What is chosen privately, None if everything is public. Before the choice, `levels`
+            and `edges` are placeholders of the right length.
     """
 
     name: str
@@ -103,7 +101,7 @@ class Column:
     choice: Choice | None = None
 
     def texts(self) -> Mapping[str, int]:
-        """Return every text that the file may hold, and the level that it becomes."""
+        """Return the level of every text that the file may have."""
         if self.stands_for:
             return {text: at for at, texts in enumerate(self.stands_for) for text in texts}
         return {level.text: at for at, level in enumerate(self.levels)}
@@ -115,7 +113,7 @@ class Column:
 
     @property
     def unknown(self) -> bool:
-        """Whether what is to be chosen privately about it is not chosen yet."""
+        """Whether a private choice is still to be made."""
         return self.choice is not None and self.choice.codes is None
 
     @property
@@ -130,11 +128,11 @@ class Column:
 
     @property
     def missing_code(self) -> int | None:
-        """Code of a missing value, None where missing is refused."""
+        """Code of a missing value, None if missing is refused."""
         return self.bins if self.missing == "level" else None
 
     def code_labels(self) -> tuple[str, ...]:
-        """Return what each code stands for, for tables and reports, length `size`."""
+        """Return a label for each code, for tables and reports, length `size`."""
         if self.levels:
             names = [level.label for level in self.levels]
         else:
@@ -166,14 +164,14 @@ class Group:
 
 
 def groups_of(column: Column, depth: int = 1) -> tuple[Group, ...]:
-    """Return the groups that a column's levels form by the hierarchy of its code list.
+    """Return the groups of a column's levels by the hierarchy of its code list.
 
-    Every level is in one group, in the order in which the levels come; a level that stands at that
-    depth or above is a group by itself. Of a column without a code list each level is.
+    Every level is in one group, in the order of the levels; a level at that depth or above is a
+    group by itself. Without a code list, each level is a group.
 
     Args:
         column: A category or ordinal.
-        depth: At which the groups stand in the list; 1 is the top.
+        depth: Depth of the groups in the list; 1 is the top.
     """
     labels = {level.text: level.label for level in column.levels}
     lines: Mapping[str, list[str]] = {}
@@ -200,9 +198,9 @@ class Unit:
     """Who is protected.
 
     Attributes:
-        column: Whose values tell persons apart; it is not synthesised. None: a row is the unit.
-        max_rows: Rows of a person that are used; others are dropped before anything is counted.
-        missing_values: Texts that are no identifier.
+        column: Column that identifies persons and is not synthesised; None if a row is the unit.
+        max_rows: Most rows of a person; further rows are dropped before anything is counted.
+        missing_values: Texts that are not identifiers.
     """
 
     column: str | None = None

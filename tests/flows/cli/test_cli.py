@@ -379,7 +379,7 @@ def test_swapped_arguments_are_recognised(project, command):
         ("1e-6}", "1e-4}", 3, "The largest privacy.delta that still fits is 1e-05."),
         ("1e-6}", "1e-6, neighbours: replace-one}", 3, "protects under add-remove"),
         ("release: town", "release: a b", 2, "is not a name of a release"),
-        ("version: 1", "version: 9", 2, "reads version 1, not '9'"),
+        ("version: 1", "version: 9", 2, "does not read version '9'"),
         ("town.schema.yaml", "twon.schema.yaml", 2, "Did you mean 'town.schema.yaml'?"),
         ("town.schema.yaml", "release.yaml", 2, "is a release spec, not a schema"),
         ("account", "acount", 2, "Did you mean 'account'?"),
@@ -443,7 +443,7 @@ def spoil_with(name):
 
     def header_only(folder):
         (folder / "town.csv").write_text(header + "\n")
-        return "town.csv", "not one row"
+        return "town.csv", "no row"
 
     def folder(folder):
         (folder / "data").mkdir()
