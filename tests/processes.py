@@ -24,7 +24,7 @@ from distributed import Client
 from tasks.support.dask_cluster import dask_client
 
 ROOT = Path(__file__).parents[1]
-SECONDS = 60
+SECONDS = 240
 
 
 def settings() -> dict[str, str]:

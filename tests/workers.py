@@ -23,7 +23,7 @@ from distributed import Client, LocalCluster, WorkerPlugin
 from tasks.counting import dask_counter
 from tasks.support.dask_cluster import dask_client
 
-SECONDS = 60
+SECONDS = 240
 
 
 class Trap(WorkerPlugin):

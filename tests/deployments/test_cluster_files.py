@@ -158,7 +158,7 @@ import sys
 from tasks.support.dask_cluster import dask_client
 where = sys.argv[sys.argv.index("--dask") + 1]
 with dask_client(where) as client:
-    client.wait_for_workers(2, timeout=60)
+    client.wait_for_workers(2, timeout=240)
     print(*sys.argv[1:3], sys.argv[4], where.partition(":")[0], sorted(client.nthreads().values()))
 """
 

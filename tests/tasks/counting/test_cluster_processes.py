@@ -18,7 +18,7 @@ from dp_core.errors import StageFailed
 from dp_core.tables.domain import Domain
 from tasks.counting.dask_counter import DaskCounter
 from tasks.support import dask_cluster as cluster_module
-from tests.processes import processes
+from tests.processes import SECONDS, processes
 from tests.workers import Trap, a_task_for_each_chunk, meanwhile
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
@@ -44,7 +44,7 @@ def running(tmp_path_factory):
     with processes(tmp_path_factory.mktemp("cluster"), 3) as (cluster, client):
         for host in GOOD:
             cluster.start_worker(host)
-        client.wait_for_workers(len(GOOD), timeout=60)
+        client.wait_for_workers(len(GOOD), timeout=SECONDS)
         yield cluster, client
 
 
@@ -54,12 +54,12 @@ def divided(monkeypatch):
 
 
 def workers_come(client, number):
-    client.wait_for_workers(number, timeout=60)
+    client.wait_for_workers(number, timeout=SECONDS)
 
 
 def workers_go(cluster, client, process):
     cluster.end(process)
-    until = time.monotonic() + 60
+    until = time.monotonic() + SECONDS
     while len(client.nthreads()) > len(GOOD):
         assert time.monotonic() < until
         time.sleep(0.02)
@@ -215,7 +215,7 @@ def trap(running, tmp_path):
 
 
 def held(folder, workers):
-    until = time.monotonic() + 60
+    until = time.monotonic() + SECONDS
     while len(found := list(folder.glob("held-*"))) < workers:
         assert time.monotonic() < until
         time.sleep(0.01)
@@ -253,7 +253,7 @@ def test_a_worker_without_dp_release_that_joins_in_mid_count_is_lost_and_changes
     def join():
         held(folder, len(GOOD))
         # It cannot even read its tasks, and Dask ends it.
-        other(environment=without_dp_release(without)).wait(60)
+        other(environment=without_dp_release(without)).wait(SECONDS)
         (folder / "go").touch()
 
     with meanwhile(join):
