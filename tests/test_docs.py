@@ -53,6 +53,13 @@ def test_every_method_has_a_row_with_its_file_and_its_options(heading, family):
         assert missing == set(), f"{page}, {name}: add the options {missing}"
 
 
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.stem)
+def test_every_page_says_whose_it_is(page):
+    first = page.read_text(encoding="utf-8").split("\n\n")[1]
+
+    assert page.stem == "index" or re.match(r"\*?For [a-z ]+", first), f"{page}: whose is it?"
+
+
 def test_every_preset_has_a_row_with_its_stages():
     table, page = rows("Presets"), "docs/methods.md, Presets"
     missing, unknown = set(PRESETS) - set(table), set(table) - set(PRESETS)
