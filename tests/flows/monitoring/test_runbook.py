@@ -255,16 +255,14 @@ def test_a_home_that_was_copied_without_its_links(project, command, says):
 def test_a_bundle_that_does_not_hold_what_it_says(project, command, monkeypatch, says):
     from dp_core.bundle.verification.verify import verify
 
-    check = verify.verify
-
     def lied_to(folder, *words, **options):
         statement = folder / "release.json"
         facts = json.loads(statement.read_text())
         facts["guarantee"]["epsilon"] = 0.5
         statement.write_text(json.dumps(facts))
-        return check(folder, *words, **options)
+        return verify(folder, *words, **options)
 
-    monkeypatch.setattr(verify, "verify", lied_to)
+    monkeypatch.setattr("dp_core.bundle.verification.verify.verify", lied_to)
     says(run(project, command))
     assert not project.out.exists()
 
