@@ -111,7 +111,7 @@ def test_blanks_around_a_text_that_means_missing_do_not_matter():
 
 
 def test_identifiers_that_are_no_texts_are_refused():
-    with pytest.raises(BadInput, match="'id' .* stored as double"):
+    with pytest.raises(BadInput, match=r"'id' .* stored as double"):
         hashes("id", pa.array([1.0]), [""])
 
 

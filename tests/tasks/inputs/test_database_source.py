@@ -662,6 +662,6 @@ def test_persons_are_not_told_apart_by_decimals_of_which_one_has_several_texts(
         source = open_input(spec, schema, folder)
         assert write_codes(source, schema, tmp_path / "codes").rows == 1
         return
-    with pytest.raises(BadInput, match="'id' .* stored as decimal numbers"):
+    with pytest.raises(BadInput, match=r"'id' .* stored as decimal numbers"):
         open_input(spec, schema, folder)
     assert list(folder.iterdir()) == []
