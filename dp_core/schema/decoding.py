@@ -30,9 +30,9 @@ def decode(schema: Schema, data: Dataset, *, rng: np.random.Generator) -> pa.Tab
     Categories and ordinals become dictionaries of labels (ordered for an ordinal), which pandas
     reads as categoricals and R as factors. Integers (`int64`) and dates (`date32`) are uniform over
     the whole numbers or days of their bin. Numbers (`float64`) are uniform in their bin, on the
-    grid of `decimals` if the bin contains such a number. In bins that were chosen privately, a piece is
-    drawn by its noisy count, and values are uniform within the piece. Missing is null. Every value
-    encodes to the code it came from.
+    grid of `decimals` if the bin contains such a number. In bins that were chosen privately, a
+    piece is drawn by its noisy count, and values are uniform within the piece. Missing is null.
+    Every value encodes to the code it came from.
 
     Args:
         schema: Schema with the columns of `data`, in any order.
