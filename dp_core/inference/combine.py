@@ -1,4 +1,4 @@
-"""Combining rules: from the m estimates and their variances to one estimate and its variance.
+"""Combining rules: one estimate and its variance from m estimates and their variances.
 
 How the sets were made decides the rule (`dp_core.inference.combining_rules`). The rule of `split`
 is also in Bowen and Liu (2020, Statist. Sci. 35), equations 9 to 11.
@@ -53,14 +53,14 @@ class Combined:
     """The result of a rule; numbers are floats where single numbers were given, else arrays.
 
     Attributes:
-        rule: By which it was combined.
-        sets: m.
+        rule: The combining rule.
+        sets: Number of sets, m.
         estimate: Mean of the estimates, number or shape (p,).
         variance: T of the rule, number or shape (p, p).
         within: W, mean of the variances, same shape.
         between: B, covariance of the estimates with divisor m - 1, same shape; 0 for one set.
-        degrees_of_freedom: Of every entry; infinite: normal.
-        complete_df: As it was given.
+        degrees_of_freedom: Degrees of freedom of every entry; infinite for the normal distribution.
+        complete_df: Complete-data degrees of freedom, as given.
     """
 
     rule: Rule
@@ -74,7 +74,7 @@ class Combined:
 
     @property
     def honest(self) -> bool:
-        """Whether intervals cover as often as they say, where the model has no bias."""
+        """Whether intervals have their stated coverage if the model has no bias."""
         return self.rule != "shared"
 
     @property
@@ -89,25 +89,25 @@ class Combined:
         return float(found) if np.ndim(found) == 0 else found
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
-        """Return lower and upper end, of every entry."""
+        """Return the lower and the upper end of every entry's interval."""
         return interval(self.estimate, self.variances, self.degrees_of_freedom, level)
 
     def test(self, null: ArrayLike = 0.0) -> tuple[Any, Any]:
-        """Return t and the two-sided p value, of every entry."""
+        """Return t and the two-sided p value of every entry."""
         return t_test(self.estimate, self.variances, self.degrees_of_freedom, null)
 
     def wald(self, which: ArrayLike | None = None, null: ArrayLike = 0.0) -> Wald:
         """Test several coefficients at once.
 
-        T itself is a poor guess where there are fewer sets than coefficients, so it is taken as
+        T itself is a poor estimate if there are fewer sets than coefficients, so it is replaced by
         (1 + r) W: Li, Raghunathan and Rubin (1991, J. Amer. Statist. Assoc. 86) for sets that are
         imputations, r = (1 + 1/m) tr(B W^-1)/k; Reiter (2005, J. Statist. Plann. Inference 131) for
         partially synthetic sets, r = tr(B W^-1)/(m k). With `complete_df` the
-        denominator is shrunk as that of one coefficient is. Of one coefficient it is t squared.
+        denominator is reduced as for one coefficient, where the statistic is t squared.
 
         Args:
-            which: Positions of the coefficients; None: all.
-            null: What they are under the hypothesis, a number or one for each.
+            which: Positions of the coefficients; all by default.
+            null: Values under the hypothesis, one for all or one each; 0 by default.
 
         Raises:
             ValueError: for posterior-predictive sets, or if W cannot be inverted.
@@ -155,15 +155,15 @@ def combine(
     """Combine the estimates from m sets.
 
     Args:
-        estimates: One from each set, shape (m,), or (m, p) for p coefficients.
+        estimates: Estimate of each set, shape (m,), or (m, p) for p coefficients.
         variances: Their estimated variances, shape (m,), or covariances, shape (m, p, p).
-        rule: How the sets were made says which; the statement of a release names it.
-        complete_df: Degrees of freedom of the analysis, had the file itself been analysed; used by
-            `noise-aware` (Barnard and Rubin 1999). None: many.
+        rule: The combining rule; the statement of a release names it.
+        complete_df: Degrees of freedom of the same analysis of the real file; used by `noise-aware`
+            (Barnard and Rubin 1999). Infinite by default.
 
     Raises:
         ValueError: if the shapes do not fit, a number is not finite, a variance is negative, or
-            there is one set where the rule needs the differences between several.
+            there is one set and the rule needs several.
 
     >>> found = combine([1, 2, 3, 4, 5], [0.5] * 5, "split")
     >>> found.estimate, found.between, found.variance, found.degrees_of_freedom
@@ -175,7 +175,7 @@ def combine(
     _check(q, u)
     sets, single = q.shape[0], q.ndim == 1
     if sets < 2 and rule != "shared":
-        raise ValueError(f"The rule {rule} needs the differences between sets, and there is one.")
+        raise ValueError(f"The rule {rule} needs at least two sets, and there is one.")
     columns = q.reshape(sets, -1)
     within = u.reshape(sets, columns.shape[1], columns.shape[1]).mean(axis=0)
     away = columns - columns.mean(axis=0)
@@ -206,16 +206,15 @@ def _inflation(rule: Rule, sets: int) -> float:
             return 1 / sets
         case "noise-aware" | "posterior-predictive":
             return 1 + 1 / sets
-    # A rule without a factor of its own must not be given another's.
+    # A new rule must not silently get the factor of another.
     assert_never(rule)
 
 
 def _predictive(within: Floats, inflated: Floats, sets: int) -> tuple[Floats, Floats]:
     """Return (1 + 1/m) B - W and its degrees of freedom.
 
-    The difference can be negative or, as a matrix, have no meaning; then W is taken instead, as
-    Reiter (2002, J. Off. Statist. 18) does for sets of the file's size, with the normal
-    distribution.
+    If the difference is negative, or not positive definite, W replaces it with the normal
+    distribution, as in Reiter (2002, J. Off. Statist. 18) for sets of the file's size.
     """
     variance = inflated - within
     if np.linalg.eigvalsh(variance).min() <= 0:
@@ -230,11 +229,11 @@ def _diagonal(values: Any) -> Any:
 
 def _check(estimates: Floats, variances: Floats) -> None:
     if estimates.ndim not in (1, 2) or not estimates.size:
-        raise ValueError("Estimates are one for each set, or one row of them for each set.")
+        raise ValueError("Estimates must be one number, or one row of numbers, for each set.")
     wanted = estimates.shape if estimates.ndim == 1 else (*estimates.shape, estimates.shape[1])
     if variances.shape != wanted:
         raise ValueError(
-            f"Estimates of shape {estimates.shape} go with variances of shape {wanted}, not"
+            f"Estimates of shape {estimates.shape} need variances of shape {wanted}, not"
             f" {variances.shape}."
         )
     if not (np.isfinite(estimates).all() and np.isfinite(variances).all()):

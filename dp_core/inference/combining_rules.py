@@ -1,4 +1,4 @@
-"""Which combining rule goes with how the sets were made, and the rule in words."""
+"""The combining rule for each way of making the sets, and the rule in words."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from dp_core.inference.combine import Rule
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """A rule for people; letters as in every other place: q and u of one set, m sets.
+    """A rule in words, with q and u of one set and m sets.
 
     Attributes:
         variance: Formula of the variance T.
-        degrees_of_freedom: Formula.
-        in_words: What the sets are, and so which rule.
-        covers: What intervals by it take into account, and what not.
+        degrees_of_freedom: Formula of the degrees of freedom.
+        in_words: How the sets were made.
+        covers: Which errors the intervals cover, and which not.
         source: Paper.
     """
 
@@ -73,7 +73,7 @@ WORDING: dict[Rule, Wording] = {
 
 
 def rule_of(mode: str, sets: int) -> Rule:
-    """Return the rule for sets made in a mode; one set alone shows nothing of its noise.
+    """Return the rule for sets made in a mode; a single set does not show its noise.
 
     >>> rule_of("split", 5), rule_of("noise-aware", 5), rule_of("split", 1)
     ('split', 'noise-aware', 'shared')
@@ -93,7 +93,7 @@ miss them (`pulled`); or they are what was released: private draws of records (`
 choices (`chosen`), or only those cells of a table that were above a threshold (`cut`). Of a method
 that this program does not have it is `unknown`."""
 ORIGINS: tuple[Origin, ...] = ("modelled", "pulled", "drawn", "chosen", "cut")
-"""All but that."""
+"""Every origin but `unknown`."""
 
 OFF: Mapping[Origin, str] = {
     "pulled": (
@@ -116,11 +116,11 @@ OFF: Mapping[Origin, str] = {
     ),
     "unknown": "how their records were made is not known to this program.",
 }
-"""Why no interval is honest, whatever the mode, of records of another origin than `modelled`."""
+"""Why no interval has its stated coverage, in any mode, unless the records are `modelled`."""
 
 
 def covered(rule: Rule, origin: Origin) -> str:
-    """Return what intervals take into account, and what not."""
+    """Return which errors the intervals cover, and which not."""
     return WORDING[rule].covers if origin == "modelled" else f"Nothing: {OFF[origin]}"
 
 
@@ -129,8 +129,8 @@ def inference_statement(mode: str, sets: int, *, origin: Origin = "modelled") ->
 
     Args:
         mode: How the sets were made.
-        sets: How many there are.
-        origin: Where their records come from.
+        sets: Number of sets.
+        origin: Where their records come from; `modelled` by default.
     """
     rule = rule_of(mode, sets)
     words = WORDING[rule]

@@ -24,14 +24,14 @@ def proportion(hits: ArrayLike) -> Estimate:
 def variance(values: ArrayLike) -> Estimate:
     """Return the sample variance s^2 and its variance, with the sample's own kurtosis.
 
-    The kurtosis is that over the normal's (0 for normal values), by the moments.
+    The kurtosis is the excess kurtosis (0 for normal values), estimated by moments.
     """
     x = _sample(values, 2)
     away = x - x.mean()
     second = float(np.mean(away**2))
     kurtosis = float(np.mean(away**4)) / second**2 - 3 if second > 0 else 0.0
     found = float(x.var(ddof=1))
-    # With few values the moments can put it below what any distribution has.
+    # With few values, estimated moments can give a negative variance.
     return found, max(variance_of_variance(found, x.size, kurtosis), 0.0)
 
 
@@ -39,9 +39,9 @@ def correlation(first: ArrayLike, second: ArrayLike) -> Estimate:
     """Return Pearson's r and (1 - r^2)^2/(n - 2)."""
     x, y = _sample(first, 3), _sample(second, 3)
     if x.size != y.size:
-        raise ValueError(f"{x.size} values and {y.size} values are no pairs.")
+        raise ValueError(f"{x.size} values and {y.size} values do not form pairs.")
     if not (x.std() > 0 and y.std() > 0):
-        raise ValueError("A column of one value only has no correlation.")
+        raise ValueError("A column with a single value has no correlation.")
     r = float(np.clip(np.corrcoef(x, y)[0, 1], -1, 1))
     return r, variance_of_correlation(r, x.size)
 
@@ -61,9 +61,9 @@ def variance_of_variance(s2: float, n: int, kurtosis: float = 0.0) -> float:
 
 
 def variance_of_correlation(r: float, n: int) -> float:
-    """Return Var(r) = (1 - r^2)^2/(n - 2), of normal values.
+    """Return Var(r) = (1 - r^2)^2/(n - 2), for normal values.
 
-    Bowen and Liu (2020) print 1 - r^2 without the square, which is right where r is 0 only.
+    Bowen and Liu (2020) print 1 - r^2 without the square, which is correct only for r = 0.
 
     >>> variance_of_correlation(0.5, 102)
     0.005625
@@ -74,7 +74,7 @@ def variance_of_correlation(r: float, n: int) -> float:
 def _sample(values: ArrayLike, least: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     x = np.asarray(values, dtype=np.float64)
     if x.ndim != 1 or x.size < least:
-        raise ValueError(f"A sample is one list of at least {least} values.")
+        raise ValueError(f"A sample must be one list of at least {least} values.")
     if not np.isfinite(x).all():
-        raise ValueError("A value is missing or not finite; leave such rows out first.")
+        raise ValueError("A value is missing or not finite; remove these rows first.")
     return x

@@ -13,13 +13,13 @@ Floats = NDArray[np.float64]
 def interval(
     estimate: ArrayLike, variance: ArrayLike, degrees_of_freedom: ArrayLike, level: float = 0.95
 ) -> tuple[Any, Any]:
-    """Return lower and upper end of an interval by Student's t; a variance of 0 has width 0.
+    """Return the ends of an interval by Student's t; for a variance of 0 its width is 0.
 
     Args:
         estimate: Shape (...).
-        variance: Of the estimate, same shape.
-        degrees_of_freedom: Same shape; infinite is the normal distribution.
-        level: Above 0 and below 1.
+        variance: Variance of the estimate, same shape.
+        degrees_of_freedom: Degrees of freedom, same shape; infinite for the normal distribution.
+        level: Confidence level, above 0 and below 1; 0.95 by default.
 
     >>> low, high = interval(3.0, 1.0, 16.0)
     >>> round(low, 6), round(high, 6)
@@ -42,7 +42,7 @@ def t_test(
 ) -> tuple[Any, Any]:
     """Return Student's t and its two-sided p value.
 
-    Without any variance the statistic is infinite, or 0 where the estimate is the null itself.
+    For a variance of 0 the statistic is infinite, or 0 if the estimate equals the null value.
     """
     from scipy import stats
 
@@ -61,9 +61,9 @@ def degrees_between(within: ArrayLike, inflated: ArrayLike, sets: int) -> Floats
     Reiter (2003), with b = B/m; Rubin (1987), equation 3.1.6, with b = (1 + 1/m) B.
 
     Args:
-        within: W, of each entry.
-        inflated: b: the part of the variance that comes from the sets' differences.
-        sets: m, at least 2.
+        within: W of each entry.
+        inflated: b of each entry, the part of the variance between the sets.
+        sets: Number of sets m, at least 2.
     """
     w, b = np.broadcast_arrays(
         np.asarray(within, dtype=np.float64), np.asarray(inflated, dtype=np.float64)
@@ -80,11 +80,11 @@ def small_sample(degrees_of_freedom: ArrayLike, part: ArrayLike, complete_df: fl
 
     Args:
         degrees_of_freedom: v, for a large sample.
-        part: Part of the variance that the sets' differences make, from 0 to 1.
-        complete_df: c: of the analysis, had the file itself been analysed.
+        part: Fraction of the variance between the sets, from 0 to 1.
+        complete_df: c, degrees of freedom of the same analysis of the real file.
     """
     if not complete_df > 0:
-        raise ValueError(f"Complete degrees of freedom are positive, not {complete_df}.")
+        raise ValueError(f"Complete-data degrees of freedom must be positive, not {complete_df}.")
     v = np.asarray(degrees_of_freedom, dtype=np.float64)
     if np.isinf(complete_df):
         return v
@@ -92,12 +92,12 @@ def small_sample(degrees_of_freedom: ArrayLike, part: ArrayLike, complete_df: fl
     observed = (complete_df + 1) / (complete_df + 3) * complete_df * kept
     with np.errstate(divide="ignore"):
         found = 1 / (1 / v + 1 / observed)
-    # Where W is 0 the complete analysis has no error, and its degrees of freedom say nothing.
+    # If W is 0, the complete analysis has no error, and its degrees of freedom do not matter.
     return np.where(observed > 0, found, v)
 
 
 def degrees_joint(count: int, ratio: float, sets: int) -> float:
-    """Return the denominator's degrees of freedom of a test of several coefficients at once.
+    """Return the denominator degrees of freedom of a joint test of several coefficients.
 
     Li, Raghunathan and Rubin (1991, J. Amer. Statist. Assoc. 86); where k (m - 1) is at most 4, the
     form of Rubin (1987, section 3.4). Reiter (2005, J. Statist. Plann. Inference 131) has the same
@@ -106,7 +106,7 @@ def degrees_joint(count: int, ratio: float, sets: int) -> float:
     Args:
         count: Number of coefficients, k.
         ratio: Average relative increase of variance, r.
-        sets: m, at least 2.
+        sets: Number of sets m, at least 2.
     """
     if ratio <= 0:
         return float("inf")

@@ -1,7 +1,7 @@
-"""Which relations of an analysis no measured table holds, so that the sets cannot carry them.
+"""Which relations of an analysis no measured table covers, so that the sets do not have them.
 
-A model of tables knows the relation between columns from a table that holds them together.
-Elsewhere it assumes one (mostly independence given the rest), and no combining rule repairs that.
+A model of tables learns the relation between columns from a table with all of them. Otherwise it
+assumes a relation (mostly conditional independence), and no combining rule corrects that.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from dp_core.tables.domain import Clique
 def needed_groups(
     outcome: Sequence[str], terms: Sequence[Sequence[str]]
 ) -> tuple[tuple[str, ...], ...]:
-    """Return the groups of columns whose joint distribution an analysis rests on.
+    """Return the groups of columns whose joint distribution an analysis needs.
 
-    Pairs: the outcome with each predictor, predictors with each other. Of a term of several columns
-    (an interaction) all its columns together with the outcome.
+    These are all pairs of outcome and predictors and, for an interaction, all its columns with the
+    outcome.
 
     Args:
         outcome: Columns of the outcome.
-        terms: Columns of each term; a term without columns (the intercept) counts for nothing.
+        terms: Columns of each term; a term without columns (the intercept) is ignored.
 
     >>> needed_groups(["y"], [["a"], ["b"], ["a", "b"]])
     (('y', 'a'), ('y', 'b'), ('a', 'b'), ('y', 'a', 'b'))
@@ -42,12 +42,12 @@ def needed_groups(
 def unmeasured(
     groups: Sequence[tuple[str, ...]], cliques: Mapping[int, Sequence[Clique]]
 ) -> tuple[tuple[str, ...], ...]:
-    """Return the groups that no measured table holds, in their order.
+    """Return the groups that no measured table covers, in their order.
 
     Args:
-        groups: Of columns.
-        cliques: Columns of every measured table, by the set it was measured for; 0: for all. Where
-            every set has its own tables, a group must be held for each of them.
+        groups: Groups of columns.
+        cliques: Columns of every measured table, by the number of its set; 0 for all sets. If sets
+            have tables of their own, a group must be covered for each set.
 
     >>> unmeasured([("y", "a"), ("y", "b")], {0: [("a", "y", "c")]})
     (('y', 'b'),)
@@ -55,17 +55,17 @@ def unmeasured(
     shared = [set(clique) for clique in cliques.get(0, ())]
     own = [[set(clique) for clique in found] for number, found in cliques.items() if number]
 
-    def held(group: tuple[str, ...]) -> bool:
+    def covered(group: tuple[str, ...]) -> bool:
         columns = set(group)
         if any(columns <= clique for clique in shared):
             return True
         return bool(own) and all(any(columns <= clique for clique in found) for found in own)
 
-    return tuple(group for group in groups if not held(group))
+    return tuple(group for group in groups if not covered(group))
 
 
 def unmeasured_sentence(missing: Sequence[tuple[str, ...]], most: int = 6) -> str:
-    """Return what the sets cannot carry, in one sentence; nothing where they carry all.
+    """Return a sentence about the groups that no measured table covers; empty without any.
 
     >>> unmeasured_sentence([("income", "age"), ("income", "sex", "age")])[:64]
     'No measured table holds income with age, or income, sex and age '

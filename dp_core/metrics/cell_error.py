@@ -1,4 +1,4 @@
-"""The largest error of any one cell: what the l-infinity bounds of the literature speak of."""
+"""The largest error of any cell, as in the l-infinity bounds of the literature."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 def max_cell_error(first: ArrayLike, second: ArrayLike) -> float:
     """Return the largest difference of a cell's proportions in two tables.
 
-    Each table is brought to the sum 1 first; one without mass (sum not positive) counts as zeros.
+    Each table is normalised to sum 1 first; a table whose sum is not positive counts as zeros.
     Hardt, Ligett and McSherry (2012), Definition 1.1, with proportions instead of counts.
 
     >>> max_cell_error([1, 1, 2], [2, 1, 1])

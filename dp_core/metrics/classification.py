@@ -1,8 +1,8 @@
-"""What a classifier learns from synthetic records, judged on real ones.
+"""Accuracy on real records of a classifier that was trained on synthetic records.
 
-Two learners: gradient-boosted trees for how much there is to learn, and a linear support vector
-machine, which the papers of this field use. Both are scikit-learn's with a fixed
-seed, so that the same records give the same figure.
+Two learners of scikit-learn: gradient-boosted trees, a strong learner, and a linear support vector
+machine, which the papers of this field use. The seed is fixed, so the same records give the same
+figure.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from dp_core.tables.dataset import Dataset
 
 MOST_CLASSES = 50
-"""Codes of a column that may be predicted; more are no classes."""
+"""Most codes of a column that is predicted."""
 _MOST_NATIVE = 255
-"""Levels that the trees take as categories; more are taken as numbers."""
+"""Most levels that the trees treat as categories; a column with more is a number."""
 
 
 def misclassification(
@@ -28,11 +28,11 @@ def misclassification(
     """Return the share of test records whose class gradient-boosted trees predict wrongly.
 
     Args:
-        train: Records that are learnt from (synthetic).
-        test: Records that are predicted (real), of the same domain.
-        target: Column that is predicted from all others.
-        nominal: Columns whose codes have no order.
-        seed: Of the learner.
+        train: Training records (synthetic).
+        test: Test records (real), of the same domain.
+        target: Column to predict from all others.
+        nominal: Columns whose codes have no order; none by default.
+        seed: Seed of the learner; 0 by default.
 
     Raises:
         ValueError: if the domains differ, or a file is empty.
@@ -63,14 +63,14 @@ def svm_accuracy(
 ) -> float:
     """Return the share of test records whose class a linear support vector machine predicts.
 
-    Columns without an order become one indicator for each level, others a number from 0 to 1.
+    A column without an order becomes one indicator per level, any other a number from 0 to 1.
 
     Args:
-        train: Records that are learnt from (synthetic).
-        test: Records that are predicted (real), of the same domain.
-        target: Column that is predicted from all others.
-        nominal: Columns whose codes have no order.
-        seed: Of the learner.
+        train: Training records (synthetic).
+        test: Test records (real), of the same domain.
+        target: Column to predict from all others.
+        nominal: Columns whose codes have no order; none by default.
+        seed: Seed of the learner; 0 by default.
 
     Raises:
         ValueError: if the domains differ, or a file is empty.
@@ -103,16 +103,16 @@ def svm_accuracy(
 
 def _accuracy(learner: Any, train: Dataset, test: Dataset, target: str, prepared: Any) -> float:
     if train.domain != test.domain:
-        raise ValueError("Classifiers are trained and tested on data of one domain.")
+        raise ValueError("Training and test records must have the same domain.")
     if not (train.rows and test.rows):
-        raise ValueError("Classifiers need records to learn from, and records to be tested on.")
+        raise ValueError("A classifier needs training records and test records.")
     known, truth = train.column(target), test.column(target)
     classes = np.unique(known)
     if classes.size == 1 or len(train.domain) == 1:
-        # Nothing to tell apart, or nothing to tell it by: the commonest class it is.
+        # With one class or one column, the most frequent class is predicted.
         return float(np.mean(truth == np.bincount(known).argmax()))
     with warnings.catch_warnings():
-        # Not converged within its iterations: the figure stands for what it then predicts.
+        # A learner that did not converge still predicts; the warning is not needed.
         warnings.simplefilter("ignore")
         learner.fit(prepared(train), known)
         return float(np.mean(learner.predict(prepared(test)) == truth))

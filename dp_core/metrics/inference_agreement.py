@@ -1,4 +1,4 @@
-"""An analysis of the synthetic sets beside the same analysis of the file they stand for."""
+"""Compares an analysis of the synthetic sets with the same analysis of the real file."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dp_core.metrics.significance import Outcome, outcome
 
 @dataclass(frozen=True, slots=True)
 class Coefficient:
-    """What an analysis says about one parameter.
+    """Estimate and confidence interval of one parameter.
 
     Attributes:
-        name: As the analysis calls it.
-        estimate: In the parameter's own units.
+        name: Name of the parameter in the analysis.
+        estimate: Estimate, in the parameter's own units.
         low: Lower end of its confidence interval.
         high: Upper end.
     """
@@ -56,7 +56,7 @@ class Pair:
 
     @property
     def outcome(self) -> Outcome:
-        """What became of sign and significance (CIPHER, Table 1)."""
+        """Agreement of sign and significance (CIPHER, Table 1)."""
         return outcome(
             self.real.estimate,
             self.synthetic.estimate,
@@ -66,28 +66,28 @@ class Pair:
 
     @property
     def overlap(self) -> float:
-        """How far the intervals cover one another; negative by their distance if they do not."""
+        """Overlap of the intervals; negative for disjoint intervals, by their distance."""
         return interval_overlap(
             (self.real.low, self.real.high), (self.synthetic.low, self.synthetic.high)
         )
 
     @property
     def width_ratio(self) -> float:
-        """Length of the synthetic interval in lengths of the real one; NaN if that is 0."""
+        """Length of the synthetic interval divided by that of the real one; NaN if that is 0."""
         return self.synthetic.width / self.real.width if self.real.width else math.nan
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """One analysis of both.
+    """One analysis of the real file and of the synthetic sets.
 
     Attributes:
-        formula: What was fitted.
+        formula: Formula that was fitted.
         pairs: Parameters that both analyses have, in the order of the real one.
-        lost: Parameters that only the analysis of the real file has (of a level that no synthetic
-            record has, say).
+        lost: Parameters that only the analysis of the real file has, for instance of a level that
+            no synthetic record has.
         gained: Parameters that only the synthetic sets have.
-        problem: Why there is nothing to compare, empty if there is.
+        problem: Reason why no comparison was possible; empty otherwise.
     """
 
     formula: str
@@ -98,7 +98,7 @@ class Agreement:
 
     @property
     def outcomes(self) -> tuple[Outcome, ...]:
-        """Of every pair; the intercept, whose sign nobody asks for, is left out."""
+        """Outcome of every pair but the intercept."""
         return tuple(pair.outcome for pair in self.slopes)
 
     @property
@@ -117,7 +117,7 @@ def agree(formula: str, real: Sequence[Coefficient], synthetic: Sequence[Coeffic
     """Return two analyses side by side, parameter by parameter.
 
     Args:
-        formula: What was fitted.
+        formula: Formula that was fitted.
         real: From the file itself.
         synthetic: From the synthetic sets, combined.
     """

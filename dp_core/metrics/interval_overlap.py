@@ -1,4 +1,4 @@
-"""How far two confidence intervals of the same quantity cover one another."""
+"""Overlap of two confidence intervals of the same quantity."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import math
 from typing import Literal
 
 Disjoint = Literal["distance", "zero"]
-"""What intervals without a common point get: a negative number that grows with their distance
-(`distance`), or 0 (`zero`)."""
+"""Overlap of disjoint intervals: negative, by their distance (`distance`), or 0 (`zero`)."""
 
 
 def interval_overlap(
@@ -31,9 +30,9 @@ def interval_overlap(
     the infinite one.
 
     Args:
-        first: Lower and upper end.
-        second: Likewise.
-        disjoint: See above.
+        first: Lower and upper end of one interval.
+        second: Lower and upper end of the other.
+        disjoint: Value for disjoint intervals; `distance` by default.
 
     Returns:
         At most 1.
@@ -49,7 +48,7 @@ def interval_overlap(
     """
     for low, high in (first, second):
         if not low <= high:
-            raise ValueError(f"[{low}, {high}] is no interval.")
+            raise ValueError(f"[{low}, {high}] is not an interval.")
     lengths = first[1] - first[0], second[1] - second[0]
     if all(math.isinf(length) for length in lengths):
         raise ValueError("Two infinite intervals have no overlap that can be compared.")

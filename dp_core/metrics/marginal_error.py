@@ -1,7 +1,7 @@
 """Total variation distance between tables, and its average over all small marginals.
 
-Against confidential counts the results are confidential; against noisy or synthetic tables they
-are public. The functions do not know which: their callers do.
+A comparison with confidential counts is confidential; one of noisy or synthetic tables is public.
+The caller knows which it is; the functions do not.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 
 TRIPLES = 300
-"""Three-way tables looked at; more are sampled with a fixed seed."""
+"""Most three-way tables; of more, a sample with a fixed seed is used."""
 CELL_LIMIT = 5_000_000
 """Cells of one table above which it is left out (and counted as left out)."""
 _BATCH_CELLS = 16_000_000
 _CHUNK_ROWS = 1 << 18
 _COMPILED_ROWS = 1 << 17
-"""Rows of a piece for which the compiled counting is loaded; fewer are counted before it is."""
+"""Least rows of a piece that justify loading the compiled counting."""
 _SAMPLE_SEED = 20_261_101
 
 
@@ -73,7 +73,7 @@ class Tally:
             ValueError: if the piece has another domain.
         """
         if piece.domain != self.domain:
-            raise ValueError("A piece of a dataset has the dataset's own domain.")
+            raise ValueError("A piece of a dataset must have the domain of the dataset.")
         self.rows += piece.rows
         if piece.rows >= _COMPILED_ROWS:
             from dp_core.tables.counting import count_codes
@@ -138,8 +138,8 @@ class MarginalError:
 
     Attributes:
         ways: Columns per table.
-        mean: Average TVD over the tables; NaN where there is none.
-        worst: Largest TVD; NaN where there is none.
+        mean: Average TVD over the tables; NaN without tables.
+        worst: Largest TVD; NaN without tables.
         worst_clique: Its columns.
         tables: Tables that were compared.
         skipped: Tables left out because they have too many cells.
@@ -165,7 +165,7 @@ def summarise(ways: int, distances: Mapping[Clique, float], *, skipped: int) -> 
 def within_limit(
     domain: Domain, cliques: Iterable[Clique], *, cell_limit: int = CELL_LIMIT
 ) -> tuple[tuple[Clique, ...], int]:
-    """Return the cliques of at most `cell_limit` cells, and how many are larger."""
+    """Return the cliques of at most `cell_limit` cells, and the number of larger ones."""
     every = tuple(cliques)
     kept = tuple(clique for clique in every if domain.size(clique) <= cell_limit)
     return kept, len(every) - len(kept)
@@ -198,7 +198,7 @@ def average_tvd(
 
     Args:
         first: A dataset.
-        second: Another of the same domain; it may have another number of rows.
+        second: A dataset of the same domain; its number of rows may differ.
         ways: Columns per table.
         most: Tables to sample, with a fixed seed; None: all for one- and two-way tables and at
             most 300 for larger ones.

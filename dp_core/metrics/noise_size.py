@@ -1,4 +1,4 @@
-"""How large discrete noise is, in records: what a reader of a noisy table needs to know."""
+"""Expected size of discrete noise, in records."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ def standard_deviation(noise: Noise, scale: float) -> float:
 
 
 def expected_tvd(noise: Noise, scale: float, *, cells: int, records: float) -> float:
-    """Return the TVD that noise alone is expected to put on a table, as half of its L1.
+    """Return the expected TVD of a table from noise alone, half of the expected L1 distance.
 
     Args:
         noise: Kind of noise.
-        scale: Its parameter, records.
-        cells: Cells of the table.
+        scale: Scale of the noise, records.
+        cells: Number of cells of the table.
         records: Number of records the table counts, at least 1.
     """
     return cells * expected_absolute(noise, scale) / (2 * max(records, 1.0))
@@ -99,4 +99,4 @@ def _check(noise: str, scale: float) -> None:
     if noise not in ("laplace", "gaussian"):
         raise ValueError(f"Noise is laplace or gaussian, not {noise!r}.")
     if not (math.isfinite(scale) and scale > 0):
-        raise ValueError("The scale of noise is a positive number of records.")
+        raise ValueError("The scale of noise must be a positive number of records.")

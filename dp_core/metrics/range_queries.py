@@ -1,7 +1,7 @@
-"""Random range queries: how many records have several columns within intervals at once.
+"""Random range queries: the number of records with several columns within intervals.
 
 A task of PrivSyn's evaluation (average error over random ranges). An interval is one of codes, in
-the schema's order of levels; so for columns without an order it is some set of levels.
+the schema's order of levels; for columns without an order it is an arbitrary subset of levels.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 
 NUMBER = 1000
-"""Queries asked."""
+"""Default number of queries."""
 WAYS = 3
-"""Columns in each."""
+"""Default number of columns of a query."""
 _SEED = 20_261_102
 _CHUNK_ROWS = 1 << 16
 
@@ -28,8 +28,8 @@ class RangeQueries:
 
     Attributes:
         domain: All columns.
-        axes: Columns of each query, by number, shape (queries, columns).
-        low, high: First and last code of each interval, both within it, same shape.
+        axes: Column numbers of each query, shape (queries, columns).
+        low, high: First and last code of each interval, both included, same shape.
     """
 
     domain: Domain
@@ -44,7 +44,7 @@ class RangeQueries:
             ValueError: if the data have another domain.
         """
         if data.domain != self.domain:
-            raise ValueError("Range queries are asked about data of their own domain.")
+            raise ValueError("The data must have the domain of the range queries.")
         counts = np.zeros(len(self.axes), dtype=np.int64)
         for start in range(0, data.rows, _CHUNK_ROWS):
             codes = np.ascontiguousarray(data.codes[:, start : start + _CHUNK_ROWS])
@@ -64,9 +64,9 @@ def random_range_queries(
 
     Args:
         domain: Columns; queries are over `ways` of them, or all if there are fewer.
-        number: Of queries.
-        ways: Columns of each, drawn without replacement.
-        seed: Of the drawing. Both ends of an interval are uniform codes, put in order.
+        number: Number of queries; 1000 by default.
+        ways: Number of columns of a query, drawn without replacement; 3 by default.
+        seed: Seed of the draw. Both ends of an interval are uniform codes, sorted.
     """
     rng = np.random.default_rng(seed)
     ways = min(ways, len(domain))
@@ -85,10 +85,10 @@ def mean_range_error(
     """Return the average absolute difference of the queries' proportions.
 
     Args:
-        first: Counts of queries on a file.
-        second: Counts of the same queries on another.
-        first_rows: Records of the first file; a file of none has proportions of 0.
-        second_rows: Records of the second.
+        first: Counts of the queries on one file.
+        second: Counts of the same queries on another file.
+        first_rows: Records of the first file; an empty file has proportions of 0.
+        second_rows: Records of the second file.
 
     >>> mean_range_error([1, 2], [4, 4], first_rows=4, second_rows=8)
     0.125

@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike
 def relative_entropy(real: ArrayLike, synthetic: ArrayLike, *, smoothing: float = 0.0) -> float:
     """Return D(real || synthetic) of two tables, each normalised to sum 1, in nats.
 
-    It is infinite where a cell of the real table has no mass in the synthetic one. Drawn records
-    leave such cells by chance alone, so comparisons of records take `smoothing=1`.
+    It is infinite if a cell with mass in the real table has none in the synthetic one. Sampling
+    alone produces such cells, so comparisons of records use `smoothing=1`.
 
     Args:
         real: Nonnegative counts, the distribution the expectation is over.
         synthetic: Nonnegative counts of the same shape.
-        smoothing: Records that are added to the synthetic table, spread evenly over its cells.
+        smoothing: Records added to the synthetic table, spread evenly over its cells; 0 by default.
 
     Returns:
         At least 0; 0 only for equal proportions. Infinite if the synthetic table has no mass.
@@ -33,7 +33,9 @@ def relative_entropy(real: ArrayLike, synthetic: ArrayLike, *, smoothing: float 
     if p.shape != q.shape:
         raise ValueError(f"Tables of shapes {p.shape} and {q.shape} cannot be compared.")
     if smoothing < 0 or p.size == 0 or p.min() < 0 or q.min() < 0 or p.sum() <= 0:
-        raise ValueError("Relative entropy is between counts, which are not negative or all 0.")
+        raise ValueError(
+            "Relative entropy needs counts that are not negative, and not all 0 in the real table."
+        )
     held = p > 0
     p_held = p[held] / p.sum()
     whole = float(q.sum()) + smoothing

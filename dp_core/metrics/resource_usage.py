@@ -14,7 +14,7 @@ _STATUS, _FORGET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a piece of work took.
+    """Resources that a piece of work used.
 
     Attributes:
         cpu_seconds: Processor time of all threads of the process.
@@ -28,10 +28,10 @@ class Usage:
 
 
 class Meter:
-    """Measures from its making on.
+    """Measures from its creation on.
 
-    On Linux the peak before is forgotten; elsewhere, and where the system does not allow that, the
-    peak is that of the process since its start.
+    On Linux the earlier peak is reset. Elsewhere, or if the system does not allow that, the peak is
+    that of the process since its start.
     """
 
     def __init__(self) -> None:
@@ -41,12 +41,12 @@ class Meter:
         self._cpu = time.process_time()
 
     def usage(self) -> Usage:
-        """Return what was used since the meter was made."""
+        """Return the resources used since the meter was created."""
         return Usage(time.process_time() - self._cpu, time.perf_counter() - self._clock, _peak())
 
 
 def _peak() -> int:
-    # Not getrusage where there is better: its peak survives exec, so it could be the parent's.
+    # getrusage is the last resort: its peak survives exec, so it could be the parent's.
     with contextlib.suppress(OSError):
         for line in _STATUS.read_text().splitlines():
             if line.startswith("VmHWM:"):

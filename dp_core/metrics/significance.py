@@ -1,4 +1,4 @@
-"""Sign and statistical significance (SSS): does a synthetic file lead to the same conclusion.
+"""Sign and statistical significance (SSS): whether a synthetic file gives the same conclusion.
 
 Eugenio and Liu (CIPHER, 2021), Section 3 and Table 1. Each estimate of the confidential file is
 set beside that of the synthetic ones: do the signs match, and is each of the two significant. That
@@ -35,23 +35,23 @@ MEANING: Mapping[Outcome, str] = {
     Outcome.TYPE_1_OPPOSITE: "another sign, significance where there was none",
     Outcome.WORST: "another sign, significant in both",
 }
-"""In words for people."""
+"""Each outcome in words."""
 
 
 def outcome(
     before: float, after: float, *, significant_before: bool, significant_after: bool
 ) -> Outcome:
-    """Return what became of one estimate.
+    """Return the outcome of one estimate.
 
     Signs differ if one estimate is above the null value and the other below; an estimate of
     exactly the null value contradicts neither sign.
 
     Args:
-        before: Estimate from the confidential file, less the null value (which is 0 for a
-            regression coefficient).
-        after: Estimate from the synthetic sets, likewise.
-        significant_before: Whether the first differs from the null value significantly.
-        significant_after: Whether the second does.
+        before: Estimate from the confidential file minus the null value (0 for a regression
+            coefficient).
+        after: Estimate from the synthetic sets minus the null value.
+        significant_before: Whether `before` differs significantly from 0.
+        significant_after: Whether `after` differs significantly from 0.
 
     Raises:
         ValueError: if an estimate is not a number.

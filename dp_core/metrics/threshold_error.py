@@ -1,4 +1,4 @@
-"""What a thresholded histogram keeps, and its expected error. Public arithmetic.
+"""Cells that a thresholded histogram keeps, and its expected error. Public arithmetic.
 
 Li, Karwa, Slavkovic & Steorts (2018), Proposition 2.1, corrected. As printed the exponent is
 inverted, the case of counts above the threshold is missing, and noise is treated as independent of
@@ -29,9 +29,9 @@ def kept_probability(
 
     Args:
         counts: Exact numbers of records of observed cells, any shape.
-        threshold: Least noisy count that is kept; a whole number where the noise is discrete.
-        scale: Of the noise, records.
-        noise: Which noise.
+        threshold: Least noisy count that is kept; a whole number for discrete noise.
+        scale: Scale of the noise, records.
+        noise: Kind of noise; `discrete` by default.
 
     >>> [round(float(p), 7) for p in kept_probability([1, 40, 60], 40.61395, 4.0, "continuous")]
     [2.5e-05, 0.4288557, 0.9960721]
@@ -51,13 +51,13 @@ def expected_l1(
 ) -> float:
     """Return the expected L1 distance of the kept noisy counts from the exact counts, records.
 
-    Cells that are not observed are in neither and add nothing.
+    Unobserved cells are in neither and add nothing.
 
     Args:
         counts: Exact numbers of records of observed cells.
         threshold: Least noisy count that is kept.
-        scale: Of the noise, records.
-        noise: Which noise.
+        scale: Scale of the noise, records.
+        noise: Kind of noise; `discrete` by default.
 
     >>> round(expected_l1([1, 5, 40, 60], 40.61395, 4.0, "continuous"), 4)
     34.9717

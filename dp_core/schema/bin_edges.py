@@ -1,8 +1,8 @@
 """Bin edges of a column: from `min`, `max`, `bins` and `edges` of the schema to exact edges.
 
-A bin holds its lower edge and not its upper one. So the edges of integers and dates end one step
-(1, a day) after the largest value; those of a number end at the largest value, which the last bin
-holds too.
+A bin contains its lower edge and not its upper one. So the edges of integers and dates end one step
+(1, a day) after the largest value. The edges of a number end at the largest value, which the last
+bin contains, too.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ def read_bins(column: Node, keys: Mapping[str, Node], scale: Scale) -> Bins:
     """Return the bins of a column.
 
     Raises:
-        BadInput: naming the key and what is expected there.
+        BadInput: naming the key and what it must be.
     """
     if "bins" in keys and "edges" in keys:
-        raise keys["edges"].error("give bins or edges, not both.")
+        raise keys["edges"].error("give bins or edges, not both; remove one of the keys.")
     minimum = read_value(keys["min"], scale) if "min" in keys else None
     maximum = read_value(keys["max"], scale) if "max" in keys else None
     if "edges" in keys:
@@ -68,14 +68,14 @@ def read_limits(column: Node, keys: Mapping[str, Node], scale: Scale) -> tuple[F
     for key in ("min", "max"):
         if key not in keys:
             raise column.error(
-                f"the key {key!r} is missing; the smallest and the largest legal value are public"
-                " knowledge that you state."
+                f"the key {key!r} is missing; state the smallest and the largest legal value from"
+                " public knowledge."
             )
     minimum, maximum = (read_value(keys[key], scale) for key in ("min", "max"))
     if minimum > maximum:
         raise keys["max"].error(f"is smaller than min ({value_text(minimum, scale)}).")
     if scale == "number" and minimum == maximum:
-        raise keys["max"].error("equals min; a number needs room between them.")
+        raise keys["max"].error("equals min; it must be larger.")
     return minimum, maximum
 
 
@@ -89,7 +89,7 @@ def read_value(node: Node, scale: Scale) -> Fraction:
 
 
 def value_text(value: Fraction, scale: Scale) -> str:
-    """Return a value the way a schema writes it; exact.
+    """Return the exact text of a value as a schema writes it.
 
     >>> value_text(Fraction(693596), "date"), value_text(Fraction(1, 2), "number")
     ('1900-01-01', '0.5')
@@ -102,7 +102,7 @@ def value_text(value: Fraction, scale: Scale) -> str:
 
 
 def exact_text(value: Fraction) -> str:
-    """Return the shortest exact text: a plain decimal where one of 20 digits exists, or a ratio.
+    """Return the shortest exact text: a decimal of at most 20 digits if there is one, or a ratio.
 
     >>> exact_text(Fraction(1, 8)), exact_text(Fraction(1, 3)), exact_text(Fraction(-7))
     ('0.125', '1/3', '-7')
@@ -128,7 +128,7 @@ def _from_edges(
     if len(items) < 2:
         raise node.error(f"needs at least two edges, for one bin; there are {len(items)}.")
     if len(items) - 1 > MAX_CODES:
-        raise node.error(f"makes {len(items) - 1} bins; a column has at most {MAX_CODES} codes.")
+        raise node.error(f"makes {len(items) - 1} bins; use at most {MAX_CODES}.")
     edges = tuple(read_value(item, scale) for item in items)
     for item, (low, high) in zip(items[1:], pairwise(edges), strict=True):
         if high <= low:
@@ -155,12 +155,12 @@ def _from_edges(
 
 
 def check_distinct(edges: tuple[Fraction, ...], node: Node) -> None:
-    """Refuse edges that the 64-bit floats of a data file cannot tell apart."""
+    """Refuse edges that are equal as the 64-bit floats of a data file."""
     for low, high in pairwise(edges):
         if float(low) == float(high):
             raise node.error(
-                f"the edges near {float(low):g} are closer than floating point resolves; make fewer"
-                " and wider bins."
+                f"the edges near {float(low):g} are equal in floating point; make fewer and wider"
+                " bins."
             )
 
 
@@ -179,7 +179,7 @@ def _whole(
         count = _bin_count(keys["bins"])
         if count > values:
             raise keys["bins"].error(
-                f"{count} bins are more than the {values} values from min to max."
+                f"{count} bins are more than the {values} values from min to max; use fewer bins."
             )
     # Half up in exact arithmetic: widths are at least 1, so no two edges coincide.
     return tuple(
@@ -207,7 +207,7 @@ def _calendar(
     while edges[-1] <= maximum:
         if len(edges) > MAX_CODES:
             raise keys["bins"].error(
-                f"{period} makes more than {MAX_CODES} bins from min to max; take a longer period."
+                f"{period} makes more than {MAX_CODES} bins from min to max; use a longer period."
             )
         edges.append(min(_next_boundary(edges[-1], period), int(maximum) + 1))
     return tuple(Fraction(edge) for edge in edges)
@@ -234,7 +234,7 @@ def _bin_count(node: Node) -> int:
 
 
 def empty_bin(edges: tuple[Fraction, ...], decimals: int) -> tuple[Fraction, Fraction] | None:
-    """Return the first bin that holds no value of so many decimals, None if all hold one."""
+    """Return the first bin without a value of so many decimals; None if there is none."""
     grid = 10**decimals
     last = len(edges) - 2
     for code, (low, high) in enumerate(pairwise(edges)):

@@ -13,7 +13,7 @@ class Code:
 
     Attributes:
         text: The code, exactly as the file has it.
-        label: What it stands for.
+        label: Its meaning.
         parent: Code of the group it belongs to; empty at the top.
     """
 
@@ -27,8 +27,8 @@ class CodeList:
     """A public list of codes, each named once, whose parents are codes of the list too.
 
     Attributes:
-        codes: In the list's order.
-        sha256: Of the file it was read from, in hex.
+        codes: The codes, in the list's order.
+        sha256: SHA-256 of the file, in hexadecimal.
     """
 
     codes: tuple[Code, ...]
@@ -39,14 +39,14 @@ class CodeList:
 
     @property
     def has_parents(self) -> bool:
-        """Whether there is a hierarchy at all."""
+        """Whether the list is a hierarchy."""
         return any(code.parent for code in self.codes)
 
     def lines(self) -> Mapping[str, list[str]]:
         """Return for each code itself, its parent, its parent's parent, up to the top.
 
         Raises:
-            ValueError: naming a code that is, by its parents, above itself.
+            ValueError: naming a code that is its own ancestor.
         """
         if not self._lines:
             parents = {code.text: code.parent for code in self.codes}
@@ -62,12 +62,12 @@ class CodeList:
                 above = found[text] if text else []
                 for one in reversed(climbed):
                     above = found[one] = [one, *above]
-            # A frozen object that remembers what follows from its fields.
+            # A cache: the lines depend on the frozen fields only.
             self._lines.update(found)
         return self._lines
 
     def depth(self, text: str) -> int:
-        """Return how far below the top a code stands; 1 at the top."""
+        """Return the depth of a code; 1 is the top."""
         return len(self.lines()[text])
 
     @property
@@ -78,11 +78,11 @@ class CodeList:
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """A public rule by which codes become their groups.
+    """A public rule that merges codes into groups.
 
     Attributes:
-        depth: Of the groups, 1 at the top.
-        keep: Codes that stay levels of their own, with all below them, wherever they stand.
+        depth: Depth of the groups; 1 is the top.
+        keep: Codes that become levels of their own at any depth, with all codes below them.
     """
 
     depth: int
@@ -90,10 +90,10 @@ class Grouping:
 
 
 def group_texts(codes: CodeList, grouping: Grouping | None) -> dict[str, str | None]:
-    """Return for each code of the list the code of the level that it becomes.
+    """Return for each code of the list the code of its level.
 
-    That is the first of itself, its parent and so on that is kept or stands at the depth of the
-    groups. None: it stands above that depth and is not kept, so the file must not hold it.
+    The level is the first of the code, its parent and so on that is kept or is at the depth of the
+    groups. It is None for a code above that depth that is not kept; the file must not have it.
     """
     if grouping is None:
         return {code.text: code.text for code in codes.codes}
@@ -106,7 +106,7 @@ def group_texts(codes: CodeList, grouping: Grouping | None) -> dict[str, str | N
 
 
 def unplaced(codes: CodeList, grouping: Grouping) -> str | None:
-    """Return a code with nothing below it that stands above the groups and is not kept."""
+    """Return a code without children that is above the groups and not kept; None without any."""
     parents = {code.parent for code in codes.codes}
     groups = group_texts(codes, grouping)
     return next(
@@ -115,7 +115,7 @@ def unplaced(codes: CodeList, grouping: Grouping) -> str | None:
 
 
 def unique_labels(codes: Sequence[Code]) -> tuple[str, ...]:
-    """Return a label for each code; one that several have gets the code in front.
+    """Return a label for each code; a label of several codes gets the code in front.
 
     >>> unique_labels([Code("1", "Crops"), Code("11", "Crops"), Code("12", "Wheat")])
     ('1 Crops', '11 Crops', 'Wheat')

@@ -154,8 +154,8 @@ class Group:
     """Levels that belong together by the hierarchy of their code list.
 
     Attributes:
-        text, label: Of the code above them.
-        members: Codes of the levels in it, rising.
+        text, label: Code and label of the group.
+        members: Codes of its levels, ascending.
     """
 
     text: str

@@ -30,10 +30,10 @@ def derive(
     """Return the codes of every dependent column.
 
     Args:
-        schema: With dependent columns; its numbers may stand on a grid.
-        codes: Of every column of the domain, each of shape (rows,).
-        values: Of every integer, number or date that `value_sources` names: its values
-            (day ordinals), each of shape (rows,); whatever stands where they are missing.
+        schema: The schema; its numbers may be on a grid.
+        codes: Codes of every column of the domain, each of shape (rows,).
+        values: Values of every column that `value_sources` names (dates: day ordinals), each of
+            shape (rows,); arbitrary where missing.
     """
     found: dict[str, NDArray[np.uint16]] = {}
     for dependent in schema.dependents:
@@ -58,9 +58,9 @@ def value_sources(schema: Schema) -> tuple[str, ...]:
 
 
 def parts(source: Column, cuts: Sequence[Fraction], values: Array) -> NDArray[np.intp]:
-    """Return between which cuts values lie, 0 before the first; one on a cut is in the part above.
+    """Return the number of cuts at or below each value.
 
-    Compared as `dp_core.confidential.encoding` compares values with bin edges.
+    Values and cuts are compared as `dp_core.confidential.encoding` compares values and bin edges.
     """
     if source.kind == "number":
         edges: Array = np.array([float(cut) for cut in cuts])
@@ -70,14 +70,14 @@ def parts(source: Column, cuts: Sequence[Fraction], values: Array) -> NDArray[np
 
 
 def origin(schema: Schema, name: str) -> tuple[str, NDArray[np.intp]]:
-    """Return the column of the domain that a column follows in the end, and the code by its codes.
+    """Return the modelled column that a column depends on, directly or through others.
 
     Args:
-        schema: As it was written: bins are not positions of a grid.
-        name: Of any released column; one of the domain is its own origin.
+        schema: The schema as written, not on a grid.
+        name: Name of a released column; a modelled column is its own origin.
 
     Returns:
-        The name, and for each of its codes that of the column, shape (codes,).
+        Name of the origin, and the column's code for each code of the origin, shape (codes,).
     """
     dependents = {dependent.column.name: dependent for dependent in schema.dependents}
     chain: list[DependentColumn] = []
@@ -96,7 +96,7 @@ def origin(schema: Schema, name: str) -> tuple[str, NDArray[np.intp]]:
 
 
 def dependency_in_words(dependent: DependentColumn, source: Column) -> list[dict[str, str]]:
-    """Return which label follows from which label, or from which values, of the source."""
+    """Return the label that follows from each label, or range of values, of the source."""
     own = dependent.column.code_labels()
     if not dependent.cuts:
         labels: Sequence[str] = source.code_labels()

@@ -1,7 +1,7 @@
 """Numeric columns on a fine public grid, for methods that work with numbers and not with bins.
 
-The codes of a numeric column are then positions of equal steps from its smallest to its largest
-legal value. The schema's own bins are kept beside them, as ranges of positions.
+The codes of a numeric column become positions: equal steps from its smallest to its largest legal
+value. The schema's own bins become ranges of positions.
 """
 
 from __future__ import annotations
@@ -26,27 +26,29 @@ from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 
 POSITIONS = 4096
-"""Positions of a numeric column unless the spec says otherwise."""
+"""Default number of positions of a numeric column."""
 MOST_POSITIONS = MAX_CODES - 1
-"""One code is left for missing."""
+"""Largest number of positions; one code remains for missing."""
 
 
 def on_grid(schema: Schema, positions: int) -> Schema:
     """Return the schema with its numeric columns on a grid; `coarse` is the schema itself.
 
-    Whole numbers and dates get a position each where they fit; otherwise steps are equal, and meet
-    the schema's own edges where these allow it.
+    Whole numbers and dates get one position each if they fit. Otherwise steps are equal and meet
+    the schema's own edges if possible.
 
     Args:
-        schema: As a person wrote it.
+        schema: The schema as written.
         positions: Most positions of a column, 2 to 65,534.
 
     Raises:
-        BadInput: if two edges of a column fall on one position, or a structural zero speaks of a
-            bin that no positions make up exactly.
+        BadInput: if two edges of a column fall on one position, or a structural zero has a bin
+            whose edges are not positions.
     """
     if not 2 <= positions <= MOST_POSITIONS:
-        raise BadInput(f"A grid has 2 to {MOST_POSITIONS:,} positions, not {positions:,}.")
+        raise BadInput(
+            f"A grid has 2 to {MOST_POSITIONS:,} positions, not {positions:,}; change the number."
+        )
     columns = tuple(_fine(column, positions) for column in schema.columns)
     rules = tuple(_on_positions(rule, schema, columns) for rule in schema.zeros.rules)
     return dataclasses.replace(schema, columns=columns, zeros=StructuralZeros(rules), coarse=schema)
@@ -65,18 +67,18 @@ def variables(schema: Schema) -> Variables:
 
 
 class Recoding:
-    """From the codes of some columns to coarser ones.
+    """Recodes columns to coarser codes.
 
     Attributes:
-        domain: Of the coarser codes.
+        domain: Domain of the coarser codes.
     """
 
     def __init__(self, domain: Domain, tables: Mapping[str, NDArray[np.uint16]]) -> None:
-        """Prepare.
+        """Prepare the recoding.
 
         Args:
-            domain: Of the coarser codes.
-            tables: For each column that changes the new code of every code.
+            domain: Domain of the coarser codes.
+            tables: For each column that changes, the new code of every code.
         """
         self.domain = domain
         self._tables = tables
@@ -92,7 +94,7 @@ class Recoding:
 
 
 class Coarsening(Recoding):
-    """From positions back to the schema's own bins."""
+    """Recodes positions to the schema's own bins."""
 
     def __init__(self, schema: Schema) -> None:
         """Prepare the bin of every position of a schema on a grid."""
@@ -111,12 +113,12 @@ def _fine(column: Column, positions: int) -> Column:
     if column.levels:
         return column
     if column.choice is not None:
-        # What its bins will be is not known yet: their edges are among these positions.
+        # Its bins are not chosen yet; their edges will be among these positions.
         return dataclasses.replace(column, edges=column.choice.among.edges, choice=None)
     low, high = column.edges[0], column.edges[-1]
     span = high - low
     if column.kind == "number":
-        # The largest step that meets every edge, cut finer; or, where it is too small, equal steps.
+        # The largest step that meets every edge, divided; or equal steps if that one is too small.
         meeting = _common_step([edge - low for edge in column.edges[1:]])
         step = meeting / (positions // (span / meeting)) if span / meeting <= positions else None
         step = step or span / positions
@@ -127,19 +129,19 @@ def _fine(column: Column, positions: int) -> Column:
     if any(float(one) == float(other) for one, other in pairwise(edges)):
         raise BadInput(
             f"Column {column.name!r}: {number:,} positions between {float(low):g} and"
-            f" {float(high):g} are closer than floating point resolves; take fewer positions."
+            f" {float(high):g} are equal in floating point; use fewer positions."
         )
     fine = dataclasses.replace(column, edges=edges)
     if len(set(_bins(fine, column))) != len(column.edges):
         raise BadInput(
-            f"Column {column.name!r}: {number:,} positions do not tell its bin edges apart; take"
+            f"Column {column.name!r}: two of its bin edges fall on one of {number:,} positions; use"
             " more positions, or wider bins."
         )
     return fine
 
 
 def _common_step(distances: list[Fraction]) -> Fraction:
-    """Return the largest number of which all are whole multiples."""
+    """Return the largest number that divides all distances."""
     denominator = math.lcm(*(distance.denominator for distance in distances))
     return Fraction(math.gcd(*(int(distance * denominator) for distance in distances)), denominator)
 
@@ -160,7 +162,7 @@ def _variable(fine: Column, coarse: Column) -> Variable:
     if fine.levels:
         return Variable(name=fine.name, size=fine.size, missing=missing)
     step = fine.edges[1] - fine.edges[0]
-    # The position of a whole number stands for that number, not for half a unit above it.
+    # The position of a whole number represents that number, not half a unit above it.
     shift = Fraction(0) if fine.kind == "number" else (step - 1) / 2 - step / 2
     low = fine.edges[0] + shift
     return Variable(
@@ -193,9 +195,9 @@ def _on_positions(rule: Rule, schema: Schema, columns: tuple[Column, ...]) -> Ru
             edges = coarse.edges[code], coarse.edges[code + 1]
             if not set(edges) <= set(exact):
                 raise BadInput(
-                    f"The `impossible` rule {{{rule.text}}} speaks of a bin of {name!r} whose edges"
-                    " lie between two positions of its grid; take more positions, or edges that"
-                    " are multiples of a common step."
+                    f"The `impossible` rule {{{rule.text}}} has a bin of {name!r} whose edges are"
+                    " not positions of its grid; use more positions, or edges that are multiples of"
+                    " a common step."
                 )
             positions += range(exact[edges[0]], exact[edges[1]])
         found.append(tuple(sorted(positions)))

@@ -1,4 +1,4 @@
-"""The words of a privacy guarantee."""
+"""The terms of a privacy guarantee: neighbours, unit, epsilon, delta and paying stages."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ UnitWord = Literal["row", "person"]
 """Who is protected: a row, or all rows of a person."""
 
 MOST_ROWS = 1000
-"""Rows that a person may have; the slack of `dp_core.wall.accounting.curves` is for no more."""
+"""Most rows of a person; the slack of `dp_core.wall.accounting.curves` covers no more."""
 
 Noise = Literal["laplace", "gaussian"]
 """Kind of noise on counts."""
 
 Stage = Literal["domain", "total", "one_way", "select", "measure", "checks"]
-"""Stages that pay, in their order; `domain` is there only where bins or levels are private."""
+"""Paying stages, in their order; `domain` exists only if bins or levels are private."""
 
 PAYING_STAGES: tuple[Stage, ...] = ("domain", "total", "one_way", "select", "measure", "checks")
 
 TABLE_STAGES: frozenset[str] = frozenset({"domain", "total", "one_way", "measure"})
-"""Those whose every event is a noisy table of counts."""
+"""Paying stages in which every event is a noisy table of counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """Which pairs of files are neighbours, in rows; what a sensitivity is for.
+    """Which pairs of files are neighbours, in rows; every sensitivity is for one relation.
 
     With `max_rows` = k the files differ in the rows of one person, who has at most k of them: under
     add-remove these are added or removed, under replace-one they are replaced by at most k others.
 
     Attributes:
-        neighbours: Whether a unit comes or goes, or is replaced by another.
-        max_rows: Most rows of a unit; 1 where a row is the unit.
+        neighbours: Whether a unit is added or removed, or replaced by another.
+        max_rows: Most rows of a unit; 1 if a row is the unit.
     """
 
     neighbours: Neighbours
@@ -50,19 +50,19 @@ class Relation:
     def rows_public(self) -> bool:
         """Whether neighbours have the same number of rows, which is then public.
 
-        A person may be replaced by one with fewer rows: the number of persons is public then, and
-        that of rows is not.
+        A person may be replaced by one with fewer rows, so with persons as units the number of
+        persons is public and the number of rows is not.
         """
         return self.neighbours == "replace-one" and self.max_rows == 1
 
     @property
     def of_rows(self) -> Neighbours:
-        """The relation as far as a method asks for it: whether the number of rows is public."""
+        """The relation that methods need: replace-one if the number of rows is public."""
         return "replace-one" if self.rows_public else "add-remove"
 
     @property
     def steps(self) -> tuple[Neighbours, ...]:
-        """The relations of single rows by whose steps, at most `max_rows`, neighbours differ.
+        """Relations of single rows; neighbours differ by at most `max_rows` such steps.
 
         One person more is at most k rows more, one after the other. A person of i rows who is
         replaced by one of j rows is min(i, j) rows replaced, and the others come or go: max(i, j)
@@ -75,14 +75,14 @@ class Relation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Privacy:
-    """The guarantee asked for.
+    """The guarantee that a spec requests.
 
     Attributes:
         epsilon: Positive.
         delta: 0 for pure differential privacy, otherwise below 1.
         neighbours: Which pairs of files count as neighbours.
         unit: Who is protected.
-        max_rows: Most rows of a unit; 1 where a row is the unit.
+        max_rows: Most rows of a unit; 1 if a row is the unit.
     """
 
     epsilon: Fraction
@@ -93,11 +93,11 @@ class Privacy:
 
     def __post_init__(self) -> None:
         if self.unit == "row" and self.max_rows != 1:
-            raise ValueError("A row is one row.")
+            raise ValueError("With rows as units, max_rows is 1.")
 
     @property
     def relation(self) -> Relation:
-        """What every sensitivity of the release is for."""
+        """The relation of every sensitivity of the release."""
         return Relation(self.neighbours, self.max_rows)
 
 

@@ -1,7 +1,7 @@
 """Who publishes a release and under which terms: the schema's `publication`, all of it optional.
 
-Nothing here touches the data or the guarantee. It stands in the codebook, the citation, the
-registry entry and the report.
+It affects neither the data nor the guarantee. The codebook, the citation, the registry entry and
+the report show it.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ _DOI = re.compile(r"10\.\d{4,9}/[^\s<>\"]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
-    """What is said about publisher and terms; an empty text is not stated.
+    """Publisher and terms; an empty text is not stated.
 
     Attributes:
         publisher: Name of whoever publishes.
         publisher_type: Kind of organisation, in the registry's words.
-        contact: An address of mail.
+        contact: An email address.
         licence: One of `LICENCES`.
-        licence_url: Where the terms stand.
-        url: Where the release can be had, or is described.
-        doi: Of the release, without its resolver.
-        region: What region the data describe.
+        licence_url: URL of the terms.
+        url: URL of the release or its description.
+        doi: DOI of the release, without its resolver.
+        region: Region that the data describe.
         sector: In the registry's words.
-        intended_use: What the release is for.
-        justification: Why this privacy loss and these methods were chosen.
+        intended_use: Intended use of the release.
+        justification: Reasons for this privacy loss and these methods.
     """
 
     publisher: str = ""
@@ -75,7 +75,7 @@ class Publication:
 
 
 UNSTATED = Publication()
-"""Of a schema that has no such section."""
+"""Publication of a schema without that section."""
 
 _KEYS = tuple(each.name for each in fields(Publication))
 _CHOICES = {
@@ -84,9 +84,9 @@ _CHOICES = {
     "sector": get_args(Sector),
 }
 _FORMS = {
-    "contact": (_MAIL, "an address of mail, such as data@example.org"),
-    "licence_url": (_URL, "an address that begins with https://"),
-    "url": (_URL, "an address that begins with https://"),
+    "contact": (_MAIL, "an email address, such as data@example.org"),
+    "licence_url": (_URL, "a URL that begins with https://"),
+    "url": (_URL, "a URL that begins with https://"),
     "doi": (_DOI, "a DOI without its resolver, such as 10.5281/zenodo.1234"),
 }
 
@@ -95,17 +95,17 @@ def read_publication(node: Node) -> Publication:
     """Return the section `publication` of a schema.
 
     Raises:
-        BadInput: if a key is not known, or its value has not the form it should have.
+        BadInput: if a key is unknown or a value does not have the required form.
     """
     found: dict[str, str] = {}
     for name, value in node.fields(_KEYS, example=_EXAMPLE).items():
         if name in _CHOICES:
             found[name] = value.choice(_CHOICES[name])
             continue
-        # One line each: they stand in headings, citations and lists.
+        # One line each, for headings, citations and lists.
         text = " ".join(value.name().split())
         pattern, form = _FORMS.get(name, (None, ""))
         if pattern is not None and not pattern.fullmatch(text):
-            raise value.error(f"is to be {form}.")
+            raise value.error(f"must be {form}.")
         found[name] = text
     return Publication(**found)  # type: ignore[arg-type]

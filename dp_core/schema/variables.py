@@ -18,16 +18,16 @@ class Variable:
     """One column. Public.
 
     Attributes:
-        name: Of the column.
+        name: Name of the column.
         size: Number of codes.
-        positions: Of a numeric column: number of grid positions, which are its codes 0 to
+        positions: Number of grid positions of a numeric column, whose codes are 0 to
             positions - 1; 0 for a categorical column, whose codes are levels.
-        low, high: Of a numeric column, in its unit (dates: day ordinals): position i stands for
-            low + (i + 1/2) (high - low)/positions.
-        bins: Of a numeric column: the schema's own bin edges as positions, from 0 to `positions`.
+        low, high: Ends of a numeric column, in its unit (dates: day ordinals); position i
+            represents low + (i + 1/2) (high - low)/positions.
+        bins: The schema's bin edges of a numeric column as positions, from 0 to `positions`.
         missing: Whether the last code means missing.
-        pieces: How records lie within its bins where these were chosen privately; otherwise empty,
-            and they lie evenly.
+        pieces: Distribution of records within bins that were chosen privately; otherwise empty,
+            and the distribution is uniform.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Variable:
         return (self.high - self.low) / self.positions
 
     def value(self, position: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return what positions (also between two of them) stand for, in the column's unit."""
+        """Return the values of positions, also between two of them, in the column's unit."""
         return np.asarray(self.low + (position + 0.5) * self.step)
 
     def within(
@@ -63,10 +63,10 @@ class Variable:
         """Return a position drawn within the bin of each code.
 
         Args:
-            bins: Codes of bins, shape (rows,).
-            edges: Of the bins, its own or others. That of missing, if any, is one code wide, so
-                that it stays what it is.
-            rng: Generator of post-processing.
+            bins: Bin of each row, shape (rows,).
+            edges: Edges of the bins, the column's own or others. The bin of missing, if any, is one
+                code wide, so that missing stays missing.
+            rng: Generator for post-processing.
         """
         if self.pieces:
             missing = ((self.positions, 1),) if self.missing else ()
@@ -76,7 +76,7 @@ class Variable:
         return drawn.astype(np.uint16)
 
     def position(self, value: NDArray[np.float64]) -> NDArray[np.uint16]:
-        """Return the nearest position of values in the column's unit; what is outside is moved."""
+        """Return the nearest position of values in the column's unit, also of values outside."""
         nearest = np.rint((value - self.low) / self.step - 0.5)
         return np.clip(nearest, 0, self.positions - 1).astype(np.uint16)
 
@@ -118,7 +118,7 @@ class Variables(Sequence[Variable]):
         """Return the column of that name.
 
         Raises:
-            KeyError: if there is none.
+            KeyError: if there is no such column.
         """
         for variable in self.all:
             if variable.name == name:

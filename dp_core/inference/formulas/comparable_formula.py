@@ -1,4 +1,4 @@
-"""Formulas that mean the same in a file and in its synthetic sets."""
+"""Formulas whose coefficients mean the same in a file and in its synthetic sets."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from dp_core.schema.definition import Schema
 
 
 def check_formula(formula: str, schema: Schema) -> None:
-    """Refuse a formula that no file of this schema can be compared by.
+    """Refuse a formula that cannot be compared between a file and its synthetic sets.
 
     Raises:
-        BadInput: if it is none, names a column that is not there, or one whose levels are chosen
-            privately and so are others in the file, or uses a function that learns from the rows,
-            so that a coefficient would mean something else in the file.
+        BadInput: if it is not a formula, names an unknown column or one whose levels are chosen
+            privately (the file has other levels), or uses a function that learns from the rows (a
+            coefficient would have another meaning in the file).
     """
     read = read_formula(formula, schema.names)
     for column in schema.private:
         if column.levels and column.name in read.columns:
             raise BadInput(
-                f"The formula {formula!r:.120} speaks of {column.name!r}, whose levels are chosen"
-                " privately: the file has others than the sets; leave it out, or state its levels."
+                f"The formula {formula!r:.120} uses {column.name!r}, whose levels are chosen"
+                " privately and differ between file and sets; remove it, or state its levels in the"
+                " schema."
             )
     if read.learns:
         raise BadInput(

@@ -238,8 +238,8 @@ def test_what_is_stated_about_publication_is_in_the_schemas_document():
     [
         ("publisher_type", "agency", "government, industry, nonprofit"),
         ("licence", "mine", "CC0-1.0"),
-        ("contact", "nobody", "an address of mail"),
-        ("contact", "data@example.org, or the desk", "an address of mail"),
+        ("contact", "nobody", "an email address"),
+        ("contact", "data@example.org, or the desk", "an email address"),
         ("url", "javascript:alert(1)", "begins with https"),
         ("licence_url", "ftp://x.example", "begins with https"),
         ("doi", "https://doi.org/10.1/x", "without its resolver"),

@@ -301,7 +301,7 @@ def test_the_covariance_between_coefficients_is_kept():
 @pytest.mark.parametrize(
     ("estimates", "variances", "rule", "said"),
     [
-        ([], [], "split", "one for each set"),
+        ([], [], "split", "for each set"),
         ([1, 2], [1], "split", "shape"),
         ([[1, 2], [3, 4]], [[1, 1], [1, 1]], "split", "shape"),
         ([1, float("nan")], [1, 1], "split", "finite"),
@@ -322,5 +322,5 @@ def test_rules_are_known_by_name():
         known_rule("other")
     with pytest.raises(ValueError, match="level"):
         combine([1, 2], [1, 1], "split").interval(95)
-    with pytest.raises(ValueError, match="Complete degrees"):
+    with pytest.raises(ValueError, match="degrees of freedom must be positive"):
         combine([1, 2], [1, 1], "noise-aware", complete_df=0)

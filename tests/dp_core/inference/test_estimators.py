@@ -65,7 +65,7 @@ def test_a_sample_with_holes_is_refused(make):
 
 
 def test_pairs_must_be_pairs_and_vary():
-    with pytest.raises(ValueError, match="no pairs"):
+    with pytest.raises(ValueError, match="pairs"):
         correlation([1, 2, 3], [1, 2, 3, 4])
     with pytest.raises(ValueError, match="one value only"):
         correlation([1, 1, 1], [1, 2, 3])

@@ -77,5 +77,5 @@ def test_empty_files_and_other_domains_are_refused():
     other = Dataset(Domain(("x", "kind", "class"), (4, 3, 3)), train.codes)
     with pytest.raises(ValueError, match="records"):
         misclassification(empty, train, "class")
-    with pytest.raises(ValueError, match="one domain"):
+    with pytest.raises(ValueError, match="same domain"):
         svm_accuracy(train, other, "class")

@@ -378,7 +378,7 @@ def test_swapped_arguments_are_recognised(project, command):
         ("epsilon: 1,", "epsilon: 5,", 3, "has 2 left of 2. No release has used it yet."),
         ("1e-6}", "1e-4}", 3, "The largest privacy.delta that still fits is 1e-05."),
         ("1e-6}", "1e-6, neighbours: replace-one}", 3, "protects under add-remove"),
-        ("release: town", "release: a b", 2, "is not a name of a release"),
+        ("release: town", "release: a b", 2, "is not a valid name of a release"),
         ("version: 1", "version: 9", 2, "does not read version '9'"),
         ("town.schema.yaml", "twon.schema.yaml", 2, "Did you mean 'town.schema.yaml'?"),
         ("town.schema.yaml", "release.yaml", 2, "is a release spec, not a schema"),
