@@ -67,5 +67,5 @@ def test_a_sample_with_holes_is_refused(make):
 def test_pairs_must_be_pairs_and_vary():
     with pytest.raises(ValueError, match="pairs"):
         correlation([1, 2, 3], [1, 2, 3, 4])
-    with pytest.raises(ValueError, match="one value only"):
+    with pytest.raises(ValueError, match="single value"):
         correlation([1, 1, 1], [1, 2, 3])
