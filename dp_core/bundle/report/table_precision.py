@@ -11,9 +11,9 @@ from dp_core.bundle.quality.table_fit import TableFit
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool_interactions
 
 FINE, CARE = 0.10, 0.50
-"""Noise in a typical cell, 95 times in 100 at most this part of it: fit for use, and with care.
+"""Largest 95 % range of the noise, as a part of a typical cell, for the first two verdicts.
 
-A typical cell holds the records divided by the number of cells."""
+The count of a typical cell is the number of records divided by the number of cells."""
 VERDICTS = ("fit for use", "use with care", "coarse groups only")
 
 FINE, CARE = 0.10, 0.50
