@@ -1,4 +1,4 @@
-"""All that a bundle is made from, as `dp_core/bundle/writer.py` is handed it."""
+"""Everything that a bundle is made from; the argument of `writer.write_bundle`."""
 
 from __future__ import annotations
 
@@ -23,38 +23,38 @@ REPORT = "report.html"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """Everything the bundle is made from, all of it public.
+    """Everything that a bundle is made from. All of it is public.
 
     Attributes:
-        release: Name, unique in the ledger.
-        title: For people.
+        release: Name of the release, unique in the ledger.
+        title: Title for people.
         created: Moment of publication, with time zone.
-        privacy: The guarantee asked for and enforced.
-        currency: What the release paid in, and the reserved total.
+        privacy: The requested guarantee, which the ledger enforced.
+        currency: Currency of the release and its reserved total.
         method: Name of the preset.
-        plan: `Plan.document()`: the resolved spec and the arithmetic; its hash is in the ledger.
-        schema: The schema, with the bins and levels that were chosen privately.
+        plan: `Plan.document()`: the resolved spec and its costs; its hash is in the ledger.
+        schema: The schema, including bins and levels that were chosen privately.
         ledger: Identity of the ledger.
         account: Account that paid.
-        receipts: All rows of this release in the ledger so far, in their order.
+        receipts: All receipts of this release so far, in order.
         released: Everything that was measured, in the order of the file of noisy tables.
         sets: Number of synthetic sets, m.
         rows: Records of each synthetic set: one number for all, or one for each.
         mode: How the m sets were made.
-        seed: Of post-processing.
+        seed: Seed of post-processing.
         records: Number of records of the file: public, or estimated from noisy tables.
-        records_public: Whether it is public (replace-one of rows), and so exact.
-        tightest: Strongest guarantee known to hold; None: the one that the reserved total implies.
-        also: What holds as well, of a purely private release, with a small delta; None for none.
-        totals: Of the account that paid, and of those it stands within.
-        place: Of the last receipt in the ledger's chain.
-        revises: Release that this one corrects; its cost stays spent.
-        version: 1, or one more than that of the release it corrects.
-        off: Largest relative deviation of each set's weights from a public total; empty: there is
-            none to meet.
-        software: Names and versions; empty: those in use.
-        note: Public facts of the selection.
-        checks: Public and charged figures about quality, with their receipts.
+        records_public: Whether that number is public and exact (replace-one of rows).
+        tightest: Strongest guarantee known; None for the one that the reserved total implies.
+        also: Second guarantee, with a small delta, of a purely private release; None for none.
+        totals: Totals of the account that paid and of the accounts that contain it.
+        place: Position of the last receipt in the ledger's chain.
+        revises: Release that this one corrects; its budget remains spent.
+        version: 1, or one more than the version of the corrected release.
+        off: Largest relative deviation of each set's weights from a public total; empty without
+            public totals.
+        software: Names and versions; by default those in use.
+        note: Public facts about the selection.
+        checks: Public and charged quality figures, with their receipts.
     """
 
     release: str
@@ -90,9 +90,9 @@ class Published:
         if self.created.tzinfo is None:
             raise ValueError("The moment of publication needs a time zone.")
         if self.sets < 1 or len(self.set_rows) != self.sets or min(self.set_rows) < 0:
-            raise ValueError(f"A release of {self.sets} sets of {self.rows} rows is none.")
+            raise ValueError(f"{self.sets} sets of {self.rows} rows do not make a release.")
         if not (math.isfinite(self.records) and self.records >= 0):
-            raise ValueError("The number of records is a number of at least 0.")
+            raise ValueError("The number of records must be a finite number of at least 0.")
 
     @property
     def moment(self) -> str:
@@ -120,5 +120,5 @@ class Published:
 
     @property
     def head(self) -> str:
-        """Hash of the last receipt; the ledger's chain of this release went that far."""
+        """Hash of the last receipt."""
         return self.receipts[-1].hash if self.receipts else START

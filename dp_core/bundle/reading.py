@@ -1,4 +1,4 @@
-"""A bundle as a reader of its sets needs it: whole, unchanged, in types."""
+"""Reads a bundle for the analysis of its sets, after verification."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Bundle:
     """A release that was read.
 
     Attributes:
-        folder: Of the bundle.
-        claims: Its statement, in types.
-        rule: By which its sets are combined.
-        records: Of the file: public, or estimated from noisy tables.
-        measured: Every noisy table.
-        origin: Where its records come from.
-        near_zero: Levels whose counts hardly stand out of their noise, as "column: level".
+        folder: Folder of the bundle.
+        claims: Claims of its statement.
+        rule: Rule by which its sets are combined.
+        records: Number of records of the file: public, or estimated from noisy tables.
+        measured: All measurements.
+        origin: Origin of the synthetic records.
+        near_zero: Levels whose counts are near zero for their noise, as "column: level".
     """
 
     folder: Path
@@ -44,12 +44,10 @@ class Bundle:
 
 
 def read_bundle(folder: Path) -> Bundle:
-    """Return a bundle that verifies; what else lies in its folder does not matter.
-
-    Whoever analyses the sets may keep notes and results beside them.
+    """Return a bundle that verifies; additional files in its folder are allowed.
 
     Raises:
-        BadInput: if it is none, or was changed.
+        BadInput: if the folder is not a bundle, or the bundle was changed.
     """
     found = verify(folder)
     document: dict[str, Any] = {}
@@ -81,4 +79,4 @@ def read_bundle(folder: Path) -> Bundle:
 
 
 def _not_whole(folder: Path, sentence: str) -> str:
-    return f"{folder} is no release as it was published: {sentence} Fetch it again."
+    return f"{folder} is not a release as it was published: {sentence} Download it again."

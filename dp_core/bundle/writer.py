@@ -1,4 +1,4 @@
-"""Writes the published folder: all of it, or nothing."""
+"""Writes the published folder completely or not at all."""
 
 from __future__ import annotations
 
@@ -31,18 +31,16 @@ from dp_core.metrics.marginal_error import Tally
 
 
 def check_destination(folder: Path) -> None:
-    """Raise BadInput unless a bundle can be put there: a new name, or an empty folder.
-
-    Run it before anything is spent.
+    """Check before anything is spent that a bundle can be written: a new name, or an empty folder.
 
     Raises:
-        BadInput: if it is a file, or holds files, or no folder can be made there.
+        BadInput: if the folder is a file or contains files, or no folder can be created there.
     """
     folder = folder.absolute()
     try:
         if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
             raise BadInput(
-                f"The output folder {folder} is a file or a link; name a folder that is new.",
+                f"The output folder {folder} is a file or a link; name a new folder.",
                 row="output-unusable",
             )
         if folder.exists() and any(folder.iterdir()):
@@ -55,8 +53,8 @@ def check_destination(folder: Path) -> None:
             above = above.parent
         if not above.is_dir() or not _takes_folders(above, folder.name):
             raise BadInput(
-                f"The output folder {folder} cannot be made: {above} is not a folder in which you"
-                " may write.",
+                f"The output folder {folder} cannot be created: you have no permission to"
+                f" write to {above}, or it is not a folder.",
                 row="output-unusable",
             )
         if folder.exists() and folder.is_mount():
@@ -73,8 +71,8 @@ def check_destination(folder: Path) -> None:
 
 
 def _takes_folders(above: Path, name: str) -> bool:
-    """Return whether a folder can be made in this one: permissions alone do not tell."""
-    # One name for one bundle: what a killed process left is found here, and goes.
+    """Whether a folder can be created in this one, found by trying."""
+    # The name depends on the bundle only, so a probe left by a killed process is removed here.
     probe = above / f".{name}.probe"
     try:
         with contextlib.suppress(FileExistsError):
@@ -97,21 +95,21 @@ def write_bundle(
 ) -> Path:
     """Write a complete bundle to `folder` and return it.
 
-    Everything goes into a hidden folder beside it, is synced, and is renamed in one step: a bundle
-    that exists is whole. Files are readable by all.
+    Everything is written to a hidden folder beside it, synced, and renamed in one step, so a bundle
+    that exists is complete. Its files are readable by all.
 
     Args:
-        folder: New, or empty; or holding this very bundle, which is then left as it is: an
-            interruption may come between the renaming and whatever follows it.
-        published: The release; the rows of each set are taken from the tallies.
-        synthetic: The m synthetic sets, written by `write_synthetic`, in order; they are copied.
-        tallies: One per set, of `fit.needed_counts`.
-        inspect: Called with the complete hidden folder before it gets its name; what it raises
-            stops the bundle from being handed over.
-        sign: Signs the statement with the ledger's key.
+        folder: A new or empty folder. If it already contains this bundle, it is left as it is: the
+            program may have been interrupted after renaming.
+        published: The release; the number of rows of each set is taken from the tallies.
+        synthetic: Files of the m sets in order, written by `write_synthetic`; they are copied.
+        tallies: One per set, of the marginals in `table_fit.needed_counts`.
+        inspect: Called with the complete hidden folder before it is renamed; an exception prevents
+            publication. By default nothing is inspected.
+        sign: Signs the statement with the ledger's key; by default it is not signed.
 
     Raises:
-        BadInput: if the folder is not new or empty.
+        BadInput: if the folder is neither new nor empty.
         StageFailed: if the disk is full or a file cannot be written; nothing is left behind.
     """
     if len(synthetic) != published.sets or len(tallies) != published.sets:
@@ -125,7 +123,7 @@ def write_bundle(
     partial = folder.parent / f".{folder.name}.partial"
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        # What an interrupted attempt left; the name is ours.
+        # Left by an interrupted attempt.
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(mode=0o755)
         _fill(partial, published, synthetic, tallies, sign)
@@ -184,7 +182,7 @@ def _fill(
 
 
 def _same(first: Path, second: Path) -> bool:
-    """Whether two folders hold the same files, byte by byte; only the signature may be another's.
+    """Whether two folders contain the same files, byte by byte; only the signature may differ.
 
     The ledger's key may have been replaced between an interruption and the resumption.
     """
@@ -200,7 +198,7 @@ def _same(first: Path, second: Path) -> bool:
 
 
 def _stated(path: Path) -> bytes:
-    """Return a statement without its signature; one that is not whole as it is."""
+    """Return a statement without its signature; unchanged if it is damaged."""
     content = path.read_bytes()
     try:
         document = json.loads(content)

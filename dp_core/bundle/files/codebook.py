@@ -1,7 +1,7 @@
 """`datapackage.json`: the codebook, as a Frictionless Data Package (version 1).
 
-Standard keys carry what the standard knows (types, constraints, missing values); `bins`, `levels`
-and `codeLists` are ours, for what it does not.
+Standard keys are used where the standard has them (types, constraints, missing values); `bins`,
+`levels` and `codeLists` are additional keys.
 """
 
 from __future__ import annotations
@@ -33,27 +33,33 @@ _MARGINAL_FIELDS: Mapping[str, tuple[str, str]] = {
     "table": ("integer", "Running number of the measurement, from 1."),
     "kind": (
         "string",
-        "table: all its cells; sparse: only cells above a threshold; cells: single cells;"
-        " parities: records with an even number of ones; totals: sums over the records, and what a"
-        " table says beyond its margins (`of` names an interaction).",
+        "table: all cells of a table; sparse: only cells above a threshold; cells: single cells;"
+        " parities: numbers of records with an even number of ones; totals: sums over the records,"
+        " including interactions (named in `of`).",
     ),
     "stage": (
         "string",
         "Stage of the release that paid for it: domain, total, one_way or measure.",
     ),
-    "replicate": ("integer", "Synthetic set it was measured for; 0 when all sets share it."),
-    "round": ("integer", "Round it was measured in, from 1; 0 where the method has no rounds."),
+    "replicate": ("integer", "Synthetic set for which it was measured; 0 if all sets share it."),
+    "round": ("integer", "Round in which it was measured, from 1; 0 if the method has no rounds."),
     "columns": ("array", "Columns of the table, as a list."),
     "sizes": ("array", "Number of codes of each of them, as a list."),
-    "cell": ("array", "Code of each column, as a list; codes are those of `bins` and `levels`."),
-    "labels": ("array", "What the codes stand for, as a list."),
-    "count": ("integer", "Noisy number of records; may be negative, and need not add up."),
-    "noise": ("string", "Discrete laplace or discrete gaussian noise."),
-    "scale": ("number", "Parameter of the noise in records: b of the Laplace, sigma of the other."),
-    "threshold": ("integer", "Least noisy count that was kept; 0 where there was no threshold."),
-    "capacity": ("integer", "Cells there was room for where there is a threshold; otherwise 0."),
+    "cell": ("array", "Code of each column, as a list; `bins` and `levels` define the codes."),
+    "labels": ("array", "Labels of the codes, as a list."),
+    "count": ("integer", "Noisy number of records; may be negative, and tables need not agree."),
+    "noise": ("string", "Discrete Laplace or discrete Gaussian noise (laplace, gaussian)."),
+    "scale": (
+        "number",
+        "Parameter of the noise in records: b of the Laplace, sigma of the Gaussian.",
+    ),
+    "threshold": ("integer", "Smallest noisy count that was kept; 0 without a threshold."),
+    "capacity": ("integer", "Largest number of cells that could be kept; 0 without a threshold."),
     "grant": ("integer", "Number of the ledger receipt that paid for the table."),
-    "of": ("string", "Of a total: what was summed over the records, as JSON; otherwise empty."),
+    "of": (
+        "string",
+        "Query of a total, as JSON: what was summed over the records; otherwise empty.",
+    ),
 }
 
 
@@ -71,7 +77,8 @@ def codebook(published: Published, files: Mapping[str, Mapping[str, object]]) ->
             "path": synthetic_path(number),
             "title": f"Synthetic set {number} of {published.sets}",
             "description": (
-                "Synthetic records: no row is a person. Analyse all sets and combine the results."
+                "Synthetic records; no row describes a person. Analyse all sets, then combine the"
+                " results."
             ),
             **_PARQUET,
             **_checksum(files[synthetic_path(number)]),
@@ -85,8 +92,8 @@ def codebook(published: Published, files: Mapping[str, Mapping[str, object]]) ->
             "path": MARGINALS,
             "title": "Noisy tables",
             "description": (
-                "Every table that was measured, with its noise. A question that one of them answers"
-                " is usually better answered from it than from the synthetic sets."
+                "Every table that was measured, with its noise. A noisy table usually answers a"
+                " question better than the synthetic sets do."
             ),
             **_PARQUET,
             **_checksum(files[MARGINALS]),
@@ -117,8 +124,8 @@ def codebook(published: Published, files: Mapping[str, Mapping[str, object]]) ->
         **_terms(published.schema.publication),
         "sources": [
             {
-                "title": f"The confidential file behind {published.title}, which is not published;"
-                " it was seen only through the noisy measurements of marginals.parquet"
+                "title": f"The confidential file behind {published.title}, which is not published"
+                " and was used only through noisy measurements"
             }
         ],
         "resources": resources,
@@ -126,7 +133,7 @@ def codebook(published: Published, files: Mapping[str, Mapping[str, object]]) ->
 
 
 def _fields(schema: Schema) -> list[dict[str, Any]]:
-    """Return every column's field; one that follows another says from which, and by which rule."""
+    """Return the field of every column; a dependent column names its source and the rule."""
     described = {column.name: field(column) for column in schema.released}
     if schema.weight is not None:
         described[schema.weight.name] |= _weight(schema.weight, schema)
@@ -139,23 +146,23 @@ def _fields(schema: Schema) -> list[dict[str, Any]]:
 
 
 def _weight(weight: Column, schema: Schema) -> dict[str, Any]:
-    """Return what is to be said of the column of survey weights."""
+    """Return the additional keys of the column of survey weights."""
     if not schema.calibration:
         return {"role": "weight"}
     return {
         "role": "weight",
-        # A weight that was multiplied obeys no bound of the file's, and its bin is that of before.
+        # Calibrated weights may exceed the file's bounds; bins are those before calibration.
         "constraints": {"required": True, "minimum": 0},
-        "within_bin": f"{_within(weight)}, and then calibrated: multiplied so that weights add up"
+        "within_bin": f"{_within(weight)}, then calibrated: multiplied so that the weights add up"
         " to totals",
         "calibrated_to": [in_words(margin) for margin in schema.calibration],
     }
 
 
 def _code_lists(columns: Sequence[Column]) -> dict[str, Any]:
-    """Return the hierarchy of each code list, with the level that a code became; once, not by set.
+    """Return the hierarchy of each code list, with the level of each code.
 
-    Its key is ours; a field names the list as `codeList`.
+    A field names its list as `codeList`.
     """
     found = {}
     for column in columns:
@@ -175,7 +182,7 @@ def _code_lists(columns: Sequence[Column]) -> dict[str, Any]:
 
 
 def _terms(stated: Publication) -> dict[str, Any]:
-    """Return publisher and terms in the standard's keys, where they are stated."""
+    """Return publisher and terms, if stated, under the standard's keys."""
     found: dict[str, Any] = {}
     if stated.url:
         found["homepage"] = stated.url
@@ -238,7 +245,7 @@ def field(column: Column) -> dict[str, Any]:
             }
             for code in range(column.bins)
         ]
-        even = "uniform: values inside a bin carry no information"
+        even = "uniform: values within a bin contain no information"
         described["within_bin"] = even if column.choice is None else _within(column)
     if column.missing_code is not None:
         described["missing"] = {
@@ -249,18 +256,18 @@ def field(column: Column) -> dict[str, Any]:
 
 
 def _within(column: Column) -> str:
-    """Return how values lie within bins, in a few words."""
+    """Return a phrase about the distribution of values within bins."""
     if column.choice is None:
         return "uniform"
     return (
-        "in pieces, by the noisy counts that chose the bins (method.domain in release.json);"
-        " uniform inside a piece"
+        "piecewise uniform, following the noisy counts that chose the bins (method.domain in"
+        " release.json)"
     )
 
 
 def _value(column: Column, value: Fraction) -> Any:
     if column.kind == "date":
-        # An upper edge may be the day after the last date there is.
+        # An upper edge may be the day after the last date that Python has.
         day = min(int(value), datetime.date.max.toordinal())
         return datetime.date.fromordinal(day).isoformat()
     return int(value) if value.denominator == 1 else float(value)

@@ -5,29 +5,29 @@
 | table     | int32            | running number of the measurement in this file, from 1           |
 | kind      | string           | table, sparse, cells, parities or totals (below)                 |
 | stage     | string           | stage that paid: domain, total, one_way, measure                 |
-| replicate | int16            | set it was measured for; 0: shared by all sets                   |
-| round     | int32            | round it was measured in; 0 where a method has none              |
-| columns   | list of string   | the columns it is about                                          |
+| replicate | int16            | set for which it was measured; 0: shared by all sets             |
+| round     | int32            | round in which it was measured; 0 if the method has no rounds    |
+| columns   | list of string   | columns of the table                                             |
 | sizes     | list of int32    | number of codes of each                                          |
 | cell      | list of uint16   | code of each column                                              |
-| labels    | list of string   | what the codes stand for                                         |
+| labels    | list of string   | labels of the codes                                              |
 | count     | int64            | noisy number of records, or noisy total; may be negative          |
 | noise     | string           | laplace or gaussian (both discrete)                              |
 | scale     | double           | its parameter in records: b of the Laplace, sigma of the Gaussian |
-| threshold | int64            | least noisy count that was kept; 0 where everything was          |
-| capacity  | int64            | cells there was room for where there is a threshold, otherwise 0 |
+| threshold | int64            | smallest noisy count that was kept; 0 without a threshold        |
+| capacity  | int64            | most cells that could be kept; 0 without a threshold             |
 | grant     | int64            | number of the ledger receipt that paid for it                    |
-| of        | string           | what a total is of, as JSON; empty otherwise                     |
+| of        | string           | the query of a total, as JSON; empty otherwise                   |
 
-- `table`: every cell of it is there, in row-major order.
-- `sparse`: only the cells that passed the threshold, in ascending order; where none did, one row
-  without a cell stands for the measurement.
-- `cells`: single cells of tables, each a measured number by itself.
+- `table`: every cell, in row-major order.
+- `sparse`: only the cells that passed the threshold, in ascending order. If none did, one row
+  without a cell represents the measurement.
+- `cells`: single cells of tables, each measured separately.
 - `parities`: numbers of records with an even number of ones among two-valued columns, without cell.
-- `totals`: sums over all records, without cell, in the order and the unit that `of` tells. An
-  interaction is one: `Interaction.spread` of its numbers is the table beyond its margins.
+- `totals`: sums over all records, without cell, in the order and the unit that `of` states. An
+  interaction is a total: `Interaction.spread` turns its numbers into a table.
 
-The file restores what was measured exactly.
+The measurements can be restored from the file exactly.
 """
 
 from __future__ import annotations
@@ -86,28 +86,28 @@ _KIND = ("kind", "threshold", "capacity", "of")
 
 
 Measured: TypeAlias = Measurement | Answers | SparseTable | Totals
-"""What was measured; records that a method made are no measurement."""
+"""A measurement; records made by a method are not measurements."""
 
 
 def write_marginals(path: Path, released: Sequence[Released], schema: Schema) -> int:
-    """Write everything that was measured and return the number of rows (noisy numbers).
+    """Write all measurements and return the number of rows (noisy numbers).
 
     Args:
         path: File to write.
-        released: In the order in which measurements are to be numbered; records are left out.
-        schema: Gives every code its label.
+        released: Releases in the order in which measurements are numbered; records are left out.
+        schema: Schema with the label of every code.
 
     Raises:
         StageFailed: if the disk is full or the file cannot be written.
     """
     labels = _Labels(schema)
-    # Small tables share a piece, large ones are cut: neither 200 tiny groups nor one huge one.
+    # Small tables share a piece and large ones are cut, so that row groups have similar sizes.
     measured = [item for item in released if not isinstance(item, Records)]
     return write_parquet(path, SCHEMA, _gathered(_pieces(measured, labels)))
 
 
 class _Labels:
-    """One dictionary of all columns' labels: code `c` of column `x` is entry `first[x] + c`."""
+    """Labels of all columns in one dictionary: code `c` of column `x` is entry `first[x] + c`."""
 
     def __init__(self, schema: Schema) -> None:
         texts: list[str] = []
@@ -117,7 +117,7 @@ class _Labels:
             self.first[column.name] = len(texts)
             texts.extend(column.code_labels())
         self.columns = {column.name: index for index, column in enumerate(schema.columns)}
-        # Parquet keeps a dictionary's first spelling only, so repeated labels share one entry.
+        # Parquet keeps each text once, so repeated labels share one entry.
         known = list(dict.fromkeys(texts))
         position = {text: index for index, text in enumerate(known)}
         self.entry = np.array([position[text] for text in texts], dtype=np.int32)
@@ -138,7 +138,7 @@ def _pieces(measured: Sequence[Measured], labels: _Labels) -> Iterator[pa.Table]
             domain, none = labels.domain.project(item.of.clique), np.empty((1, 0), dtype=np.uint16)
             yield _piece(number, item, labels, "totals", domain, none, values)
         elif isinstance(item, SparseTable):
-            # A row without a cell stands for a table of which nothing was kept.
+            # A row without a cell represents a table of which no cell was kept.
             cells = item.cells if values.size else np.empty((1, 0), dtype=np.uint16)
             values = values if values.size else np.zeros(1, dtype=np.int64)
             for start in range(0, values.size, _PIECE):
@@ -152,7 +152,7 @@ def _pieces(measured: Sequence[Measured], labels: _Labels) -> Iterator[pa.Table]
 
 
 def _asked(queries: Queries) -> tuple[str, list[tuple[tuple[str, ...], NDArray[np.uint16]]]]:
-    """Return the kind of queries, and of each its columns and its cell."""
+    """Return the kind of queries, and the columns and the cell of each."""
     if isinstance(queries, Parities):
         none = np.empty((1, 0), dtype=np.uint16)
         return "parities", [(clique, none) for clique in queries.cliques]
@@ -195,12 +195,12 @@ def _piece(
     """Return some rows of one measurement.
 
     Args:
-        number: Of the measurement in the file.
+        number: Number of the measurement in the file.
         item: The measurement.
-        labels: Of all codes.
-        kind: Word of the column `kind`.
-        domain: Columns the rows are about, and their sizes.
-        codes: Shape (rows, columns), or (rows, 0) where a row is about no one cell.
+        labels: Labels of all codes.
+        kind: Value of the column `kind`.
+        domain: Columns of the rows, and their sizes.
+        codes: Shape (rows, columns), or (rows, 0) if a row belongs to no single cell.
         values: Noisy numbers, shape (rows,).
     """
     rows, width = values.size, len(domain)
@@ -253,11 +253,12 @@ def read_marginals(path: Path, schema: Schema | None = None) -> tuple[Measured, 
 
     Args:
         path: The file.
-        schema: Where the file is not trusted: what every column, size and label must agree with.
+        schema: Schema with which every column, size and label must agree; None if the file is
+            trusted.
 
     Raises:
-        BadInput: if the file is missing, is not such a file, a table of it is not complete, or it
-            does not agree with the schema.
+        BadInput: if the file is missing, is not a file of noisy tables, contains an incomplete
+            table, or does not agree with the schema.
     """
     try:
         with pq.ParquetFile(path) as file:
@@ -276,7 +277,7 @@ def read_marginals(path: Path, schema: Schema | None = None) -> tuple[Measured, 
         MemoryError,
     ) as error:
         raise BadInput(
-            f"{path} cannot be read as a file of noisy tables; fetch the release again."
+            f"{path} cannot be read as a file of noisy tables; download the release again."
         ) from error
 
 
@@ -291,7 +292,7 @@ def _groups(file: pq.ParquetFile, wanted: list[str]) -> Iterator[pa.Table]:
 
 
 def _agreeing(path: Path, group: pa.Table, labels: _Labels | None) -> pa.Table:
-    """Return the rows of a group if their columns, sizes and labels are those of the schema."""
+    """Return the rows of a group, whose columns, sizes and labels must be those of the schema."""
     if labels is None or not group.num_rows:
         return group
     names = _flat(group.column("columns"))
@@ -302,7 +303,7 @@ def _agreeing(path: Path, group: pa.Table, labels: _Labels | None) -> pa.Table:
     schema_sizes = np.array(labels.domain.sizes, dtype=np.int64)
     right = place.size == sizes.size and (place >= 0).all() and (schema_sizes[place] == sizes).all()
     if right:
-        # Rows about no one cell have columns, but neither codes nor labels.
+        # Rows that belong to no single cell have columns, but neither codes nor labels.
         widths = pc.list_value_length(group.column("columns")).to_numpy()
         cells = pc.list_value_length(group.column("cell")).to_numpy()
         with_cell = np.repeat(cells > 0, widths)
@@ -318,7 +319,9 @@ def _agreeing(path: Path, group: pa.Table, labels: _Labels | None) -> pa.Table:
         stated = found[words.indices.to_numpy(zero_copy_only=False)] if len(words) else found[:0]
         right = np.array_equal(stated, labels.entry[first[of] + codes])
     if not right:
-        raise BadInput(f"{path} names columns, sizes or labels that are not those of the schema.")
+        raise BadInput(
+            f"{path} contains columns, sizes or labels that are not those of the schema."
+        )
     return group
 
 
@@ -331,7 +334,7 @@ def _tables(path: Path, groups: Iterator[pa.Table]) -> Iterator[Measured]:
         if not group.num_rows:
             continue
         if any(group.column(name).null_count for name in group.column_names):
-            raise BadInput(f"{path} has empty entries, which no noisy table has.")
+            raise BadInput(f"{path} has empty entries, which are not allowed in noisy tables.")
         numbers = group.column("table").to_numpy()
         cuts = np.flatnonzero(np.diff(numbers)) + 1
         for name in (*_FIXED, *_KIND):
@@ -344,7 +347,7 @@ def _tables(path: Path, groups: Iterator[pa.Table]) -> Iterator[Measured]:
                 if open_:
                     yield _restored(path, open_)
                 if number in seen:
-                    raise BadInput(f"{path} holds table {number} in two places.")
+                    raise BadInput(f"{path} contains table {number} in two places.")
                 seen.add(number)
                 open_, current = [], number
             open_.append(group.slice(start, stop - start))
@@ -359,7 +362,7 @@ def _restored(path: Path, pieces: list[pa.Table]) -> Measured:
     wrong = _incomplete(path, table.column("table")[0].as_py())
     fixed = {}
     for name in (*_FIXED, *_KIND):
-        # Within a group of rows it is the same in all rows of a table.
+        # `_tables` has checked that it is constant within a piece.
         found = {piece.column(name)[0].as_py() for piece in pieces}
         if len(found) != 1:
             raise wrong
@@ -373,7 +376,7 @@ def _restored(path: Path, pieces: list[pa.Table]) -> Measured:
     domain = _domain(table, wrong)
     if fixed["kind"] == "totals":
         of = _sum(fixed["of"], wrong)
-        # privacy: fewer codes would be a smaller sensitivity.
+        # privacy: with fewer codes the sensitivity would be smaller.
         other = isinstance(of, Interaction) and of.sizes != domain.sizes
         if of.length != counts.size or of.clique != domain.columns or other:
             raise wrong
@@ -410,17 +413,17 @@ def _restored(path: Path, pieces: list[pa.Table]) -> Measured:
 
 def _incomplete(path: Path, number: int) -> BadInput:
     return BadInput(
-        f"{path}: table {number} is not a complete noisy table; fetch the release again."
+        f"{path}: table {number} is not a complete noisy table; download the release again."
     )
 
 
 def _numbers(column: pa.ChunkedArray) -> NDArray[Any]:
-    """Return numbers that differ where neighbouring values do."""
+    """Return numbers that differ exactly if the values differ."""
     array = column.combine_chunks()
     if isinstance(array, pa.ChunkedArray):
         array = array.chunk(0)
     if isinstance(array, pa.DictionaryArray):
-        # A dictionary may hold a value twice.
+        # A dictionary may contain a value twice.
         places: dict[Any, int] = {}
         known = [places.setdefault(word.as_py(), len(places)) for word in array.dictionary]
         codes: NDArray[Any] = array.indices.to_numpy(zero_copy_only=False)
@@ -431,10 +434,10 @@ def _numbers(column: pa.ChunkedArray) -> NDArray[Any]:
 
 
 def _domain(table: pa.Table, wrong: BadInput) -> Domain:
-    """Return the columns that all rows of a measurement are about."""
+    """Return the columns of a measurement, which all its rows must share."""
     columns = tuple(table.column("columns")[0].as_py())
     sizes = tuple(table.column("sizes")[0].as_py())
-    # Indices, not texts: a dictionary holds each name once.
+    # Indices can be compared instead of texts: the dictionary contains each name once.
     names = _flat(table.column("columns")).indices.to_numpy(zero_copy_only=False)
     counts = _flat(table.column("sizes")).to_numpy(zero_copy_only=False)
     width, rows = len(columns), table.num_rows

@@ -15,20 +15,20 @@ import pyarrow.parquet as pq
 from dp_core.errors import StageFailed
 
 ROW_GROUP = 1 << 17
-"""Rows of every row group but the last, whatever pieces the rows arrived in."""
+"""Rows of every row group but the last."""
 
 
 def write_parquet(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> int:
     """Write tables of one schema as one file and return its number of rows.
 
-    The same rows give the same bytes however they were cut into tables: metadata that records a
-    tool's own state is dropped, and rows are regrouped to `ROW_GROUP`. The file appears under its
-    name only when it is complete and on disk.
+    The bytes depend on the rows only, not on how they were cut into tables: metadata of tools is
+    dropped, and rows are regrouped to `ROW_GROUP`. The file gets its name only when it is complete
+    and on disk.
 
     Args:
         path: File to write; an older one is replaced.
         schema: Columns; its metadata is not written.
-        tables: Pieces in order, at most one of them in memory beside a row group.
+        tables: Pieces in order; one piece and one row group are in memory at a time.
 
     Raises:
         StageFailed: if the disk is full or the file cannot be written.
@@ -78,7 +78,7 @@ def write_synthetic(path: Path, tables: Iterable[pa.Table]) -> int:
 def read_parquet(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Yield some columns of a file, at most `ROW_GROUP` rows at a time.
 
-    Group by group: a reader of all groups keeps what it has read of the file in memory.
+    It reads group by group, because a reader of all groups keeps the whole file in memory.
 
     Raises:
         OSError: if there is no such file.
@@ -107,13 +107,13 @@ def _regrouped(schema: pa.Schema, tables: Iterable[pa.Table]) -> Iterator[pa.Tab
 
 
 def _joined(pieces: list[pa.Table]) -> pa.Table:
-    # One chunk per column, dictionaries unified: how the pieces were cut must not show.
+    # One chunk per column and unified dictionaries, so that bytes do not depend on the pieces.
     return pa.concat_tables(pieces).unify_dictionaries().combine_chunks()
 
 
 @contextlib.contextmanager
 def writing(path: Path, partial: Path) -> Iterator[None]:
-    """Turn a full disk or a refused write into a sentence, and remove the partial file."""
+    """Raise `StageFailed` for a failed write, and remove the partial file after any exception."""
     try:
         yield
     except OSError as error:
@@ -132,11 +132,11 @@ def write_failure(path: Path, error: OSError) -> StageFailed:
             row="disk-full",
         )
     reason = error.strerror or "the system refused"
-    return StageFailed(f"{path} could not be written ({reason}). Mend that and resume.")
+    return StageFailed(f"{path} could not be written ({reason}). Fix the cause and resume.")
 
 
 def settle(path: Path) -> None:
-    """Make a file readable by all and wait until it, or a folder's list of names, is on disk."""
+    """Sync a file or a folder to disk, and make a file readable by all."""
     if not path.is_dir():
         path.chmod(0o644)
     handle = os.open(path, os.O_RDONLY)

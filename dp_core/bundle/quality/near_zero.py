@@ -1,8 +1,8 @@
-"""Which counts are too near to zero, for their noise, to be estimated without bias.
+"""Counts that are too near zero, for their noise, to be estimated without bias.
 
-A synthetic file has no negative counts, so what is noisy around nothing is moved up and the rest
-down. For a count of less than three standard errors that shows: intervals of such a share covered
-in 90 to 93 of 100 measurements in place of 95 (`docs/noise-aware.md`).
+A synthetic file has no negative counts, so counts near zero are biased upwards and others
+downwards. The bias matters below three standard errors: intervals of such shares covered in 90 to
+93 of 100 measurements instead of 95 (`docs/noise-aware.md`).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ STANDARD_ERRORS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class NearZero:
-    """A count that hardly stands out of its noise. Public: it comes from noisy tables only.
+    """A count near zero for its noise. Public: it comes from noisy tables only.
 
     Attributes:
         clique: Columns.
-        codes: One for each of them.
-        count: What all tables say together, records; may be negative.
-        standard_error: Of its noise, records.
+        codes: Code of each column.
+        count: Estimate from all tables, records; may be negative.
+        standard_error: Standard error of that estimate due to noise, records.
     """
 
     clique: Clique
@@ -46,15 +46,14 @@ def counts_near_zero(
     zeros: StructuralZeros,
     times: float = STANDARD_ERRORS,
 ) -> tuple[NearZero, ...]:
-    """Return the cells of some cliques whose counts are below `times` their standard errors.
+    """Return the cells whose counts are below `times` standard errors.
 
     Args:
         domain: All columns.
-        released: Of one measurement; noisy tables are used.
-        cliques: Columns by themselves, or a regression's outcome with each predictor. One that no
-            table holds has no count and is left out.
-        zeros: Impossible cells; they are empty for certain.
-        times: Standard errors.
+        released: Everything measured for one set; only noisy tables are used.
+        cliques: Columns of the cells; a clique that no table contains is left out.
+        zeros: Impossible cells, which are known to be empty and are left out.
+        times: Number of standard errors.
     """
     tables = estimates(domain, tables_of(released), zeros=zeros)
     found = []

@@ -1,6 +1,6 @@
-"""Which relations the sets of a release carry, and which counts hardly stand out of their noise.
+"""Relations that the sets of a release contain, and counts that are near zero for their noise.
 
-Both are known from public figures before anybody analyses a set.
+Both are known from public figures before a set is analysed.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from dp_core.wall.statistics.interactions import Interaction
 from dp_core.wall.statistics.moments import CellCounts
 
 THIN = 0.2
-"""Part of the cells of a table that may hardly stand out of their noise."""
+"""Share of cells near zero from which a table counts as thin."""
 _MOST_CELLS = 1 << 20
 _NAMED = 20
-"""Pairs, and levels, that are named; of more the number is given."""
+"""Most pairs, and most levels, that are named; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +37,14 @@ class Relations:
 
     Attributes:
         pairs: Number of pairs of columns.
-        carried: How many of them a measured table holds.
-        missing: The others, `_NAMED` at most, as "a × b".
-        more: How many others there are beside these.
-        near_zero: Levels near to zero for their noise, `_NAMED` at most, as "column: level".
-        near_zero_more: How many there are beside these.
-        thin: Pairs of columns many of whose cells are near to zero for their noise, likewise, as
-            "a × b (a share)", the thinnest first.
-        thin_more: How many there are beside these.
+        carried: Number of pairs that a measured table contains.
+        missing: The other pairs, at most `_NAMED`, as "a × b".
+        more: Number of pairs missing from `missing`.
+        near_zero: Levels near zero for their noise, at most `_NAMED`, as "column: level".
+        near_zero_more: Number of levels missing from `near_zero`.
+        thin: Pairs with many cells near zero for their noise, at most `_NAMED`, as "a × b (share)",
+            the thinnest first.
+        thin_more: Number of pairs missing from `thin`.
     """
 
     pairs: int
@@ -58,11 +58,11 @@ class Relations:
 
 
 def relations(released: Sequence[Released], schema: Schema, *, mode: Mode = "shared") -> Relations:
-    """Return what the tables of a release hold.
+    """Return the relations and thin counts of a release.
 
     Args:
         released: Everything that was measured.
-        schema: As published; its numbers may stand on a grid.
+        schema: Published schema; its numbers may be on a grid.
         mode: How the sets were made.
     """
     tables, _ = measured_cliques(released)
@@ -86,7 +86,7 @@ def relations(released: Sequence[Released], schema: Schema, *, mode: Mode = "sha
 def measured_cliques(
     released: Sequence[Released],
 ) -> tuple[dict[int, list[Clique]], dict[int, list[Clique]]]:
-    """Return the columns of every measured table, and of every sum, by the set it is for."""
+    """Return the columns of the measured tables and of the sums, by the number of the set."""
     tables: dict[int, list[Clique]] = {}
     sums: dict[int, list[Clique]] = {}
     beyond: list[tuple[int, Clique]] = []
@@ -94,14 +94,14 @@ def measured_cliques(
         if isinstance(item, Measurement | SparseTable) and item.clique:
             tables.setdefault(item.replicate, []).append(item.clique)
         elif isinstance(item, Totals) and item.stage == "domain":
-            continue  # what bins and levels were chosen by; no set is made of it
+            continue  # chose bins and levels; the sets are not made from it
         elif isinstance(item, Totals) and isinstance(item.of, Interaction):
             beyond.append((item.replicate, item.of.clique))
         elif isinstance(item, Totals) and isinstance(item.of, BinnedCounts):
             tables.setdefault(item.replicate, []).append(item.of.clique)
         elif isinstance(item, Totals):
             sums.setdefault(item.replicate, []).append(item.of.clique)
-    # Beyond its margins a table says nothing of them: with all of them it is a whole table.
+    # An interaction says nothing about its margins; with all of them it gives a whole table.
     for number, clique in sorted(beyond, key=lambda each: len(each[1])):
         held = [set(table) for table in tables.get(number, ())]
         margins = combinations(clique, len(clique) - 1) if len(clique) > 2 else ()
@@ -113,14 +113,14 @@ def measured_cliques(
 def levels_near_zero(
     released: Sequence[Released], schema: Schema, columns: Sequence[str]
 ) -> tuple[str, ...]:
-    """Return the levels of some columns whose counts hardly stand out of their noise.
+    """Return the levels of some columns whose counts are near zero for their noise.
 
-    Bins of numbers are left out: nobody reads one by itself, and tails are thin by nature.
+    Bins of numbers are left out: they are rarely read one by one, and tails are always thin.
 
     Args:
-        released: Everything that was measured; of sets with their own tables, those of the first.
-        schema: As published.
-        columns: Names; those without levels are left out.
+        released: Everything that was measured; only what serves the first set is used.
+        schema: Published schema.
+        columns: Names; columns without levels are left out.
     """
     own = [item for item in released if item.replicate in (0, 1)]
     wanted: list[Clique] = [(name,) for name in columns if schema.column(name).levels]
@@ -137,7 +137,7 @@ def levels_near_zero(
 
 
 def _pooled_near_zero(pooled: Pooled, name: str, schema: Schema) -> list[NearZero]:
-    """Return the levels of a column that hardly stand out, by all that was measured together."""
+    """Return the levels of a column that are near zero according to all measurements."""
     counts, variance = pooled.counts((name,)), pooled.variance((name,))
     if counts is None or variance is None:
         return []
@@ -155,28 +155,28 @@ def thin_groups(
     *,
     mode: Mode = "shared",
 ) -> tuple[tuple[tuple[str, ...], float], ...]:
-    """Return groups of columns whose joint counts hardly stand out of their noise.
+    """Return groups of columns many of whose joint counts are near zero for their noise.
 
-    A synthetic file has no negative counts: what is noisy around nothing is moved up, and the rest
-    down, most of all in the tails, which a slope hangs on. So where `THIN` of the possible cells
-    and more are below three standard errors, relations are drawn towards none. Noise-aware sets
-    keep what regressions see of a pair with a number in it, but for very large tables
+    A synthetic file has no negative counts, so counts near zero are biased upwards, mostly in the
+    tails, on which slopes depend. If a share of at least `THIN` of the possible cells is below
+    three standard errors, relations are biased towards none. Noise-aware sets keep the moments that
+    regressions use of a pair with a number, except in very large tables
     (`dp_core.methods.replicates.kept_moments`).
 
     Args:
-        released: Everything that was measured; of sets with their own tables, those of the first.
-        schema: As published.
-        groups: Of columns; those that no table of counts holds are left out.
-        mode: How the sets were made.
+        released: Everything that was measured; only what serves the first set is used.
+        schema: Published schema.
+        groups: Groups of columns; those that no table of counts contains are left out.
+        mode: How the sets were made; by default they share one measurement.
 
     Returns:
-        Each group with the part of its possible cells that is so.
+        Each of these groups with the share of its possible cells that are near zero.
     """
     own = [item for item in (_as_table(each, schema) for each in released) if item is not None]
     first = [item for item in own if item.replicate in (0, 1)]
     known = (*first, *_with_columns(released, first, schema))
     measured = [frozenset(table.clique) for table in known]
-    # Of hundreds of columns most pairs are in no table; which are is looked up, not searched.
+    # With hundreds of columns most pairs are in no table, so pairs are looked up in a set.
     pairs = _pairs(measured)
     held = [
         group
@@ -203,12 +203,12 @@ def thin_groups(
 
 
 def _pairs(cliques: Iterable[Iterable[str]]) -> set[frozenset[str]]:
-    """Return every two columns that stand together."""
+    """Return all pairs of columns within the cliques."""
     return {frozenset(pair) for clique in cliques for pair in combinations(sorted(clique), 2)}
 
 
 def _possible(group: tuple[str, ...], domain: Domain, schema: Schema) -> int:
-    """Return how many cells can occur; 0 for a table that is too large to look at."""
+    """Return the number of possible cells; 0 for a table that is too large."""
     domain = domain.project(tuple(name for name in domain.columns if name in group))
     if domain.size() > _MOST_CELLS:
         return 0
@@ -216,7 +216,7 @@ def _possible(group: tuple[str, ...], domain: Domain, schema: Schema) -> int:
 
 
 def _as_table(item: Released, schema: Schema) -> Measurement | None:
-    """Return a noisy table of counts as one; None for what is none."""
+    """Return a noisy table of counts as a `Measurement`; None for any other release."""
     if isinstance(item, Measurement):
         fits = item.domain == schema.domain.project(item.clique)
         return item if fits else None
@@ -224,7 +224,7 @@ def _as_table(item: Released, schema: Schema) -> Measurement | None:
         domain, missing = schema.domain.project(item.of.by), len(item.of.numbers)
         if domain.sizes != item.of.sizes:
             return None
-        # Which numbers are missing is added up, and so is the noise of these counts.
+        # Sum over which numbers are missing; the noise adds up.
         axes = tuple(range(len(domain), len(domain) + missing))
         return Measurement(
             domain,
@@ -241,12 +241,12 @@ def _as_table(item: Released, schema: Schema) -> Measurement | None:
 def _with_columns(
     released: Sequence[Released], tables: Sequence[Measurement], schema: Schema
 ) -> list[Measurement]:
-    """Return interactions of two columns as the tables that they make with what columns hold.
+    """Return the tables that interactions of two columns form with the counts of single columns.
 
     Args:
-        released: Everything that was measured; of sets with their own tables, the first's is taken.
-        tables: Those of counts.
-        schema: As published.
+        released: Everything that was measured; only what serves the first set is used.
+        tables: Measured tables of counts.
+        schema: Published schema.
     """
     own = [item for item in released if isinstance(item, Totals) and item.replicate in (0, 1)]
     pooled = pool_interactions(schema.domain, (*tables, *own))
@@ -264,7 +264,7 @@ def _with_columns(
         values = item.of.spread(item.values)
         for axis, column in enumerate(columns):
             counts = column / domain.sizes[1 - axis]
-            mean = counts.mean() / 2  # half of the even table from each of the two
+            mean = counts.mean() / 2  # each column contributes half of the uniform table
             values = values + np.expand_dims(counts - mean, 1 - axis)
         scale = math.sqrt(item.of.cell_variance(item.variance))
         found.append(

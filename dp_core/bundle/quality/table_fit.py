@@ -1,15 +1,15 @@
-"""How near the synthetic sets come to what was measured: for the bundle, made of public values.
+"""Distance of the synthetic sets from the noisy tables, computed from public values.
 
-A noisy table is compared cell by cell with the counts of a set. Of an interaction no whole table
-was measured, only what it says beyond its margins; so it is compared as the table that it makes
-with the set's own margins. The difference of the two tables is that of their interactions, and half
-of its sum over the cells, as a part of the records, is a TVD as that of a whole table is:
+A noisy table is compared cell by cell with the counts of a set. For an interaction no whole table
+was measured, so it is compared as the table that it forms with the set's own margins. The two
+tables then differ by their interactions only, and half the sum of the absolute differences, as a
+share of the records, is a TVD like that of a whole table:
 
     TVD = sum over cells x of |A(x) - (n/r) (P c)(x)| / (2n),
 
 where A is the noisy interaction as a table (`Interaction.spread`), c the counts of a set of r rows,
-n the records of the file, and P takes the mean off along every axis. One mean over all that was
-measured is then the mean of the same thing, and what noise and drawing explain is taken off alike.
+n the records of the file, and P subtracts the mean along every axis. Tables and interactions are
+therefore on one scale and can be averaged.
 """
 
 from __future__ import annotations
@@ -33,27 +33,29 @@ from dp_core.wall.statistics.interactions import Interaction
 _NORMAL = 1.959963984540054
 
 Compared: TypeAlias = Measurement | Totals
-"""What sets are compared with: a noisy table, or totals that are of an `Interaction`."""
+"""A noisy table, or the totals of an `Interaction`."""
 
 MOST_FACTS = 30
-"""Tables and interactions that the check names to people; the report has all."""
+"""Most tables and interactions in the summary for people; the report has all."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableFit:
-    """How near the synthetic sets come to one noisy table, beside what noise alone does.
+    """Distance of the synthetic sets from one noisy table or interaction.
 
     Attributes:
         clique: Columns of the table.
         stage: Stage that paid for it.
-        replicate: Set it was measured for, 0 when all sets share it.
+        replicate: Set for which it was measured; 0 if all sets share it.
         cells: Number of cells.
-        half_width: A cell's noise is within this many records 95 times in 100.
-        noise_tvd: Half of the noise's expected L1, as a part of the records.
-        set_tvd: For each set it serves: half of the L1 between noisy table and set, likewise.
-        expected_tvd: For each of them: what noise and the drawing of rows would give together.
-        outside: For each of them: cells further apart than these two explain 95 times in 100.
-        beyond: Whether only what the table says beyond its margins was measured, and compared.
+        half_width: Half-width of the 95 % range of a cell's noise, records.
+        noise_tvd: Half the expected L1 norm of the noise, as a share of the records.
+        set_tvd: For each set it serves, half the L1 distance from the set, as a share of the
+            records.
+        expected_tvd: For each of these sets, the TVD expected from noise and the drawing of rows.
+        outside: For each of these sets, the number of cells outside the 95 % range of noise and
+            drawing.
+        beyond: Whether an interaction was measured instead of the whole table.
     """
 
     clique: Clique
@@ -69,24 +71,24 @@ class TableFit:
 
     @property
     def ratio(self) -> float:
-        """Distance of the sets over what noise and drawing would give; about 1 is a good fit."""
+        """Distance of the sets divided by the expected distance; about 1 is a good fit."""
         expected = math.fsum(self.expected_tvd)
         return math.fsum(self.set_tvd) / expected if expected > 0 else math.nan
 
     @property
     def outside_share(self) -> float:
-        """Part of the cells beyond the 95 % range, mean over the sets; 5 % is to be expected."""
+        """Share of the cells outside the 95 % range, mean over the sets; 5 % is expected."""
         return sum(self.outside) / max(len(self.outside) * self.cells, 1)
 
 
 def comparable(released: Iterable[Released], domain: Domain) -> tuple[Compared, ...]:
-    """Return the noisy tables and interactions that are of columns of a domain, in its codes.
+    """Return the noisy tables and interactions of a domain's columns in the domain's codes.
 
-    Tables of no column (the number of rows) are left out.
+    Tables without columns (the number of rows) are left out.
 
     Args:
         released: Everything that was measured.
-        domain: Of what the sets are counted in.
+        domain: Domain in which the sets are counted.
     """
     found: list[Compared] = []
     for item in released:
@@ -114,21 +116,20 @@ def check_fit(
     records: float,
     redrawn: bool = False,
 ) -> tuple[TableFit, ...]:
-    """Compare synthetic sets with the noisy tables and interactions they were made from. Public.
+    """Return the distance of the synthetic sets from each noisy table and interaction.
 
-    A set is brought to `records` records before it is compared, so a release of fewer or more rows
-    than the file has is judged by its shape. A perfect model would still differ from the noisy
-    table by the noise and by the drawing of a finite number of rows (multinomial); both are allowed
-    for, as independent errors: a cell with noise of mean size a and drawing of variance d is
-    expected sqrt(a^2 + 2 d / pi) off. Of a table d is n p (1 - p); of an interaction P c, as above,
+    The counts of a set are scaled to `records` records, so only its shape matters. Even a perfect
+    model differs from the noisy table by the noise and by the (multinomial) drawing of rows. As
+    independent errors, noise of mean size a and drawing of variance d give an expected distance of
+    sqrt(a^2 + 2 d / pi) in a cell. For a table d is n p (1 - p); for an interaction P c, as above,
     it is n (sum over y of P(x, y)^2 p(y) - (P p)(x)^2).
 
     Args:
-        measured: As `comparable` returns them.
-        tallies: One per synthetic set, counting at least the tables that serve it.
+        measured: The result of `comparable`.
+        tallies: One per synthetic set, with at least the marginals of the tables that serve it.
         records: Public or estimated number of records of the file.
-        redrawn: Whether the sets are noise-aware: fitted to the tables with their noise once more,
-            and so expected to be as far from them as two noisy tables are from each other.
+        redrawn: Whether the sets are noise-aware. Their model is fitted to tables with noise added
+            once more, so the expected distance is that of two noisy tables.
     """
     times = math.sqrt(2) if redrawn else 1.0
     whole = 2 * max(records, 1.0)
@@ -146,7 +147,7 @@ def check_fit(
             distances.append(float(gap.sum()) / whole)
             explained = np.sqrt((times * mean_noise) ** 2 + 2 / math.pi * drawing)
             expected.append(float(explained.sum()) / whole)
-            # Half a record is rounding, not misfit: noisy counts are whole, scaled ones are not.
+            # Half a record allows for rounding: noisy counts are whole, scaled ones are not.
             limit = np.sqrt((times * width) ** 2 + _NORMAL**2 * drawing) + 0.5
             outside.append(int(np.count_nonzero(gap > limit)))
         fits.append(
@@ -167,7 +168,7 @@ def check_fit(
 
 
 def cell_width(of: Interaction, noise: Noise, scale: float) -> int:
-    """Return within how many records a cell of an interaction's table is, 95 times in 100.
+    """Return the half-width of the 95 % range of a cell of an interaction's table, records.
 
     Args:
         of: The interaction.
@@ -180,11 +181,11 @@ def cell_width(of: Interaction, noise: Noise, scale: float) -> int:
 def cell_error(of: Interaction, noise: Noise, scale: float) -> float:
     """Return E|Z| of the noise Z in a cell of an interaction's table, mean over cells, records.
 
-    Z is a sum of entries' noises, each times a coefficient a. Of normal ones E|Z| is s sqrt(2/pi),
-    s the standard deviation. Of Laplace ones it is nearly 1 - k/24 of that, k = 3 sum a^4 / (sum
-    a^2)^2 the excess kurtosis (the first term of Gram and Charlier's series; of a single entry, the
-    worst case, it is 1.3 % too small). Contrast j of a column has the coefficients 1 of codes below
-    j, and -j of code j, over sqrt(j (j + 1)).
+    Z is a sum of the entries' noises, each times a coefficient a. For normal noise E|Z| is s
+    sqrt(2/pi), with s the standard deviation. For Laplace noise it is about 1 - k/24 of that, with
+    k = 3 sum a^4 / (sum a^2)^2 the excess kurtosis (first term of the Gram-Charlier series; 1.3 %
+    too small in the worst case, a single entry). Contrast j of a column has the coefficient 1 for
+    codes below j and -j for code j, over sqrt(j (j + 1)).
 
     Args:
         of: The interaction.
@@ -204,9 +205,7 @@ def cell_error(of: Interaction, noise: Noise, scale: float) -> float:
 def tally_sets(
     domain: Domain, released: Iterable[Released], sets: Iterable[Iterable[Dataset]]
 ) -> tuple[Tally, ...]:
-    """Return a tally of each synthetic set, over what the bundle's checks and pictures need.
-
-    That is every table that was measured, whole or beyond its margins, and every single column.
+    """Return a tally of each synthetic set, with the marginals of `needed_counts`.
 
     Args:
         domain: All columns.
@@ -224,13 +223,13 @@ def tally_sets(
 
 
 def needed_counts(domain: Domain, released: Iterable[Released]) -> tuple[Clique, ...]:
-    """Return the marginals of a synthetic set that `check_fit` and the report look at."""
+    """Return the marginals that `check_fit` and the report need: measured tables and columns."""
     measured = (columns_of(item) for item in comparable(released, domain))
     return tuple(dict.fromkeys([*((column,) for column in domain.columns), *measured]))
 
 
 def _noisy(item: Compared) -> tuple[NDArray[np.float64] | NDArray[np.int64], int, float]:
-    """Return a noisy table, within what 95 of 100 cells are, and E|Z| of a cell, records."""
+    """Return a noisy table, the half-width of its 95 % range, and E|Z| of a cell, in records."""
     if isinstance(item, Measurement):
         noise, scale = item.noise, item.scale
         return item.values, half_width(noise, scale), expected_absolute(noise, scale)
@@ -242,12 +241,12 @@ def _noisy(item: Compared) -> tuple[NDArray[np.float64] | NDArray[np.int64], int
 def _drawn(
     item: Compared, counts: NDArray[np.int64], rows: int
 ) -> tuple[NDArray[np.float64] | NDArray[np.int64], NDArray[np.float64]]:
-    """Return what a set has of what was measured, and its variance when the rows are drawn again.
+    """Return a set's counterpart of a measurement, and its variance due to the drawing of rows.
 
     Args:
-        item: What was measured.
+        item: The measurement.
         counts: The set's table of the same columns.
-        rows: Of the set.
+        rows: Number of rows of the set.
     """
     if isinstance(item, Measurement):
         return counts, counts * (1 - counts / rows)
@@ -260,10 +259,10 @@ def _drawn(
 
 
 def fit_facts(fits: Sequence[TableFit]) -> list[dict[str, object]]:
-    """Return the fit of the worst tables and interactions, the worst first.
+    """Return the `MOST_FACTS` tables and interactions with the worst fit, the worst first.
 
     Args:
-        fits: Of all; made of noisy tables, interactions and synthetic sets alone.
+        fits: The result of `check_fit`.
     """
     judged = [fit for fit in fits if not math.isnan(fit.ratio)]
     worst = sorted(judged, key=lambda fit: (-fit.ratio, fit.clique))[:MOST_FACTS]

@@ -1,7 +1,7 @@
-"""`CITATION.cff`: how to cite the release, and the same as a sentence.
+"""`CITATION.cff` and the suggested citation of a release.
 
 Citation File Format 1.2.0 (Druskat et al. 2021). Everything follows from the statement, so `verify`
-makes the file again.
+recomputes the file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CITATION = "CITATION.cff"
 """Name of the citation file in the bundle."""
 
 UNNAMED = "Publisher not stated"
-"""Author of a release whose schema names no publisher; the format wants one."""
+"""Author of a release whose schema names no publisher; the format requires an author."""
 
 
 def suggested(document: Mapping[str, Any]) -> str:
@@ -39,7 +39,7 @@ def suggested(document: Mapping[str, Any]) -> str:
 
 
 def in_short(document: Mapping[str, Any]) -> str:
-    """Return the guarantee in the fewest words.
+    """Return epsilon, delta and unit as a phrase.
 
     Args:
         document: The statement.
@@ -106,7 +106,7 @@ def yaml_text(values: Mapping[str, Any], heading: str = "") -> bytes:
 
     Args:
         values: Plain values.
-        heading: Lines of comment to begin with.
+        heading: Comment lines at the beginning; none by default.
     """
     text = yaml.dump(
         dict(values),
@@ -120,7 +120,7 @@ def yaml_text(values: Mapping[str, Any], heading: str = "") -> bytes:
 
 
 class _Readable(yaml.SafeDumper):
-    """Writes texts of several lines as such."""
+    """Writes texts with several lines as block scalars."""
 
 
 def _block(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:

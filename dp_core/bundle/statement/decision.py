@@ -1,7 +1,7 @@
-"""The statement's `decision`: what stood between the finished sets and their publication.
+"""The statement's `decision`: thresholds and approval between finished sets and publication.
 
-It is made from the plan, the settlement and the published checks alone, so that anyone can make it
-again. Names and reasons stay in the ledger; days and outcome are told.
+It follows from plan, settlement and published checks alone, so anyone can recompute it. It states
+days and outcome; names and reasons stay in the ledger.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ def decision_statement(
 
     Args:
         plan: The plan's document.
-        settled: Body of the settlement's receipt, None without one.
+        settled: Body of the settlement's receipt; None without a settlement.
         checks: The statement's public and charged figures.
     """
-    gate: Mapping[str, Any] = (settled or {}).get("decision") or {}
+    approval: Mapping[str, Any] = (settled or {}).get("decision") or {}
     return {
         "mode": plan["spec"].get("publish", "at-once"),
-        "held": gate.get("held"),
-        "cause": gate.get("cause"),
-        "looks": list(gate.get("looks", ())),
+        "held": approval.get("held"),
+        "cause": approval.get("cause"),
+        "looks": list(approval.get("looks", ())),
         "thresholds": judged(thresholds_of(plan), checks)[0],
         "outcome": "published",
     }

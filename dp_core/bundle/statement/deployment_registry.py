@@ -1,9 +1,9 @@
 """`registry.yaml`: an entry for the public registry of differential privacy deployments.
 
-In the form that OpenDP's registry takes (repository opendp/deployments-registry-data, file
-schemas/deployments-schema.yaml, as of autumn 2026): what is protected, by how much, under which
-trust, by which mechanisms. Tier 3, its most complete. Everything follows from the statement, so
-`verify` makes it again; what only the publisher knows is marked where the schema does not state it.
+It has the form of OpenDP's registry (repository opendp/deployments-registry-data, file
+schemas/deployments-schema.yaml, autumn 2026) at tier 3, the most complete. Everything follows from
+the statement, so `verify` recomputes it. What only the publisher knows is marked as not stated
+unless the schema states it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ REGISTRY = "registry.yaml"
 """Name of the registry entry in the bundle."""
 
 NOT_STATED = "Not stated."
-"""Stands where only the publisher could answer; to be filled in before the entry is submitted."""
+"""Placeholder for what the publisher must fill in before submitting the entry."""
 
 _TYPES = {"government": "Government", "industry": "Industry", "nonprofit": "Nonprofit"}
 _CURRENCIES = {
@@ -38,7 +38,7 @@ def registry_entry(document: Mapping[str, Any], origin: Origin | None = None) ->
 
     Args:
         document: The statement; its `files` are not needed.
-        origin: Where its records come from; by default what the plan says.
+        origin: Origin of its records; by default the one that follows from the plan.
     """
     origin = origin or origin_of(document["method"]["plan"])
     release, guarantee = document["release"], document["guarantee"]
@@ -72,7 +72,7 @@ def registry_entry(document: Mapping[str, Any], origin: Origin | None = None) ->
 
 
 def registry_text(document: Mapping[str, Any], origin: Origin | None = None) -> bytes:
-    """Return the file itself, with a heading that says what is left to fill in; see above."""
+    """Return the content of the file; its heading lists what must be filled in."""
     stated = publication(document)
     left = [
         f"{name} ({place})"
@@ -158,7 +158,7 @@ def _privacy_loss(document: Mapping[str, Any]) -> dict[str, Any]:
     best, enforced, unit = guarantee["tightest"], guarantee["enforced"], guarantee["unit"]
     parameters: dict[str, Any] = {"epsilon": _up(best["epsilon"]["exact"])}
     if _delta(guarantee):
-        # A delta may be smaller than the smallest number there is; the registry takes a text too.
+        # A delta may be too small for a float; the registry accepts a text.
         parameters["delta"] = _up(best["delta"]["exact"]) or best["delta"]["exact"]
     currency = document["ledger"]["currency"]
     if currency["kind"] == "zcdp" and currency["own_delta"]["exact"] == "0":
@@ -269,14 +269,14 @@ def _evidence(
 
 
 def _up(exact: str) -> float:
-    """Return an exact number as one for people, rounded up: a smaller one would not be true."""
+    """Return an exact number as a decimal, rounded up so that the bound holds."""
     value = Fraction(exact)
     context = Context(prec=6, rounding=ROUND_CEILING)
     return float(context.divide(Decimal(value.numerator), Decimal(value.denominator)))
 
 
 def _slug(*texts: str) -> str:
-    """Return texts in the letters of an address.
+    """Return texts as a URL slug.
 
     >>> _slug("A survey & more", "", "2026/Q1")
     'a-survey-more-2026-q1'

@@ -1,9 +1,9 @@
 """`accounting` in the statement: how the receipts add up to the guarantee.
 
-The receipts say what was done, with exact parameters. This says what each kind of event costs and
-why, how far one record moves what was asked and why, and how the total becomes (epsilon, delta). It
-is made from currency, relation and receipts alone, so `verify` makes it again. The recipe step by
-step is docs/statement.md; tests/dp_core/bundle/recomputed.py follows it without this program.
+The receipts state what was done, with exact parameters. This section states the cost of each kind
+of event, the sensitivity of each query, and the conversion of the total into (epsilon, delta). It
+follows from currency, relation and receipts alone, so `verify` recomputes it. docs/statement.md
+describes each step; tests/dp_core/bundle/recomputed.py follows it without this program.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from dp_core.wall.ledger.receipts import Receipt
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """What one use of a mechanism costs.
+    """Cost of one use of a mechanism.
 
     Attributes:
-        cost: Formula by currency, in the parameters of its event; no key where it has no cost.
-        theorem: Why, with the source.
-        own_delta: Formula of the probability with which the cost does not hold; empty for none.
+        cost: Formula by currency, in the parameters of the event; no key without a proven cost.
+        theorem: Theorem and source.
+        own_delta: Formula for the probability with which the cost does not hold; empty for none.
     """
 
     cost: Mapping[str, str]
@@ -84,7 +84,7 @@ MECHANISMS: Mapping[str, Mechanism] = {
         " 1973; Abowd & Vilhuber 2008",
     ),
 }
-"""Every mechanism an event can name; `rows` is 1 where an event does not state it."""
+"""Every mechanism that an event can name; `rows` is 1 if an event does not state it."""
 
 _CELL = "one record is in one cell and adds 1 to it; a replaced one moves two cells by 1"
 QUESTIONS: Mapping[str, str] = {
@@ -160,7 +160,7 @@ QUESTIONS: Mapping[str, str] = {
         " gradient over `ridge` (Chaudhuri, Monteleoni & Sarwate 2011), rounding included"
     ),
 }
-"""How far one record moves what was asked; the receipt's `asks` has the parameters in backticks.
+"""Sensitivity of each query; the receipt's `asks` has the parameters in backticks.
 
 The proofs are in the docstrings of dp_core/wall/statistics."""
 
@@ -199,12 +199,12 @@ _UNIT = (
 def accounting_json(
     currency: Currency, relation: Relation, receipts: Sequence[Receipt]
 ) -> dict[str, Any]:
-    """Return the section.
+    """Return the section `accounting`.
 
     Args:
-        currency: What the release paid in, with what was reserved.
+        currency: Currency of the release, with the reserved total.
         relation: Which files are neighbours.
-        receipts: All of the release.
+        receipts: All receipts of the release.
     """
     charges = [row for row in receipts if row.kind == "charge"]
     unit, formula, theorem = _CONVERSIONS[currency.kind]
@@ -239,7 +239,7 @@ def accounting_json(
 
 
 def _events(charges: Sequence[Receipt]) -> list[dict[str, Any]]:
-    """Return what was done, alike events together, in the order of their first receipts."""
+    """Return the events, identical ones grouped, in the order of their first receipts."""
     groups: dict[bytes, dict[str, Any]] = {}
     for row in charges:
         body: Mapping[str, Any] = row.body

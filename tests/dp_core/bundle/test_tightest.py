@@ -69,7 +69,7 @@ def test_many_laplace_tables_are_stated_twice_and_verify(checked):
     assert guarantee["also"]["epsilon"]["decimal"] < 0.7
     assert guarantee["also"]["theorem"] == PLD
     report = (folder / "report.html").read_text(encoding="utf-8")
-    assert f"no more than ε = {guarantee['also']['epsilon']['decimal']:.6g} is lost" in report
+    assert f"at most ε = {guarantee['also']['epsilon']['decimal']:.6g}" in report
     # The first statement stays the one that is quoted.
     assert "<b>ε = 1</b> privacy loss, δ = 0" in report
 

@@ -422,7 +422,7 @@ def test_an_output_folder_that_will_not_do_costs_nothing(project, command, tmp_p
         (full, "is not empty; name a new one"),
         (link, "is a file or a link"),
         ("", "is not empty"),
-        ("/proc/x", "cannot be made"),
+        ("/proc/x", "cannot be created"),
     ):
         assert_refused(command("run", project.spec, "--out", out), 2, said)
     assert (full / "precious").read_text() == "x"
