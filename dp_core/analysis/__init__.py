@@ -1,4 +1,4 @@
-"""What a data user or a methodologist does with a release: regressions, and comparisons of methods.
+"""Regressions on the sets of a release, and comparisons of methods on public data.
 
 The uppermost room of `dp_core`: it may import all others but `confidential` and the noise.
 """

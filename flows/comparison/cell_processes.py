@@ -18,20 +18,20 @@ import dp_core
 from dp_core.analysis.comparison.cells import Cell, CellStore, Declaration, Result, document
 
 _LOOK = 0.02
-"""Seconds between looks at the processes that run."""
+"""Seconds between polls of the running processes."""
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 Told = Callable[[Cell, Result, float], None]
-"""Called with each cell that came to an end, and the seconds it took."""
+"""Called with each finished cell, its result and its duration in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A cell, and what its process needs besides.
+    """A cell with the input of its process.
 
     Attributes:
-        cell: What to run.
-        task: The worker's job without names of files; see `flows.comparison.cell_worker`.
+        cell: Cell to run.
+        task: Input of the worker without file names; see `flows.comparison.cell_worker`.
     """
 
     cell: Cell
@@ -55,15 +55,15 @@ def run_cells(
     limit: float,
     told: Told,
 ) -> None:
-    """Run every job; what became of it is in the store, however it ended.
+    """Run every job and store its result, however it ended.
 
     Args:
-        jobs: In the order they are begun.
-        store: Of the results.
-        declaration: That the data are public.
-        at_once: How many run at a time.
-        limit: Seconds on the clock after which a cell is stopped.
-        told: Called after each.
+        jobs: Jobs in the order in which they start.
+        store: Store of the results.
+        declaration: Declaration that the data are public.
+        at_once: Number of simultaneous processes.
+        limit: Wall-clock seconds after which a cell is stopped.
+        told: Called after each job.
     """
     waiting = list(reversed(jobs))
     with _ended_in_any_case() as running:
@@ -106,7 +106,7 @@ def _begin(job: Job, store: CellStore, declaration: Declaration) -> _Running:
         stdout=subprocess.DEVNULL,
         stderr=errors,
         env=_environment(),
-        # Ctrl-C is for this process, which then ends that one.
+        # Ctrl-C reaches this process only, which then ends its workers.
         start_new_session=True,
     )
     assert process.stdin is not None
@@ -117,7 +117,7 @@ def _begin(job: Job, store: CellStore, declaration: Declaration) -> _Running:
 
 
 def _looked_at(one: _Running, store: CellStore, limit: float) -> Result | None:
-    """Return what became of a cell, None if it is still at work."""
+    """Return the result of a cell; None if it is still running."""
     code = one.process.poll()
     if code is None:
         if time.monotonic() - one.begun < limit:
@@ -136,8 +136,8 @@ def _how_it_ended(code: int, detail: Path) -> str:
     if code == -signal.SIGKILL:
         return "Its process was killed, perhaps because the machine ran out of memory."
     if code < 0:
-        return f"Its process ended by signal {-code}; what it said is in {detail}."
-    return f"Its process ended without a result (code {code}); what it said is in {detail}."
+        return f"Its process ended by signal {-code}; its output is in {detail}."
+    return f"Its process ended without a result (code {code}); its output is in {detail}."
 
 
 def _keep_errors(one: _Running, detail: Path) -> None:
@@ -165,6 +165,6 @@ def _environment() -> dict[str, str]:
     root = str(Path(dp_core.__file__).parents[1])
     before = environment.get("PYTHONPATH")
     environment["PYTHONPATH"] = root if not before else os.pathsep.join([root, before])
-    # One thread each: threads that wait for one another are counted as work, and several processes
-    # may run side by side.
+    # One thread each: waiting threads would be counted as processor time, and several processes
+    # may run at once.
     return environment | dict.fromkeys(_THREADS, "1")

@@ -1,8 +1,8 @@
-"""Carries out one cell of a comparison in a process of its own: `python -m` this module.
+"""Runs one cell of a comparison in a process of its own, started as `python -m` this module.
 
-A process for each run is what makes its processor time and its peak of memory its own, and a limit
-of time or a crash harmless to the others. The job comes as one line of JSON on standard input,
-which stays open as long as somebody waits for the result; the result is a file.
+With one process for each run, processor time and peak memory can be measured, and a time limit or a
+crash does not affect other runs. The job is one line of JSON on standard input, which stays open
+while the parent waits; the result is a file.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _MEGABYTE = 10**6
 
 
 def perform(job: Mapping[str, Any]) -> Result:
-    """Return what became of a cell.
+    """Return the result of a cell.
 
     Args:
         job: `codes` (folder of the store), `columns`, `sizes`, `hold_out`, `seed`, `spec` (path,
@@ -105,11 +105,11 @@ def perform(job: Mapping[str, Any]) -> Result:
 def _made(
     plan: Plan | None, real: Dataset, seed: int
 ) -> tuple[Dataset, int | None, Mapping[int, Model]]:
-    """Return synthetic records, how many noisy numbers they were made from, and their models."""
+    """Return synthetic records, the number of noisy numbers behind them, and their models."""
     if plan is None:
         return resample(real, rng=np.random.default_rng(seed)), None, {}
     outcome = carry_out(plan, MemoryCounter(real))
-    # One set is judged, whatever their number: they are alike.
+    # Only the first set is judged, because all have the same distribution.
     own = [item for item in outcome.released if item.replicate in (0, 1)]
     drawn = sample(plan, outcome.models, 1)
     if plan.spec.schema.coarse is not None:
@@ -118,13 +118,13 @@ def _made(
 
 
 def grid_codes(folder: Path, spec: ReleaseSpec) -> Path:
-    """Return where the codes on a method's grid are, below the folder of the schema's own codes."""
+    """Return the folder of the codes on a method's grid, below that of the schema's codes."""
     assert isinstance(spec.reconstructor, Modelling)
     return folder / f"grid-{spec.reconstructor.positions}"
 
 
 def _warm(real: Dataset) -> None:
-    """Load what every method needs, so that it is not counted as its own."""
+    """Load what every method needs, so that it is not counted for the first one."""
     MemoryCounter(real).count([()])
     add_noise("laplace", np.zeros(1, np.int64), Fraction(1))
 
@@ -135,8 +135,8 @@ def _read(folder: Path, domain: Domain) -> Dataset:
     return Dataset(domain, np.ascontiguousarray(np.concatenate(codes, axis=1)))
 
 
-# Standard input is read by its number: a thread that waits within Python's own buffer would hold
-# its lock, and with it the end of this process.
+# Standard input is read by its file descriptor: a thread that waits in Python's buffer would keep
+# its lock and prevent this process from ending.
 
 
 def _job() -> Any:
@@ -150,7 +150,7 @@ def _job() -> Any:
 
 
 def _stop_with_parent() -> None:
-    """End this process when nobody holds the other end of standard input any more."""
+    """End this process when the parent closes standard input."""
 
     def watch() -> None:
         os.read(0, 1)
@@ -160,7 +160,7 @@ def _stop_with_parent() -> None:
 
 
 def main() -> None:
-    """Read a job, do it, write its result."""
+    """Read a job, run it and write its result."""
     job = _job()
     _stop_with_parent()
     try:
@@ -169,7 +169,7 @@ def main() -> None:
         result = Result("failed", {}, "It ran out of memory.")
     except Exception as error:
         Path(job["trace"]).write_text(traceback.format_exc(), encoding="utf-8")
-        what = f"It stopped with {type(error).__name__}; the detail is in {job['trace']}."
+        what = f"It stopped with {type(error).__name__}; the traceback is in {job['trace']}."
         result = Result("failed", {}, what)
     write_result(Path(job["result"]), job["head"], result)
 

@@ -1,8 +1,7 @@
-"""The comparison of methods on public data: what is refused, what is run, what is written.
+"""The comparison of methods on public data.
 
-Three steps, which the command does one after the other and the Prefect flow as tasks: `prepare`
-(specs, data, cells), `run` (those that are not finished), `report` (tables and pictures). Nothing
-is charged to any account, and no ledger is written to.
+It has three steps, which are tasks in the Prefect flow: `prepare` (specs, data, cells), `run`
+(unfinished cells) and `report` (tables and pictures). Nothing is charged, and no ledger is written.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from flows.comparison.comparison_request import Request
 
 RESULTS, TABLE, PLOTS = "results.csv", "table.md", "plots"
 _FEWEST = 20
-"""Records below which nothing is left to learn from and to test on."""
+"""Fewest records on which classifiers are trained and tested."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C in a comparison, with the sentence about what is left."""
+    """Ctrl-C in a comparison, with a message about what was kept."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -35,25 +34,25 @@ class Interrupted(KeyboardInterrupt):
 
 
 def compare(request: Request, progress: ComparisonProgress) -> dict[str, object]:
-    """Compare, or go on with a comparison; return what the tables say, as plain values.
+    """Start or resume a comparison; return the content of its tables as plain values.
 
     Raises:
-        BadInput: if specs, data or folder will not do, or no method takes the data.
-        StageFailed: if no run finished, or another process is at work in the folder.
-        Interrupted: on Ctrl-C; what is finished stays, and is in the text tables.
+        BadInput: if specs, data or folder are invalid, or no method supports the data.
+        StageFailed: if no run finished, or another process uses the folder.
+        Interrupted: on Ctrl-C; finished runs are kept and are in the tables.
     """
     try:
         prepared = prepare(request)
     except KeyboardInterrupt:
-        raise Interrupted("Interrupted before anything was run.") from None
+        raise Interrupted("Interrupted before the first run.") from None
     with locked(prepared.out):
         try:
             run(prepared, progress)
         except KeyboardInterrupt:
             write_tables(prepared)
             raise Interrupted(
-                f"Interrupted. What is finished is kept, and is in {prepared.out / TABLE}; the same"
-                " command goes on with the rest."
+                f"Interrupted. Finished runs are kept and are in {prepared.out / TABLE}; repeat the"
+                " command to resume."
             ) from None
         finally:
             progress.stop()
@@ -78,7 +77,7 @@ def run(prepared: Prepared, progress: ComparisonProgress) -> None:
         for of in _files(todo):
             _write_grids(of, codes[of.name], [cell for cell, its in todo if its is of])
         progress.begin(len(todo), kept=runnable - len(todo))
-        # All methods of the first run, then all of the second: stopped early, it still compares.
+        # All methods of the first run, then of the second, so that an early stop is still useful.
         todo.sort(key=lambda one: one[0].run)
         run_cells(
             [Job(cell, _task(cell, of, codes[of.name], prepared)) for cell, of in todo],
@@ -93,7 +92,7 @@ def run(prepared: Prepared, progress: ComparisonProgress) -> None:
 
 
 def report(prepared: Prepared) -> dict[str, object]:
-    """Write tables and pictures; return what they say.
+    """Write tables and pictures; return their content.
 
     Raises:
         BadInput: if every method was refused.
@@ -139,7 +138,7 @@ def report(prepared: Prepared) -> dict[str, object]:
 
 
 def write_tables(prepared: Prepared) -> list[tuple[Cell, Result | None]]:
-    """Write `results.csv` and `table.md` of what is finished; return every cell with its result."""
+    """Write `results.csv` and `table.md` of finished runs; return every cell with its result."""
     from dp_core.analysis.comparison.comparison_tables import as_csv, as_markdown
     from dp_core.analysis.comparison.summary import summarise
 
@@ -152,17 +151,17 @@ def write_tables(prepared: Prepared) -> list[tuple[Cell, Result | None]]:
 
 @contextlib.contextmanager
 def locked(out: Path) -> Iterator[None]:
-    """Keep other processes from the same folder.
+    """Lock the folder against other processes.
 
     Raises:
-        StageFailed: if one is at work in it.
+        StageFailed: if another process has locked it.
     """
     with (out / ".lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise StageFailed(
-                f"Another comparison is at work in {out}; wait for it, or give another --out."
+                f"Another comparison is running in {out}; wait for it, or name another --out."
             ) from None
         yield
 
@@ -174,7 +173,7 @@ def _result(cell: Cell, store: CellStore) -> Result | None:
 
 
 def _to_do(prepared: Prepared, cell: Cell, store: CellStore) -> bool:
-    """Return whether a cell is to be run: not if it is finished, or was given as long before."""
+    """Whether a cell must be run: it has no result, failed, or reached a shorter time limit."""
     result = _result(cell, store)
     if result is None or result.outcome == "failed":
         return True
@@ -182,7 +181,7 @@ def _to_do(prepared: Prepared, cell: Cell, store: CellStore) -> bool:
 
 
 def _refusals(cells: Sequence[tuple[Cell, Input]]) -> list[str]:
-    """Return what will not be compared and why, one line for each reason."""
+    """Return one line for each reason why cells are not compared."""
     found: dict[tuple[str, str, str], dict[str, None]] = {}
     for cell, _ in cells:
         if cell.refusal is not None:
@@ -199,11 +198,11 @@ def _files(todo: Sequence[tuple[Cell, Input]]) -> list[Input]:
 
 
 def _coded(of: Input, work: Path, prepared: Prepared, progress: ComparisonProgress) -> Path:
-    """Check a file against its schema and write its codes, as a release does."""
+    """Check a file against its schema and write its codes; return their folder."""
     from tasks.inputs.coding import write_codes
     from tasks.validation.expectations import validate
 
-    progress.say(f"Read {of.name} and check it against its schema.")
+    progress.say(f"Reading {of.name} and checking it against its schema.")
     checked = prepared.out / "validation" / of.name
     try:
         validate(of.source, of.schema, checked)
@@ -216,14 +215,14 @@ def _coded(of: Input, work: Path, prepared: Prepared, progress: ComparisonProgre
     shutil.rmtree(prepared.out / "validation", ignore_errors=True)
     if prepared.request.target is not None and store.rows < _FEWEST:
         raise BadInput(
-            f"The file {of.name} has fewer than {_FEWEST} records, too few to learn from and to"
-            " test on; leave out --target."
+            f"The file {of.name} has fewer than {_FEWEST} records, too few to train and test"
+            " classifiers; leave out --target."
         )
     return work / of.name
 
 
 def _write_grids(of: Input, folder: Path, cells: Sequence[Cell]) -> None:
-    """Write the codes on each grid that a method of the file works on, beside the schema's own."""
+    """Write the codes on each grid that a method uses, beside those of the schema."""
     from dp_core.spec.reading.spec_file import load_spec
     from flows.comparison.cell_worker import grid_codes
     from tasks.inputs.coding import write_codes
@@ -255,7 +254,7 @@ def _task(cell: Cell, of: Input, codes: Path, prepared: Prepared) -> dict[str, A
 
 
 def _write_values(of: Input, folder: Path, formulas: Sequence[str]) -> None:
-    """Write the file's own values of the columns that formulas name, row for row with its codes."""
+    """Write the file's values of the columns in the formulas, in the row order of its codes."""
     if not formulas:
         return
     import pyarrow.parquet as pq

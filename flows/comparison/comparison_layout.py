@@ -1,4 +1,4 @@
-"""A comparison before a row is read: what is refused, and which runs it has."""
+"""Prepares a comparison before a row is read: checks the request and lists its runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from flows.comparison.comparison_request import Request
 from flows.comparison.public_input import require_unknown
 
 MARK = "comparison.json"
-"""The file by which a folder is known as that of a comparison."""
+"""The file that marks the folder of a comparison."""
 _PUBLIC = b"declared public: no secret is needed"
 
 
@@ -42,10 +42,10 @@ class Input:
     """One data file with its schema.
 
     Attributes:
-        name: Short, for people and file names.
-        schema: Of the file.
-        source: The file, opened.
-        digest: Of its bytes; plain, because they are public.
+        name: Short name, for people and file names.
+        schema: Schema of the file.
+        source: The opened file.
+        digest: Digest of its bytes; no secret key is used because they are public.
     """
 
     name: str
@@ -59,12 +59,12 @@ class Prepared:
     """A comparison that can be run.
 
     Attributes:
-        request: What was asked for.
+        request: The request.
         out: Folder of the results.
-        declaration: Who says that the data are public.
-        inputs: By pattern of the data and hash of the schema.
-        cells: Every run, in the order of the table, with the input it is about.
-        store: Of the results.
+        declaration: Declaration that the data are public.
+        inputs: Inputs by data pattern and hash of the schema.
+        cells: Every run with its input, in the order of the table.
+        store: Store of the results.
     """
 
     request: Request
@@ -76,10 +76,10 @@ class Prepared:
 
 
 def prepare(request: Request) -> Prepared:
-    """Check everything that can be checked before a row is read, and lay out the cells.
+    """Return the cells of a comparison, after all checks that need no rows.
 
     Raises:
-        BadInput: as of `compare`.
+        BadInput: if specs, data, options or folder are invalid.
     """
     with TemporaryDirectory(prefix="dp-release-") as trial:
         given = tuple(read_given(path, Path(trial)) for path in _distinct(request.specs))
@@ -90,8 +90,8 @@ def prepare(request: Request) -> Prepared:
             schema = spec.spec.schema
             if schema.private:
                 raise BadInput(
-                    f"{spec.path}: bins or levels of {schema.private[0].name!r} are chosen"
-                    " privately, which a comparison does not do; its data may be looked at, so"
+                    f"{spec.path}: bins or levels of {schema.private[0].name!r} are to be chosen"
+                    " privately, which a comparison does not support. Its data are public, so"
                     " state them in the schema."
                 )
             source = open_source(place[0], Path(), schema.reads, schema.ignore)
@@ -145,7 +145,7 @@ def _check_target(one: Input, target: str) -> None:
     domain = one.schema.domain
     if target not in domain:
         raise BadInput(
-            f"--target {target!r} is no column of {one.name}.{nearest(target, domain.columns)}"
+            f"--target {target!r} is not a column of {one.name}.{nearest(target, domain.columns)}"
         )
     size = domain.size((target,))
     if not 2 <= size <= MOST_CLASSES:
@@ -162,17 +162,17 @@ def _check_folder(out: Path) -> None:
         raise BadInput(f"--out {out} is a file; name a folder.")
     if out.is_dir() and any(out.iterdir()) and not (out / MARK).is_file():
         raise BadInput(
-            f"--out {out} holds other files, and no comparison; name a new folder, or that of a"
-            " comparison to go on with."
+            f"--out {out} contains other files but no comparison; name a new folder, or that of a"
+            " comparison to resume."
         )
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise BadInput(f"--out {out} cannot be made ({error.strerror}).") from None
+        raise BadInput(f"--out {out} cannot be created ({error.strerror}).") from None
 
 
 def _declared(request: Request, out: Path) -> Declaration:
-    """Return the declaration; one that was made in this folder before keeps its day."""
+    """Return the declaration; an earlier one in this folder keeps its day."""
     by, reason = (" ".join(text.split()) for text in (request.by, request.reason))
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         before = Declaration(**json.loads((out / MARK).read_bytes())["declaration"])
@@ -255,6 +255,6 @@ def _cell(
 
 
 def _decimal(value: Fraction) -> str:
-    """Return a number as people write it where that is exact, otherwise as a ratio."""
+    """Return a number as a short decimal if that is exact, otherwise as a ratio."""
     text = f"{float(value):g}"
     return text if Fraction(text) == value else str(value)

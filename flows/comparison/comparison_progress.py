@@ -1,4 +1,4 @@
-"""Progress of a comparison on a terminal: cells done, and a line for each. The data are public."""
+"""Progress of a comparison on a terminal: a bar, and a line for each finished run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dp_core.analysis.comparison.figures import shown_number
 
 
 class ComparisonProgress:
-    """Shows how far a comparison is; silent when asked, plain lines off a terminal."""
+    """Shows the progress of a comparison; plain lines outside a terminal, nothing if quiet."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
@@ -29,7 +29,7 @@ class ComparisonProgress:
             sys.stderr.write(f"{words}\n")
 
     def begin(self, cells: int, *, kept: int) -> None:
-        """Show that so many cells will be run, and how many were finished before."""
+        """Show the number of cells to run, and how many were finished before."""
         self._total = cells
         if kept:
             self.say(f"{kept} of {cells + kept} runs were finished before and are kept.")
@@ -58,7 +58,7 @@ class ComparisonProgress:
         self._progress.start()
 
     def told(self, cell: Cell, result: Result, seconds: float) -> None:
-        """Show that a cell came to an end."""
+        """Show the result of a cell."""
         self._done += 1
         at = f" epsilon {cell.epsilon}" if cell.epsilon else ""
         words = f"  {self._done}/{self._total} {cell.file}, {cell.label}{at}, run {cell.run}: "

@@ -1,4 +1,4 @@
-"""What is typed after `dp-release compare`, as a request; every mistake is one sentence."""
+"""The request of `dp-release compare`, read from its options."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ _SEED = 2**63 - 1 - MOST_RUNS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a person asks for.
+    """A requested comparison.
 
     Attributes:
-        specs: Paths, at least one.
-        out: Folder of the results, None for one named after the first release.
+        specs: Paths of the specs, at least one.
+        out: Folder of the results; None for one named after the first release.
         by: Who declares the data public.
-        reason: Why.
-        methods: Presets; none: each spec's own.
-        epsilons: None: each spec's own.
-        runs: Of each method at each epsilon.
-        target: Column that classifiers predict, None for no classifiers.
+        reason: Why the data are public.
+        methods: Presets; if empty, each spec's own.
+        epsilons: Epsilons; if empty, each spec's own.
+        runs: Runs of each method at each epsilon.
+        target: Column that classifiers predict; None for no classifiers.
         formulas: Regressions that are fitted to the file and to each method's sets.
-        hold_out: Share of records that no method sees, for the classifiers' test.
-        seed: Of the first run's post-processing, None for each spec's own; later runs count on.
-        jobs: Processes at a time.
+        hold_out: Share of records that no method sees, on which classifiers are tested.
+        seed: Seed of post-processing in the first run, increased by 1 for each further run; None
+            for each spec's own.
+        jobs: Number of processes at a time.
         limit: Seconds after which a run is stopped.
     """
 
@@ -55,11 +56,12 @@ class Request:
 
     @property
     def note(self) -> str:
-        """What classifiers and regressions did, for the table; empty without them."""
+        """Note for the table about classifiers and regressions; empty without them."""
         fitted = ", ".join(f"`{formula}`" for formula in self.formulas)
         regressions = (
             f"Regressions: {fitted}; intercepts are not counted. Sets are combined by the rule of"
-            " their mode; of one set, or of sets of one measurement, intervals miss the noise."
+            " their mode. Intervals from a single set, or from sets that share one measurement,"
+            " ignore the noise."
             if fitted
             else ""
         )
@@ -72,11 +74,11 @@ class Request:
         if not self.hold_out:
             return (
                 f"Classifiers predict {self.target}; they are tested on a fifth of the records,"
-                " which the methods saw too; the bootstrap's learn from the other four fifths."
+                " which the methods also saw. Those of the bootstrap learn from the other records."
             )
         return (
             f"Classifiers predict {self.target}; they are tested on {self.hold_out:.0%} of the"
-            " records, which no method saw, and all figures are of the others."
+            " records, which no method saw. All other figures are computed on the other records."
         )
 
 
@@ -97,18 +99,18 @@ def request_of(
     jobs: str = "1",
     limit: str = "1800",
 ) -> Request:
-    """Return the request that these words make.
+    """Return the request for these options.
 
     Raises:
-        BadInput: if one of them will not do, or nobody declares the data public.
+        BadInput: if an option is invalid, or nobody declares the data public.
     """
     from dp_core.spec.presets import PRESETS
     from dp_core.spec.reading.spec_file import MAX_EPSILON
 
     if not public_data:
         raise BadInput(
-            "A comparison looks at the data as it pleases; if they may be looked at, say so with"
-            " --public-data. Confidential data are for `dp-release run`."
+            "A comparison reads the data without any protection. If the data are public, add"
+            " --public-data; for confidential data use `dp-release run`."
         )
     if by is None or not by.strip():
         raise BadInput("Say who declares the data public: --by NAME.")
@@ -124,7 +126,7 @@ def request_of(
     if any(value > MAX_EPSILON for value in values):
         raise BadInput(f"--epsilon must be at most {MAX_EPSILON}.")
     if hold_out is not None and target is None:
-        raise BadInput("--hold-out is the part that classifiers are tested on; give --target too.")
+        raise BadInput("--hold-out is the share on which classifiers are tested; add --target.")
     held = float(exact_number("--hold-out", hold_out)) if hold_out is not None else 0.2
     if held > MOST_HELD_OUT:
         raise BadInput(f"--hold-out is a share from 0 to {MOST_HELD_OUT}, not {hold_out}.")

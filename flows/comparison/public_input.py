@@ -1,4 +1,4 @@
-"""Whether data may be compared on: not where this home's ledger knows them from an account."""
+"""Check that the data of a comparison do not belong to an account of this home's ledger."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from tasks.run.home import assert_not_lost, home, home_key, ledger_exists, open_
 def require_unknown(source: Source) -> None:
     """Refuse data that belong to an account of this home's ledger; nothing is written or charged.
 
-    Known is what a release was bound to: the same bytes. Each file is looked up by itself as well
-    as all of them together, but a copy with another byte is another input.
+    Data are recognised by their bytes. Each file is looked up separately and all files together,
+    but a copy that differs in one byte is not recognised.
 
     Args:
         source: The data files.
 
     Raises:
-        BadInput: if the data are known from an account.
-        StageFailed: if the ledger's inputs are sealed under another key than this home's, so that
+        BadInput: if the data belong to an account.
+        StageFailed: if the ledger's inputs were sealed with another key than this home's, so that
             none would be recognised.
         LedgerCorrupt: if the home lost its ledger or its key.
 
     Privacy:
-        What belongs to an account is confidential, whoever declares it public.
+        Data that belong to an account are confidential, even if somebody declares them public.
     """
     assert_not_lost()
     if not ledger_exists():
-        return  # looking makes none
+        return  # do not create one
     ledger = open_ledger()
     if not ledger.knows_inputs():
         return
@@ -50,8 +50,8 @@ def require_unknown(source: Source) -> None:
         if receipt is not None:
             raise BadInput(
                 f"The data of {', '.join(path.name for path in part.files)} belong to account"
-                f" {receipt.account!r} (release {receipt.release!r}), so they are confidential and"
-                " are not compared on; make a release instead, or compare on a public file like it."
+                f" {receipt.account!r} (release {receipt.release!r}), so they are confidential"
+                " and cannot be compared on. Make a release instead, or use a similar public file."
             )
 
 

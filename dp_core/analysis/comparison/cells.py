@@ -1,4 +1,4 @@
-"""Cells of a comparison: one run of one method at one epsilon, and the files they are kept in."""
+"""Cells of a comparison, each one run of a method at one epsilon, and their result files."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from dp_core.documents.canonical import digest
 
 FORMAT = 1
 BOOTSTRAP = "bootstrap"
-"""The reference that resamples the real file: what drawing records costs by itself."""
+"""The reference that resamples the real file: it shows the sampling error alone."""
 PLAIN = "independent"
-"""The preset that takes every domain, and looks at no dependence."""
+"""The reference preset that accepts every domain and models no dependence."""
 
 Outcome = Literal["done", "refused", "not finished", "failed"]
 OUTCOMES: Mapping[Outcome, str] = {
-    "done": "its figures are there",
-    "refused": "the method does not take this file or guarantee",
+    "done": "it has figures",
+    "refused": "the method does not support this file or guarantee",
     "not finished": "it was stopped at the time limit",
     "failed": "it stopped with an error",
 }
@@ -32,12 +32,12 @@ OUTCOMES: Mapping[Outcome, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """Who says that the data may be looked at.
+    """Declaration that the data are public.
 
     Attributes:
-        by: A person.
+        by: Name of the person who declares it.
         day: ISO date.
-        reason: Why.
+        reason: Why they are public.
     """
 
     by: str
@@ -52,20 +52,20 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One run.
+    """One run of a method.
 
     Attributes:
         file: Short name of the data, for people.
-        label: Of the method, for people.
+        label: Name of the method, for people.
         method: Preset, or `BOOTSTRAP`.
-        epsilon: As a text, exact; None for the bootstrap.
-        delta: Likewise.
-        neighbours: Likewise.
-        run: From 1.
-        reference: Whether it was added to compare with, not asked for.
-        definition: What decides its result; its hash names its file.
-        spec: Spec that is run, None for the bootstrap.
-        refusal: Why there is nothing to run, None if there is.
+        epsilon: Exact epsilon as a text; None for the bootstrap.
+        delta: Exact delta as a text; None for the bootstrap.
+        neighbours: Neighbouring relation; None for the bootstrap.
+        run: Number of the run, from 1.
+        reference: Whether it was added as a reference.
+        definition: Everything that determines its result; its hash names its file.
+        spec: Spec that is run; None for the bootstrap.
+        refusal: Why it cannot be run; None if it can.
     """
 
     file: str
@@ -93,7 +93,7 @@ class Cell:
         return seed
 
     def head(self) -> dict[str, object]:
-        """Return what people want to know of a cell's file first."""
+        """Return the first keys of a cell's file, which identify the run."""
         return {
             "file": self.file,
             "method": self.label,
@@ -108,13 +108,13 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of a cell.
+    """Result of a cell.
 
     Attributes:
         outcome: See `OUTCOMES`.
-        figures: By name; empty unless it is done.
-        sentence: Why there are none; if it is done, what some of them leave out, mostly empty.
-        limit: Seconds after which it was stopped, None if it was not.
+        figures: Figures by name; empty unless the outcome is "done".
+        sentence: Why there are no figures, or what some of them leave out; usually empty.
+        limit: Seconds after which the run was stopped; None if it was not.
     """
 
     outcome: Outcome
@@ -124,10 +124,10 @@ class Result:
 
 
 class CellStore:
-    """Finished cells as files, one each, complete or not there."""
+    """Stores each finished cell in a file, which is complete or absent."""
 
     def __init__(self, folder: Path) -> None:
-        """Keep cells in a folder, which is made if need be."""
+        """Store cells in a folder, which is created if necessary."""
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -136,7 +136,7 @@ class CellStore:
         return self.folder / f"{cell.key}.json"
 
     def read(self, cell: Cell) -> Result | None:
-        """Return a cell's result, None if there is none that can be read."""
+        """Return a cell's result; None if there is no readable one."""
         try:
             values = json.loads(self.path(cell).read_bytes())
             if values["format"] != FORMAT or values["definition"] != _plain(cell.definition):
@@ -151,7 +151,7 @@ class CellStore:
 
 
 def document(cell: Cell, declaration: Declaration) -> dict[str, object]:
-    """Return what a cell's file says besides its result."""
+    """Return the content of a cell's file except its result."""
     return {
         "declared_public": declaration.sentence,
         "format": FORMAT,
@@ -161,7 +161,7 @@ def document(cell: Cell, declaration: Declaration) -> dict[str, object]:
 
 
 def write_result(path: Path, head: Mapping[str, object], result: Result) -> None:
-    """Write a cell's file, whole or not at all."""
+    """Write a cell's file completely or not at all."""
     values = {
         **head,
         "outcome": result.outcome,
@@ -173,7 +173,7 @@ def write_result(path: Path, head: Mapping[str, object], result: Result) -> None
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a public file that is there completely or not at all."""
+    """Write a public file completely or not at all."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("w", encoding="utf-8") as file:
@@ -187,7 +187,7 @@ def write_text(path: Path, text: str) -> None:
 
 @cache
 def program() -> str:
-    """Return the version of the program, down to its sources: other code, other results."""
+    """Return the version of the program with a hash of its source code."""
     root = Path(dp_core.__file__).parent
     found = sha256()
     for file in sorted(root.rglob("*.py")):

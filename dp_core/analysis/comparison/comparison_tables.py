@@ -1,4 +1,4 @@
-"""A comparison as `results.csv` (one line a run) and `table.md` (one line a method and epsilon)."""
+"""The tables of a comparison: `results.csv` by run, `table.md` by method and epsilon."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def as_csv(results: Sequence[tuple[Cell, Result | None]], declaration: Declarati
     """Return one line for each run, below the declaration and the names of the columns.
 
     The first line begins with `#`: `pandas.read_csv(..., comment="#")` and `read.csv(...,
-    comment.char = "#")` pass over it. `relative` compares rows, not runs, and is not among them.
+    comment.char = "#")` skip it. `relative` is a figure of rows, not of runs, and is left out.
     """
     names = [figure.name for figure in FIGURES if figure.name != "relative"]
     text = io.StringIO()
@@ -44,7 +44,7 @@ def as_csv(results: Sequence[tuple[Cell, Result | None]], declaration: Declarati
                 result.outcome if result else "open",
                 *("" if found.get(name) is None else repr(found[name]) for name in names),
                 *("" if found.get(name) is None else int(found[name] or 0) for name in _MORE),
-                # A `#` further on would be taken for a comment as well.
+                # Another `#` would also start a comment.
                 (result.sentence if result else "").replace("#", "no."),
             ]
         )
@@ -52,12 +52,12 @@ def as_csv(results: Sequence[tuple[Cell, Result | None]], declaration: Declarati
 
 
 def as_markdown(rows: Sequence[Row], declaration: Declaration, *, note: str = "") -> str:
-    """Return the table of every file, with what the columns mean and what did not work.
+    """Return the table of every file, with the failures and the meaning of the columns.
 
     Args:
-        rows: Of the comparison.
-        declaration: The first line.
-        note: A sentence about all of it.
+        rows: Rows of the comparison.
+        declaration: Declaration in the first line.
+        note: A sentence about the whole comparison; empty for none.
     """
     lines = [_escaped(declaration.sentence), "", "# Comparison of methods", ""]
     lines += [_escaped(note), ""] if note else []
@@ -80,8 +80,8 @@ def as_markdown(rows: Sequence[Row], declaration: Declaration, *, note: str = ""
         if problems(mine):
             lines.append("")
     lines += [
-        f"{about_runs(max((row.done for row in rows), default=0))} Rows in *italics* were added to"
-        " compare with.",
+        f"{about_runs(max((row.done for row in rows), default=0))} Rows in *italics* are"
+        " references.",
         "",
     ]
     lines += [f"- **{FIGURE[name].label}**: {FIGURE[name].meaning}." for name in names]
@@ -89,18 +89,18 @@ def as_markdown(rows: Sequence[Row], declaration: Declaration, *, note: str = ""
 
 
 def name_of(row: Row) -> str:
-    """Return how a table names a row's method; references in italics."""
+    """Return the name of a row's method; references are in italics."""
     return f"*{row.label}*" if row.reference else row.label
 
 
 def runs_of(row: Row) -> str:
-    """Return how many runs have figures, or why none can have."""
+    """Return the number of runs with figures, or "refused"."""
     refused = row.outcomes.get("refused", 0) == row.runs
     return "refused" if refused else f"{row.done}/{row.runs}"
 
 
 def problems(rows: Sequence[Row]) -> list[str]:
-    """Return why rows have no figures, or fewer than asked for, one sentence each."""
+    """Return for each reason a sentence that says why runs have no figures."""
     found: dict[str, list[str]] = {}
     for row in rows:
         for sentence in row.sentences:
@@ -128,7 +128,7 @@ def _with_deviation(name: str, found: Spread | None) -> str:
 def _guarantee(rows: Sequence[Row]) -> str:
     guarantees = {(row.delta, row.neighbours) for row in rows if row.delta is not None}
     if len(guarantees) != 1:
-        return "Several deltas or neighbouring relations; see `results.csv`."
+        return "The rows differ in delta or neighbouring relation; see `results.csv`."
     ((delta, neighbours),) = guarantees
     return f"delta {float(delta or 0):g}, {neighbours}"
 

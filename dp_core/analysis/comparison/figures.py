@@ -1,4 +1,4 @@
-"""The figures of a comparison: what each is called, what it means, and how it is written."""
+"""The figures of a comparison: names, meanings and formats."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class Figure:
     """One column of a comparison's table.
 
     Attributes:
-        name: In `results.csv` and JSON.
-        label: In tables and on axes.
-        meaning: One line below the table.
+        name: Name in `results.csv` and JSON.
+        label: Name in tables and on axes.
+        meaning: Explanation below the table.
         higher: Whether higher is better.
-        drawn: Whether it has a picture of its own.
+        drawn: Whether it is plotted.
     """
 
     name: str
@@ -28,51 +28,55 @@ class Figure:
 
 
 FIGURES: tuple[Figure, ...] = (
-    Figure("tvd1", "1-way TVD", "average total variation distance of all columns' tables"),
+    Figure(
+        "tvd1", "1-way TVD", "mean total variation distance over the tables of all single columns"
+    ),
     Figure("tvd2", "2-way TVD", "the same over all pairs of columns"),
     Figure("tvd3", "3-way TVD", "the same over all triples, or 300 of them (fixed sample)"),
-    Figure("cell", "max cell", "largest error of any cell of the pairs' tables, as a proportion"),
+    Figure(
+        "cell", "max cell", "largest error of a cell in the tables of all pairs, as a proportion"
+    ),
     Figure(
         "kl2",
         "KL pairs",
-        "relative entropy real || synthetic, nats, average over pairs; one"
-        " record is spread over each synthetic table",
+        "relative entropy real || synthetic in nats, mean over pairs, with one"
+        " record spread over each synthetic table",
     ),
-    Figure("kl", "KL joint", "the same of the whole table, where it has at most 4,194,304 cells"),
+    Figure("kl", "KL joint", "the same for the joint table, if it has at most 4,194,304 cells"),
     Figure(
         "ranges",
         "range error",
-        "average error of 1,000 random range queries over three columns, as a proportion",
+        "mean error of 1,000 random range queries over three columns, as a proportion",
     ),
     Figure(
         "misclassified",
         "misclassified",
-        "wrong predictions of the target on real test records,"
-        " gradient-boosted trees trained on synthetic ones",
+        "share of wrong predictions of the target on real test records by"
+        " gradient-boosted trees trained on synthetic records",
     ),
     Figure(
-        "svm", "SVM accuracy", "right predictions likewise, linear support vector machine", True
+        "svm", "SVM accuracy", "share of right predictions by a linear support vector machine", True
     ),
     Figure(
         "best",
         "SSS best",
-        "share of the formulas' coefficients with the file's sign and significance at 5 % (CIPHER,"
-        " Table 1; all seven outcomes are in results.csv and drawn; formulas that could not be"
-        " fitted are left out and listed)",
+        "share of the formulas' coefficients with the sign and the significance at 5 % that they"
+        " have in the file (CIPHER, Table 1; results.csv and a plot show all seven outcomes;"
+        " formulas that could not be fitted are left out and listed)",
         True,
     ),
     Figure(
         "overlap",
         "CI overlap",
-        "average part that the 95 % intervals of these coefficients have in common with the"
-        " file's (Karr et al. 2006; apart: 0)",
+        "mean overlap of the 95 % intervals of these coefficients with those of the file (Karr et"
+        " al. 2006; 0 for disjoint intervals)",
         True,
     ),
     Figure(
         "width",
         "CI width",
-        "length of these intervals in lengths of the file's, geometric mean; wide ones overlap"
-        " well and find little",
+        "length of these intervals relative to those of the file, geometric mean; wide intervals"
+        " overlap well but detect little",
         drawn=False,
     ),
     Figure(
@@ -83,38 +87,38 @@ FIGURES: tuple[Figure, ...] = (
     Figure(
         "cost",
         "TVD x cells",
-        "cost-normalised error: 2-way TVD times the noisy numbers that were"
-        " kept (CIPHER, Section 3.1); compare only methods of similar TVD",
+        "cost-normalised error: 2-way TVD times the number of noisy numbers that"
+        " were kept (CIPHER, Section 3.1); compare only methods of similar TVD",
     ),
     Figure(
         "cpu",
         "CPU s",
-        "processor seconds of measuring, fitting and drawing, in a process of"
-        " its own, without its start-up; packages that only the method needs are loaded within",
+        "processor seconds for measuring, fitting and drawing in a separate"
+        " process, without its start-up but with the packages that only the method needs",
     ),
     Figure("memory", "MB", "peak memory of that process, megabytes"),
 )
 """In the order of the table."""
 
 _DIGITS = {"relative": 3, "best": 2, "overlap": 2, "width": 2}
-"""Digits after the point, where not four."""
+"""Digits after the decimal point, 4 by default."""
 
 FIGURE: Mapping[str, Figure] = {figure.name: figure for figure in FIGURES}
 
 
 def about_runs(most: int) -> str:
-    """Return what stands below a table about the runs its numbers are of.
+    """Return the note below a table about runs.
 
     Args:
-        most: Number of runs with figures of the row that has the most.
+        most: Largest number of runs with figures in a row.
     """
     if most > 1:
-        return "Mean of the runs and, after ±, their standard deviation."
-    return "1 run each: no spread."
+        return "The figures are means over the runs, followed by ± their standard deviation."
+    return "Each figure is from 1 run, so no standard deviation is given."
 
 
 def shown_number(name: str, value: float) -> str:
-    """Return a figure with the digits that people compare.
+    """Return a figure with a suitable number of digits.
 
     >>> shown_number("tvd2", 0.01234), shown_number("memory", 512.3), shown_number("cpu", 12.34)
     ('.0123', '512', '12.3')
@@ -130,7 +134,7 @@ def shown_number(name: str, value: float) -> str:
 
 
 def figure_name(kind: Outcome) -> str:
-    """Return what the share of an outcome is called among the figures of a run.
+    """Return the name of an outcome's share among the figures of a run.
 
     >>> figure_name(Outcome.TYPE_2_SAME)
     'sss II+'

@@ -1,6 +1,6 @@
-"""Regressions on a file and on its synthetic sets.
+"""Comparison of regressions on a file and on its synthetic sets.
 
-Everything here looks at the file itself, so what it returns is as confidential as that file is.
+The results are computed from the file itself and are as confidential as the file.
 """
 
 from __future__ import annotations
@@ -26,24 +26,23 @@ Coefficients = Sequence[Coefficient]
 Analyse = Callable[
     [str, pa.Table, Sequence[pa.Table], Schema, Rule], tuple[Coefficients, Coefficients]
 ]
-"""From a formula, the file, its sets, their schema and rule to the coefficients of the file and the
-combined ones of the sets, with intervals of 95 %."""
+"""Takes a formula, the file, its sets, their schema and combining rule. Returns the coefficients of
+the file and the combined coefficients of the sets, with 95 % intervals."""
 
 
 def analyse(
     formula: str, real: pa.Table, sets: Sequence[pa.Table], schema: Schema, rule: Rule
 ) -> tuple[Coefficients, Coefficients]:
-    """Return the coefficients of a regression on the file, and on the sets, combined.
+    """Return the coefficients of a regression on the file and the combined ones of the sets.
 
-    Each has the coefficients that an analyst of it would have: a level that no set has is in the
-    first only.
+    A level that no set has gives a coefficient of the file only.
 
     Args:
-        formula: As people write it; see `check_formula`.
+        formula: Formula of the regression; see `check_formula`.
         real: The file, in the labels and units of the sets.
         sets: Synthetic sets.
-        schema: Of both.
-        rule: By which the sets are combined.
+        schema: Schema of both.
+        rule: Rule by which the sets are combined.
 
     Raises:
         BadInput: if the regression has no solution on the file or on one of the sets.
@@ -56,10 +55,10 @@ def analyse(
         own = frame_of(1, real, columns)
         before = fit_and_combine(read, [own], schema, "shared")
     except BadInput as error:
-        # The fit calls whatever it is given a set.
+        # The fit calls its only input set 1.
         raise BadInput(re.sub(r"\bset 1\b", "the file", error.message)) from None
     _check_references(read, own, frames, schema)
-    # The variance within a set is that of as many records as the set has.
+    # The variance within a set belongs to as many records as the set has.
     size = sum(table.num_rows for table in sets) / len(sets) / max(real.num_rows, 1)
     after = fit_and_combine(read, frames, schema, rule, size_factor=size)
     return _coefficients(before), _coefficients(after)
@@ -74,18 +73,18 @@ def compare_formulas(
     *,
     analyse: Analyse,
 ) -> tuple[Agreement, ...]:
-    """Return how the analyses of the sets agree with those of the file, one for each formula.
+    """Return for each formula the agreement between the sets and the file.
 
-    What cannot be fitted is told as a problem of its formula and stops nothing: whether a
-    regression has a solution depends on the data, and a release must not.
+    A regression that cannot be fitted is reported as a problem of its formula and stops nothing:
+    whether it has a solution depends on the data, and the course of a release must not.
 
     Args:
         real: The file, in the labels and units of the sets.
         sets: Synthetic sets.
-        formulas: As people write them.
-        schema: Of both.
-        rule: By which the sets are combined.
-        analyse: Fits and combines.
+        formulas: Formulas of the regressions.
+        schema: Schema of both.
+        rule: Rule by which the sets are combined.
+        analyse: Function that fits and combines.
     """
     found = []
     for formula in formulas:
@@ -94,8 +93,8 @@ def compare_formulas(
         except ReleaseError as error:
             found.append(Agreement(formula, problem=error.message))
         except (Exception, SystemExit, GeneratorExit) as error:
-            # privacy: whatever the data brings a library to, an exit too, ends this formula alone.
-            # What stops a run from outside is none of it, and passes.
+            # privacy: anything that the data make a library do, even exit, ends this formula only.
+            # KeyboardInterrupt comes from outside and is not caught.
             text = f"The fit stopped with {type(error).__name__}."
             found.append(Agreement(formula, problem=text))
     return tuple(found)
@@ -116,7 +115,7 @@ def _coefficients(found: Analysis) -> list[Coefficient]:
 
 
 def _check_references(formula: Formula, real: Frame, sets: Sequence[Frame], schema: Schema) -> None:
-    """Refuse coefficients that would say more than one thing: each is against the first level."""
+    """Refuse coefficients whose reference level differs between the file and the sets."""
     for name in formula.by_level:
         column = schema.column(name)
         if not column.levels:
@@ -126,7 +125,7 @@ def _check_references(formula: Formula, real: Frame, sets: Sequence[Frame], sche
         first, other = (next(one for one in labels if one in found) for found in present)
         if first != other:
             raise BadInput(
-                f"The levels of {name} are compared with {first!r} in the file and with {other!r}"
-                " in the sets, since not both have the first one; model single levels, as in"
+                f"The reference level of {name} is {first!r} in the file but {other!r} in the sets,"
+                " because one of them lacks the other's level. Model single levels, as in"
                 f" I({name} == {other!r})."
             )

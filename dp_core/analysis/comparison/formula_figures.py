@@ -1,6 +1,6 @@
-"""Formulas in a comparison of methods: how regressions on the sets agree with those on the file.
+"""Figures on the agreement of regressions on the sets with those on the file.
 
-The file's values come from a Parquet file beside its codes, row for row. A method's sets are
+The values of the file are in a Parquet file beside its codes, row for row. The sets of a method are
 decoded and combined by the rule of its release; the bootstrap is one set.
 """
 
@@ -27,7 +27,7 @@ from dp_core.spec.plan import Plan
 from dp_core.spec.procedure import generator, sample
 
 VALUES = "values.parquet"
-"""Name of the file of values, in the folder of the codes."""
+"""Name of the file of values in the folder of the codes."""
 
 
 def judge_formulas(
@@ -40,16 +40,16 @@ def judge_formulas(
     seed: int,
     analyse: Analyse,
 ) -> tuple[dict[str, float], str]:
-    """Return figures of all formulas together, and a sentence about what is not in them.
+    """Return figures over all formulas, and a sentence about what they leave out.
 
     Args:
-        values: Parquet of the file's own values, of the columns that the formulas name.
-        formulas: As people write them.
-        schema: Of the file.
+        values: Parquet file with the values of the columns that the formulas name.
+        formulas: Formulas of the regressions.
+        schema: Schema of the file.
         made: Plan and fitted models of a method; None for the bootstrap.
         hold_out: Share of records that no method saw.
-        seed: Of the bootstrap.
-        analyse: Fits and combines.
+        seed: Seed of the bootstrap.
+        analyse: Function that fits and combines.
     """
     whole = pq.read_table(values)
     real = whole.take(pa.array(seen(whole.num_rows, hold_out)))
@@ -84,9 +84,9 @@ def _decoded(plan: Plan, models: Mapping[int, Model], number: int) -> pa.Table:
 
 def _told(found: Agreement) -> str:
     if found.problem:
-        return f"`{found.formula}` is not compared. {found.problem}"
+        return f"`{found.formula}` was not compared. {found.problem}"
     if found.lost:
-        return f"`{found.formula}`: the sets have no {', '.join(found.lost)}."
+        return f"`{found.formula}`: the sets have no coefficient {', '.join(found.lost)}."
     return ""
 
 

@@ -1,6 +1,6 @@
-"""Analyses of a file beside those of its synthetic sets, as text for people and for machines.
+"""Page and JSON file that compare analyses of a file with those of its synthetic sets.
 
-Whoever calls this says in `notice` who may see it; it is the first line of every file.
+The first line of both is `notice`, which says who may see them.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from dp_core.metrics.significance import MEANING, Outcome
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What a page shows.
+    """Content of a page.
 
     Attributes:
         notice: Who may see it.
-        title: Of the file.
-        rule: By which the sets were combined, in a few words.
+        title: Title of the file.
+        rule: Phrase about the rule by which the sets were combined.
         agreements: One for each formula.
     """
 
@@ -34,12 +34,12 @@ class Comparison:
 
     @property
     def outcomes(self) -> tuple[Outcome, ...]:
-        """Of the coefficients of every formula."""
+        """Outcomes of the coefficients of every formula."""
         return tuple(kind for found in self.agreements for kind in found.outcomes)
 
 
 def as_json(comparison: Comparison) -> str:
-    """Return all numbers; the first key says who may see them."""
+    """Return all numbers as JSON; the first key says who may see them."""
     values = {
         "confidential": comparison.notice,
         "format": 1,
@@ -73,11 +73,11 @@ def as_json(comparison: Comparison) -> str:
 
 
 def as_html(comparison: Comparison, *, picture: str = "") -> str:
-    """Return a page that stands by itself but for its picture.
+    """Return a page that needs no other file but its picture.
 
     Args:
-        comparison: What is shown.
-        picture: Address of the stacked bars, relative to the page; empty for none.
+        comparison: Content of the page.
+        picture: Address of the stacked bars relative to the page; empty for none.
     """
     title = html.escape(comparison.title)
     parts = [
@@ -93,7 +93,7 @@ def as_html(comparison: Comparison, *, picture: str = "") -> str:
         f'<body><p class="c">{html.escape(comparison.notice)}</p>'
         f"<h1>Inference from {title}</h1>"
         f"<p>The same regressions on the file and on the synthetic sets; the sets are combined"
-        f" {html.escape(comparison.rule)}. Intervals are of 95 %.</p>"
+        f" {html.escape(comparison.rule)}. All intervals are 95 % intervals.</p>"
     ]
     if picture:
         told = ", ".join(f"{kind} {count}" for kind, count in _counts(comparison.outcomes).items())
@@ -113,7 +113,7 @@ def _section(found: Agreement) -> str:
     counts = ", ".join(f"{kind} {count}" for kind, count in _counts(found.outcomes).items())
     notes = f"<p>{counts}; average overlap {_shown(found.mean_overlap())}.</p>"
     for names, text in (
-        (found.lost, "Only in the file, so that the sets say nothing about it"),
+        (found.lost, "Only in the file; the sets have no such coefficient"),
         (found.gained, "Only in the sets"),
     ):
         if names:
@@ -142,12 +142,12 @@ def _row(pair: Pair) -> str:
 def _legend() -> str:
     outcomes = "".join(f"<dt>{kind}</dt><dd>{MEANING[kind]}</dd>" for kind in Outcome)
     return (
-        "<p>Outcome: signs and significance (at 5 %) in the sets beside those in the file (Eugenio"
+        "<p>Outcome: signs and significance (at 5 %) in the sets compared with the file (Eugenio"
         f" and Liu 2021, Table 1; intercepts are not counted).</p><dl>{outcomes}</dl>"
-        "<p>Overlap: the part that the two intervals have in common, on average over the two (Karr"
-        " et al. 2006): 1 if they are equal, 0 if they touch, negative by their distance if they"
-        " are apart; the average takes that for 0. Width ratio: length of the sets' interval in"
-        " lengths of the file's. Wide intervals overlap well: look at both.</p>"
+        "<p>Overlap: the share of each interval that it has in common with the other, averaged over"
+        " the two (Karr et al. 2006): 1 if they are equal, 0 if they touch, and negative if they"
+        " are disjoint, which counts as 0 in the average. Width ratio: length of the sets' interval"
+        " divided by that of the file's. Wide intervals overlap well, so consider both.</p>"
     )
 
 

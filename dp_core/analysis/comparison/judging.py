@@ -1,6 +1,6 @@
-"""How a synthetic file is judged beside the real one.
+"""Figures that compare a synthetic file with the real file.
 
-Everything here looks at the real file, so its figures are as public as that file is declared to be.
+They are computed from the real file and are as public as that file.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from dp_core.tables.domain import Clique
 from dp_core.wall.released import Records, Released
 
 JOINT_CELLS = 1 << 22
-"""Cells of the whole table up to which relative entropy is computed on it."""
+"""Largest joint table, in cells, for which relative entropy is computed."""
 SMOOTHING = 1.0
-"""Records spread over a synthetic table before its relative entropy: drawn files have gaps."""
+"""Records spread over a synthetic table before its relative entropy, because of empty cells."""
 TEST_SHARE = 0.2
-"""Records that classifiers are tested on where none are held out from the methods."""
+"""Share of the records on which classifiers are tested if none are held out."""
 _SPLIT_SEED = 20_261_103
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What classifiers are asked.
+    """Prediction task of the classifiers.
 
     Attributes:
         target: Column to predict.
@@ -44,30 +44,30 @@ class Task:
 
 
 def split(data: Dataset, hold_out: float) -> tuple[Dataset, Dataset]:
-    """Return the records that methods see, and the real ones that classifiers are tested on.
+    """Return the records that methods see, and the real records that test classifiers.
 
     The split is the same for every method, epsilon and run.
 
     Args:
         data: The whole file.
-        hold_out: Share of records that no method sees. 0: methods see all, and the test records
-            are a fixed fifth of what they saw.
+        hold_out: Share of records that no method sees. If 0, methods see all records and the test
+            records are a fixed fifth of them.
     """
     rest, test = _parted(data, hold_out or TEST_SHARE)
     return (rest if hold_out else data), test
 
 
 def untested(data: Dataset) -> Dataset:
-    """Return the records that classifiers are not tested on, where none are held out.
+    """Return the records on which classifiers are not tested if none are held out.
 
-    What real records teach is judged on others: a resample of the whole file would know the answers
-    to most questions of the test.
+    Classifiers that learn from real records must learn from these: a resample of the whole file
+    would contain most of the test records.
     """
     return _parted(data, TEST_SHARE)[0]
 
 
 def seen(rows: int, hold_out: float) -> NDArray[np.int64]:
-    """Return the places of the records that methods see; see `split`."""
+    """Return the indices of the records that methods see; see `split`."""
     return _places(rows, hold_out)[0] if hold_out else np.arange(rows)
 
 
@@ -86,12 +86,12 @@ def _places(rows: int, share: float) -> tuple[NDArray[np.int64], NDArray[np.int6
 
 
 def resample(data: Dataset, *, rng: np.random.Generator) -> Dataset:
-    """Return as many records, drawn with replacement: what sampling error alone costs."""
+    """Return as many records drawn with replacement, which have sampling error only."""
     return Dataset(data.domain, np.ascontiguousarray(data.codes[:, drawn_again(data.rows, rng)]))
 
 
 def drawn_again(rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return the places of the records that `resample` draws."""
+    """Return the indices of the records that `resample` draws."""
     return rng.integers(0, rows, rows)
 
 
@@ -103,14 +103,14 @@ def judge(
     test: Dataset | None = None,
     learn: Dataset | None = None,
 ) -> dict[str, float | None]:
-    """Return the figures of one synthetic file; None where one does not apply.
+    """Return the figures of one synthetic file; None for a figure that does not apply.
 
     Args:
         real: Records that the method saw.
         synthetic: Records that it made.
-        task: Of the classifiers, None for none.
-        test: Real records that they are tested on.
-        learn: Records that they learn from, None for the synthetic ones.
+        task: Task of the classifiers; None for no classifiers.
+        test: Real records on which classifiers are tested.
+        learn: Records from which they learn; None for the synthetic records.
     """
     found = _tables(real, synthetic)
     found["kl"] = _joint(real, synthetic)
@@ -130,8 +130,8 @@ def judge(
 
 
 def noisy_numbers(released: Sequence[Released]) -> int | None:
-    """Return how many noisy numbers a file was made from; None if it was made as records."""
-    # Of a sparse table each kept cell has its codes besides its count; the count is what is noisy.
+    """Return the number of noisy numbers behind a file; None if records were released directly."""
+    # In a sparse table only the counts of the kept cells are noisy numbers, not their codes.
     noisy = [item.values.size for item in released if not isinstance(item, Records)]
     return sum(noisy) if len(noisy) == len(released) else None
 

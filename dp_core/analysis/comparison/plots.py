@@ -1,4 +1,4 @@
-"""A comparison as pictures: each figure against epsilon, with the spread of the runs."""
+"""Plots of a comparison: each figure against epsilon, with the spread of the runs."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ _COLOURS = (
 _MARKERS = "osD^vP*X<>ph"
 _LINEAR = frozenset({"misclassified", "svm", "relative"})
 _WIDE = 8
-"""Ratio of largest to smallest from which an error is drawn on a logarithmic axis."""
+"""Ratio of the largest to the smallest error above which its axis is logarithmic."""
 _STEP = 1.02
-"""Factor by which methods stand apart at one epsilon, so that their error bars can be told."""
+"""Factor between the positions of two methods at one epsilon, which separates error bars."""
 
 
 def draw_plots(rows: Sequence[Row], declaration: Declaration, folder: Path) -> tuple[Path, ...]:
     """Write one PNG for each file and figure; return their paths.
 
     Args:
-        rows: Of the comparison; those of the bootstrap are lines across.
-        declaration: The first line of each picture, and in its metadata.
-        folder: Made if need be; pictures of earlier comparisons in it are replaced.
+        rows: Rows of the comparison; the bootstrap is a horizontal line.
+        declaration: Declaration in the first line and the metadata of each picture.
+        folder: Folder for the pictures, created if necessary; its older pictures are deleted.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -127,7 +127,7 @@ def _draw(axes: Any, rows: Sequence[Row], methods: Sequence[str], name: str) -> 
     axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
     axes.set_xticks([], minor=True)
     if epsilons:
-        # With a single epsilon the axis would be as wide as the steps between the methods.
+        # Otherwise a single epsilon would stretch the steps between methods over the axis.
         axes.set_xlim(*limits(epsilons, len(methods)))
     values = [row.figures[name].mean for row in rows if name in row.figures]
     if name not in _LINEAR and min(values) > 0 and max(values) > _WIDE * min(values):
@@ -149,11 +149,11 @@ def _draw(axes: Any, rows: Sequence[Row], methods: Sequence[str], name: str) -> 
 
 
 def limits(epsilons: Sequence[float], methods: int) -> tuple[float, float]:
-    """Return the ends of the axis: a margin around all points, and a factor of at least 4 apart.
+    """Return the limits of the axis, with margins and a ratio of at least 4.
 
     Args:
         epsilons: Ascending.
-        methods: How many stand side by side at each.
+        methods: Number of methods side by side at each epsilon.
 
     >>> limits([1.0], 3)
     (0.5, 2.0)

@@ -1,4 +1,4 @@
-"""Outcomes of sign and significance as stacked bars, like Figures 5 and 7 of the CIPHER paper."""
+"""Stacked bars of sign and significance outcomes, like Figures 5 and 7 of the CIPHER paper."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _LOOK: Mapping[Outcome, tuple[str, str, str]] = {
     Outcome.TYPE_1_OPPOSITE: ("#f7d04a", "////", "black"),
     Outcome.WORST: ("#a6320b", "", "white"),
 }
-"""Fill, hatching and colour of the text. Blue to yellow to dark red is told apart by those who do
-not see red from green; another sign is hatched, so that print without colours does as well."""
+"""Fill, hatching and colour of the text. The colours can be distinguished without red-green
+vision; opposite signs are hatched, so that the bars can be read in black and white."""
 _ACROSS = 4
-"""Most panels of a row."""
+"""Most panels in a row."""
 _LABELLED = 0.07
-"""Smallest share that has room for its number."""
+"""Smallest share that is labelled with its number."""
 _BACKED = {"facecolor": "#ffffffcc", "edgecolor": "none", "pad": 0.6}
 
 
@@ -34,8 +34,8 @@ class Bar:
     """One stack.
 
     Attributes:
-        label: Below it.
-        shares: Of each outcome; they sum to 1. None at all: the bar's place says so.
+        label: Label below the bar.
+        shares: Share of each outcome; they sum to 1. If empty, "not compared" is printed.
     """
 
     label: str
@@ -47,8 +47,8 @@ class Panel:
     """Bars side by side, such as a method's at each epsilon.
 
     Attributes:
-        title: Above them.
-        bars: From left to right.
+        title: Title above the bars.
+        bars: Bars from left to right.
     """
 
     title: str
@@ -59,10 +59,10 @@ def significance_png(panels: Sequence[Panel], *, title: str, notice: str, axis: 
     """Return a PNG of stacked bars.
 
     Args:
-        panels: At least one; at most four stand in a row.
-        title: What is shown, a line.
-        notice: Who may see it: the first line of the picture, and in its metadata.
-        axis: What the bars of a panel differ in.
+        panels: At least one panel; a row has at most four.
+        title: Title of the picture.
+        notice: Who may see the picture; its first line, also in its metadata.
+        axis: Name of the variable by which the bars of a panel differ.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

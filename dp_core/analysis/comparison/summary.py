@@ -1,10 +1,10 @@
-"""From cells to rows: the mean and the spread of each method's runs at each epsilon."""
+"""Rows of a comparison: mean and spread of the runs of each method at each epsilon."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dp_core.analysis.comparison.cells import BOOTSTRAP, OUTCOMES, PLAIN, Cell, Outcome, Result
 from dp_core.analysis.comparison.figures import FIGURES
@@ -13,12 +13,12 @@ from dp_core.metrics.relative_error import relative_error
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Several runs of one figure.
+    """Mean and spread of one figure over several runs.
 
     Attributes:
-        mean: Of the runs.
-        deviation: Sample standard deviation, None for one run.
-        runs: How many.
+        mean: Mean of the runs.
+        deviation: Sample standard deviation; None for one run.
+        runs: Number of runs.
     """
 
     mean: float
@@ -32,16 +32,16 @@ class Row:
 
     Attributes:
         file: Short name of the data.
-        label: Of the method.
+        label: Name of the method.
         method: Preset, or `BOOTSTRAP`.
-        epsilon: As a text, None for the bootstrap.
-        delta: Likewise.
-        neighbours: Likewise.
-        reference: Whether it was added to compare with.
-        figures: By name; a figure that no run has is not there.
-        runs: Runs asked for.
-        outcomes: How many of them came to which end.
-        sentences: Why some have no figures, each once.
+        epsilon: Exact epsilon as a text; None for the bootstrap.
+        delta: Exact delta as a text; None for the bootstrap.
+        neighbours: Neighbouring relation; None for the bootstrap.
+        reference: Whether it was added as a reference.
+        figures: Figures by name, without those that no run has.
+        runs: Number of requested runs.
+        outcomes: Number of runs with each outcome.
+        sentences: Why some runs have no figures, each reason once.
     """
 
     file: str
@@ -58,7 +58,7 @@ class Row:
 
     @property
     def done(self) -> int:
-        """Runs that have figures."""
+        """Number of runs that have figures."""
         return self.outcomes.get("done", 0)
 
 
@@ -79,7 +79,7 @@ def summarise(results: Sequence[tuple[Cell, Result | None]]) -> tuple[Row, ...]:
     """Return one row for each method and epsilon, in the order of the cells.
 
     Args:
-        results: Every cell with its result; None for one that is still open.
+        results: Every cell with its result; None if it has not been run.
     """
     groups: dict[tuple[object, ...], list[tuple[Cell, Result | None]]] = {}
     for cell, result in results:
@@ -130,7 +130,7 @@ def _row(group: Sequence[tuple[Cell, Result | None]]) -> Row:
 
 
 def _with_relative(rows: Sequence[Row]) -> tuple[Row, ...]:
-    """Put every row between the bootstrap of its file and `independent` at its guarantee."""
+    """Add the relative error: 0 for the bootstrap of the file, 1 for `independent`."""
     floors = {row.file: row.figures.get("tvd2") for row in rows if row.method == BOOTSTRAP}
     plain = {
         (row.file, row.epsilon, row.delta, row.neighbours): row.figures.get("tvd2")
@@ -147,12 +147,7 @@ def _with_relative(rows: Sequence[Row]) -> tuple[Row, ...]:
             value = relative_error(own.mean, floor=floor.mean, baseline=baseline.mean)
             if not math.isnan(value):
                 deviation = None if own.deviation is None else own.deviation / width
-                row = _also(row, "relative", Spread(value, deviation, own.runs))
+                relative = Spread(value, deviation, own.runs)
+                row = replace(row, figures={**row.figures, "relative": relative})
         found.append(row)
     return tuple(found)
-
-
-def _also(row: Row, name: str, value: Spread) -> Row:
-    from dataclasses import replace
-
-    return replace(row, figures={**row.figures, name: value})

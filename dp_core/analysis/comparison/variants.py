@@ -1,8 +1,8 @@
-"""What is compared: every spec at every method and epsilon, each as a spec of its own.
+"""Variants to compare: each spec with every method and epsilon, written as a spec of its own.
 
-A spec names a method. Methods and epsilons from the command line multiply it: the file, schema,
-privacy, checks, number of rows and seed stay; a stage's keys stay where they belong to the method.
-What was really run is written down as a spec, which `dp-release plan` and `run` take as well.
+The command line may name methods and epsilons. A variant keeps the file, schema, privacy, checks,
+number of rows and seed of its spec; it keeps the keys of a stage only if the method is the spec's
+own. The specs that are run are stored; `dp-release plan` and `run` accept them too.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from dp_core.spec.release_spec import ReleaseSpec
 
 _SYNTHESIS = ("sets", "rows", "mode", "seed")
 _STAGES = ("total", "one_way", "select", "measure", "reconstruct")
-"""Stages whose keys belong to a method. `domain` and `checks` are the release's: every method pays
-for them, or those that do not would look the better for it."""
+"""Stages whose keys belong to a method. `domain` and `checks` belong to the release, so that every
+method pays for them."""
 _PLACE = re.compile(r"^[^:]*?\.ya?ml(?:, line \d+)?(?:, ([\w.]+))?: ")
 
 
@@ -41,10 +41,10 @@ class Given:
     """A spec file that will be compared.
 
     Attributes:
-        path: Where it is.
-        plain: What it says, as plain values.
-        method: The preset it names.
-        spec: Its file, schema and privacy; of a method that takes every domain.
+        path: Path of the file.
+        plain: Its content as plain values.
+        method: The preset that it names.
+        spec: The same spec with the method `PLAIN`, for its file, schema and privacy.
     """
 
     path: Path
@@ -58,15 +58,15 @@ class Variant:
     """One method at one epsilon on one file.
 
     Attributes:
-        data: Pattern of the data files, in full.
-        schema: Hash of the schema; with `data` it says which file this is.
+        data: Full pattern of the data files.
+        schema: Hash of the schema; identifies the file together with `data`.
         method: The preset.
-        label: What the table calls it.
+        label: Name in the table.
         epsilon, delta, neighbours: The guarantee of one release.
         path: Spec that is run.
-        document: What decides its result: the resolved spec without names and seed.
-        seed: Of the spec's post-processing.
-        refusal: Why the method will not do, None if it will.
+        document: The resolved spec without names and seed, which determines its result.
+        seed: Seed of the spec's post-processing.
+        refusal: Why the method cannot be used; None if it can.
     """
 
     data: str
@@ -83,7 +83,7 @@ class Variant:
 
     @property
     def input(self) -> tuple[str, str]:
-        """Which file this is about."""
+        """Data pattern and schema hash, which identify the file."""
         return self.data, self.schema
 
 
@@ -95,8 +95,8 @@ def read_given(path: Path, work: Path) -> Given:
         work: Existing folder for trial specs.
 
     Raises:
-        BadInput: for any mistake of the spec or its schema. That the method itself does not take
-            the domain is none: then it is a row of the table.
+        BadInput: for any error in the spec or its schema. A method that does not support the
+            domain is no error: the table then has a row that says so.
     """
     root = load(path).root
     plain = _plain(root)
@@ -109,7 +109,7 @@ def read_given(path: Path, work: Path) -> Given:
         raise problem
     method = str(plain.get("method", DEFAULT_METHOD))
     if problem is not None:
-        # Of our own making: no option of a stage that a person may have mistyped.
+        # A spec without stage options: if it is valid, the method is the only problem.
         bare = _refusal(_written(path, plain, PLAIN, work))
         if bare is not None or method not in PRESETS:
             raise problem
@@ -124,13 +124,13 @@ def variants(
     epsilons: Sequence[Fraction],
     folder: Path,
 ) -> tuple[Variant, ...]:
-    """Return everything that is compared, without repetition, in the order it was asked for.
+    """Return the distinct variants in the requested order.
 
     Args:
         given: The specs.
-        methods: Presets; none: each spec's own.
-        epsilons: None: each spec's own.
-        folder: Where the specs that are run are written.
+        methods: Presets; if empty, each spec's own.
+        epsilons: Epsilons; if empty, each spec's own.
+        folder: Folder for the specs that are run.
     """
     found: dict[str, Variant] = {}
     names: dict[str, str] = {}
@@ -145,7 +145,7 @@ def variants(
 
 
 def reference(given: Sequence[Given], found: Sequence[Variant], folder: Path) -> list[Variant]:
-    """Return `independent` for every file and guarantee that is not compared with it already."""
+    """Return the variant `independent` for every file and guarantee that does not have it yet."""
     have = {(one.input, one.epsilon, one.delta, one.neighbours, one.method) for one in found}
     added: list[Variant] = []
     for one in found:
@@ -158,7 +158,7 @@ def reference(given: Sequence[Given], found: Sequence[Variant], folder: Path) ->
 
 
 def told(message: str) -> str:
-    """Return a message about a spec without the place in a file that nobody wrote.
+    """Return a message about a generated spec without the file name and line.
 
     >>> told("x.yaml, line 3, select: needs cliques."), told("No noise gives that.")
     ('select: needs cliques.', 'No noise gives that.')
@@ -170,7 +170,7 @@ def planned(path: Path, *, seed: int) -> Plan:
     """Return the plan of a variant's spec, at the seed of one run.
 
     Raises:
-        BadInput: if the method will not do.
+        BadInput: if the method cannot be used.
     """
     return make_plan(dataclasses.replace(load_spec(path), seed=seed))
 
@@ -209,7 +209,7 @@ def _variant(given: Given, method: str, epsilon: Fraction, folder: Path) -> Vari
 
 
 def _labelled(found: Mapping[str, Variant], names: Mapping[str, str]) -> Iterator[Variant]:
-    """Tell variants apart that are the same method at the same guarantee on the same file."""
+    """Yield variants with labels that are unique for each file and epsilon."""
     alike: dict[tuple[object, ...], set[str]] = {}
     guarantees: dict[tuple[str, str], set[tuple[Fraction, str]]] = {}
     for key, one in found.items():
@@ -245,7 +245,7 @@ def _common(plain: Mapping[str, Any]) -> bool:
 def _without_stages(plain: Mapping[str, Any]) -> dict[str, Any]:
     kept = {key: value for key, value in plain.items() if key not in _STAGES}
     if isinstance(kept.get("synthesize"), Mapping):
-        # What is left out is a parametric method's own.
+        # The other keys belong to a parametric method.
         own = kept["synthesize"]
         kept["synthesize"] = {key: own[key] for key in own if key in _SYNTHESIS}
     return kept
@@ -262,7 +262,7 @@ def _refusal(path: Path) -> str | None:
 def _written(
     of: Path, plain: Mapping[str, Any], method: str, folder: Path, epsilon: Fraction | None = None
 ) -> Path:
-    """Write a spec with another method or epsilon, and full paths; return where it is."""
+    """Write a spec with another method or epsilon and absolute paths; return its path."""
     made = dict(plain if method == plain.get("method", DEFAULT_METHOD) else _without_stages(plain))
     made["method"] = method
     for key in ("data", "schema"):

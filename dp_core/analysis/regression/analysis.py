@@ -1,4 +1,4 @@
-"""One regression on all sets: from a formula to combined coefficients."""
+"""A regression on all sets, from the formula to the combined coefficients."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Analysis:
     """A regression on every set.
 
     Attributes:
-        formula: That was fitted.
-        design: What was fitted.
+        formula: Formula that was fitted.
+        design: Outcome and design of every set.
         fits: One for each set.
-        combined: None for a single set, which is `fits[0]`.
+        combined: Combined coefficients; None for a single set, whose fit is `fits[0]`.
     """
 
     formula: Formula
@@ -34,7 +34,7 @@ class Analysis:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the coefficients."""
+        """Names of the coefficients."""
         return coefficient_names(self.design)
 
 
@@ -50,12 +50,12 @@ def analyse(
     """Return a regression on every set, combined.
 
     Args:
-        formula: With columns of the schema.
+        formula: Formula with columns of the schema.
         frames: Complete rows of each set.
-        schema: Of the release.
-        rule: By which the sets are combined.
-        family: Of the regression; None: by the outcome.
-        size_factor: By what W is multiplied where the sets have another size than the file.
+        schema: Schema of the release.
+        rule: Rule by which the sets are combined.
+        family: Family of the regression; by default it follows from the outcome.
+        size_factor: Factor for W if the sets differ in size from the file; 1 by default.
 
     Raises:
         BadInput: if the regression has no solution on one of the sets.
@@ -71,7 +71,7 @@ def analyse(
             np.array([fit.coefficients for fit in fits]),
             size_factor * np.array([fit.covariance for fit in fits]),
             rule,
-            # Barnard and Rubin's (1999) correction is for imputations.
+            # Barnard and Rubin's (1999) correction applies to imputations.
             complete_df=min(degrees) if degrees and rule == "noise-aware" else None,
         )
     return Analysis(formula, design, fits, combined)
@@ -81,7 +81,7 @@ def analyse_tables(text: str, tables: Sequence[Any], schema: Schema, rule: Rule)
     """Return a regression on Arrow tables, in the labels and units of synthetic sets.
 
     Raises:
-        BadInput: if it is no formula about the schema's columns, or has no solution.
+        BadInput: if the text is not a formula of the schema's columns, or has no solution.
     """
     formula = read_formula(text, schema.names)
     columns = [schema.column(name) for name in formula.columns]

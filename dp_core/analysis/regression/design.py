@@ -1,4 +1,4 @@
-"""Outcome and design of a regression, coded alike in every set."""
+"""Outcome and design matrix of a regression, with the same coding in every set."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Family = Literal["linear", "logistic", "multinomial", "poisson"]
 FAMILIES: tuple[Family, ...] = get_args(Family)
 
 MAX_COLUMNS = 5_000
-"""Of a design; a regression of so many coefficients takes minutes."""
+"""Most columns of a design; a regression of this size takes minutes."""
 
 _YES = frozenset({"yes", "y", "true", "1", "ja", "oui", "si", "sí", "sim"})
 _NO = frozenset({"no", "n", "false", "0", "nein", "non", "não"})
@@ -29,13 +29,13 @@ _NO = frozenset({"no", "n", "false", "0", "nein", "non", "não"})
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What is modelled.
+    """Outcome of a regression.
 
     Attributes:
         name: Left side of the formula.
-        family: Of the regression.
-        levels: Of a category, the reference first; empty for a number.
-        in_words: For people.
+        family: Family of the regression.
+        levels: Levels of a category, the reference first; empty for a number.
+        in_words: Phrase that says what is modelled.
     """
 
     name: str
@@ -46,15 +46,15 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Design:
-    """Numbers that are fitted.
+    """Numeric outcome and design matrix of every set.
 
     Attributes:
-        names: Of the columns of x.
-        outcome: What y is.
-        y: Of each set, shape (rows,): a number, or the place of its level.
-        x: Of each set, shape (rows, columns).
-        notes: What the reader should know of the coding.
-        weights: Of each set, shape (rows,), where the analysis is weighted; otherwise empty.
+        names: Names of the columns of x.
+        outcome: Meaning of y.
+        y: For each set, shape (rows,): a number, or the index of the level.
+        x: For each set, shape (rows, columns).
+        notes: Remarks about the coding for the reader.
+        weights: For each set, shape (rows,); empty if the analysis is not weighted.
     """
 
     names: tuple[str, ...]
@@ -70,14 +70,14 @@ def make_design(
 ) -> Design:
     """Return outcome and design of every set.
 
-    What a function of the formula learns from the data (the mean in `center`, the knots of `bs`) is
-    learnt from all sets together, so that a coefficient means the same in each.
+    What a function takes from the data (the mean in `center`, the knots of `bs`) is computed from all
+    sets together, so that a coefficient means the same in each.
 
     Args:
-        formula: With columns of the frames.
+        formula: Formula with columns of the frames.
         frames: One for each set.
-        schema: Of the release.
-        family: As asked for; None: by the outcome.
+        schema: Schema of the release.
+        family: Requested family; None if it follows from the outcome.
 
     Raises:
         BadInput: if the formula cannot be computed, a level is in some sets only, a design is
@@ -99,7 +99,7 @@ def make_design(
             left, right = design_matrix_builders(
                 [description.lhs_termlist, description.rhs_termlist],
                 lambda: iter([whole]),
-                EvalEnvironment([]),  # of no use to our factors, which know what there is
+                EvalEnvironment([]),  # unused: our factors contain their own functions
                 anything,
             )
             x = [
@@ -115,7 +115,7 @@ def make_design(
         raise BadInput(
             f"The formula {formula.text!r:.120} cannot be computed on the sets ({reason})."
         ) from None
-    # A design of one row stands for all (an intercept alone).
+    # An intercept alone gives a design of one row.
     x = [
         np.broadcast_to(one, (frame.rows, one.shape[1]))
         for one, frame in zip(x, frames, strict=True)
@@ -131,7 +131,7 @@ def make_design(
 
 
 def _check_width(formula: Formula, whole: Any) -> None:
-    """Refuse a design of more columns than anyone reads, before it fills the memory."""
+    """Refuse a design with more than `MAX_COLUMNS` columns before it is built."""
     values = {name: int(whole[name].nunique()) for name in formula.columns}
     numbers = {name for name in formula.columns if whole[name].dtype.kind == "f"}
     wide = 0
@@ -154,10 +154,10 @@ def _check_width(formula: Formula, whole: Any) -> None:
 def _without_empty_levels(
     formula: Formula, frames: Sequence[Frame], schema: Schema
 ) -> tuple[list[Frame], list[str]]:
-    """Return frames without levels that occur in no set, and a note of each.
+    """Return frames without levels that occur in no set, and a note on each.
 
     Raises:
-        BadInput: if a level occurs in some sets only: it has a coefficient in those.
+        BadInput: if a level occurs in some sets only, so that the others lack its coefficient.
     """
     frames, notes = list(frames), []
     for column in schema.released:
@@ -181,8 +181,8 @@ def _without_empty_levels(
         left = [label for label in labels if label not in gone]
         if gone:
             notes.append(
-                f"No set has {column.name} = {', '.join(map(repr, gone))}; there is no coefficient"
-                " for it."
+                f"No set has {column.name} = {', '.join(map(repr, gone))}, so it has no"
+                " coefficient."
             )
             frames = [
                 replace(
@@ -202,7 +202,7 @@ def _level_counts(frame: Frame, column: Column) -> NDArray[np.int64]:
 
 
 def _sets(numbers: Sequence[int]) -> str:
-    """Return sets by their numbers.
+    """Return an enumeration of sets.
 
     >>> _sets([2]), _sets([1, 3, 4])
     ('set 2', 'sets 1, 3 and 4')
@@ -215,7 +215,7 @@ def _sets(numbers: Sequence[int]) -> str:
 def _outcome(
     info: Any, factor: Any, frames: Sequence[Frame], anything: Any
 ) -> tuple[tuple[str, ...], list[Floats]]:
-    """Return the levels of the outcome (none of a number) and its values in each set."""
+    """Return the levels of the outcome (none for a number) and its values in each set."""
     from patsy.categorical import categorical_to_int
 
     found = info.factor_infos[factor]
@@ -224,7 +224,7 @@ def _outcome(
         codes = [categorical_to_int(one, found.categories, anything) for one in values]
         return tuple(map(str, found.categories)), [np.asarray(one, dtype=float) for one in codes]
     if found.num_columns != 1:
-        raise ValueError("its outcome is several numbers")
+        raise ValueError("its outcome has several columns")
     return (), [np.asarray(one, dtype=float).reshape(-1) for one in values]
 
 
@@ -241,8 +241,8 @@ def _check_finite(
         rows = int(wrong.any(axis=1).sum()) or int((~np.isfinite(outcome)).sum())
         if rows:
             raise BadInput(
-                f"{where} is not a finite number in {rows:,} rows of set {frame.number}; the"
-                " logarithm of 0 is such a number, that of log1p is not."
+                f"{where} is not finite in {rows:,} rows of set {frame.number}, for example"
+                " because log(0) is not; log1p(0) is."
             )
 
 
@@ -253,7 +253,7 @@ def _decide(
     levels: tuple[str, ...],
     y: list[Floats],
 ) -> tuple[Outcome, list[Floats]]:
-    """Return what is modelled, and y coded for it."""
+    """Return the outcome, and y coded for it."""
     name = formula.outcome
     if not levels:
         family = asked or ("logistic" if _is_zero_one(formula, schema) else "linear")
@@ -263,7 +263,7 @@ def _decide(
             for number, one in enumerate(y, start=1):
                 if (one < 0).any() or (one != np.floor(one)).any():
                     raise BadInput(
-                        f"--family poisson needs counts, whole numbers from 0; {name} has others in"
+                        f"--family poisson needs whole numbers from 0; {name} has other values in"
                         f" set {number}."
                     )
             return Outcome(name, family, (), f"the mean count of {name}, on the log scale"), y
@@ -280,7 +280,7 @@ def _decide(
             f"--family {asked} needs a number, and {name} is a category: --family {fit}."
         )
     if len(levels) < 2:
-        raise BadInput(f"{name} has one value only in all sets; there is nothing to explain.")
+        raise BadInput(f"{name} has only one value in all sets, so there is nothing to model.")
     family = asked or ("logistic" if len(levels) == 2 else "multinomial")
     if family == "logistic":
         if len(levels) > 2:
@@ -312,8 +312,8 @@ def _check_outcome(formula: Formula, design: Design, frames: Sequence[Frame]) ->
             design.outcome.family == "poisson" and not y.any()
         ):
             raise BadInput(
-                f"The outcome {formula.outcome} lacks values in set {frame.number} that it has"
-                " elsewhere, or has one value only; there is nothing to explain there."
+                f"The outcome {formula.outcome} lacks values in set {frame.number} that other"
+                " sets have, or has only one value there, so it cannot be modelled."
             )
 
 
@@ -335,13 +335,13 @@ def _check_rank(design: Design, frames: Sequence[Frame]) -> None:
         found = _redundant(x, design.names)
         if found:
             raise BadInput(
-                f"The design is collinear in set {frame.number}: {found} is there a combination of"
-                " the other terms, or always 0; leave it out."
+                f"The design is collinear in set {frame.number}: {found} is a combination of the"
+                " other terms there, or always 0; leave it out."
             )
 
 
 def _redundant(x: Floats, names: Sequence[str]) -> str:
-    """Return the name of a column that the others give, nothing if there is none."""
+    """Return the name of a column that depends on the others; empty if there is none."""
     length = np.sqrt((x**2).sum(axis=0))
     if (length == 0).any():
         return names[int((length == 0).argmax())]
@@ -349,6 +349,6 @@ def _redundant(x: Floats, names: Sequence[str]) -> str:
     _, sizes, directions = np.linalg.svd(triangle)
     if sizes[-1] > 1e-9 * sizes[0]:
         return ""
-    # Of the columns that cancel each other the last one was one too many.
+    # Report the last of the columns that cancel each other.
     weight = np.abs(directions[-1])
     return names[int(np.flatnonzero(weight > 1e-3 * weight.max())[-1])]

@@ -1,4 +1,4 @@
-"""Fits of one regression, by statsmodels, with what goes wrong in them told."""
+"""Fits one regression to every set with statsmodels, and detects separation and perfect fits."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from dp_core.analysis.regression.weighted import weighted_fit
 from dp_core.errors import BadInput
 
 _LEAST_INFORMATION = 1e-8
-"""Least information in any direction, as a part of what all rows could give, that is no limit."""
+"""Smallest information in any direction, as a share of the largest possible, of a finite fit."""
 _LARGEST_STEP = 1e-4
-"""Newton's next step, in standard deviations of the linear predictor, that a finished fit has."""
+"""Largest next Newton step of a converged fit, in standard deviations of the predictor."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,10 +25,10 @@ class Fit:
     """A fitted regression.
 
     Attributes:
-        coefficients: Shape (p,); of a multinomial, all those of the second level first.
+        coefficients: Shape (p,); for a multinomial, those of the second level come first.
         covariance: Shape (p, p).
-        residual_df: Rows less coefficients of a linear model; None: the normal distribution.
-        rows: That were fitted.
+        residual_df: Rows minus coefficients for a linear model; None for the normal distribution.
+        rows: Number of fitted rows.
     """
 
     coefficients: Floats
@@ -49,7 +49,7 @@ def fit_sets(design: Design) -> tuple[Fit, ...]:
     """Return the fit of each set.
 
     Raises:
-        BadInput: if one of them has none: separation, or a perfect fit.
+        BadInput: if a set has no solution, because of separation or a perfect fit.
     """
     weights = design.weights or (None,) * len(design.y)
     return tuple(
@@ -59,7 +59,7 @@ def fit_sets(design: Design) -> tuple[Fit, ...]:
 
 
 def fit_stacked(design: Design) -> Fit:
-    """Return the fit of all sets as if their rows were so many people: what not to do."""
+    """Return the invalid fit that treats the rows of all sets as one file, for comparison."""
     weights = np.concatenate(design.weights) if design.weights else None
     y, x = np.concatenate(design.y), np.concatenate(design.x)
     return _fit(design, y, x, weights, "all sets together")
@@ -70,12 +70,12 @@ def _fit(design: Design, y: Floats, x: Floats, weights: Floats | None, where: st
         coefficients, covariance = weighted_fit(design, y, x, weights, where)
         degrees = len(y) - x.shape[1] if design.outcome.family == "linear" else None
         return Fit(coefficients, covariance, degrees, len(y))
-    # Importing them brings filters of their own, which must not come after ours.
+    # These imports install warning filters and must come before ours.
     import statsmodels.discrete.discrete_model
     import statsmodels.regression.linear_model  # noqa: F401
 
     with warnings.catch_warnings(), np.errstate(all="ignore"):
-        # What they warn of is looked for below, in numbers.
+        # The conditions behind their warnings are checked numerically below.
         warnings.simplefilter("ignore")
         if design.outcome.family == "linear":
             return _linear(design, y, x, where)
@@ -88,8 +88,8 @@ def _linear(design: Design, y: Floats, x: Floats, where: str) -> Fit:
     result = OLS(y, x).fit()
     if result.ssr <= 1e-18 * float(y @ y):
         raise BadInput(
-            f"The terms give {design.outcome.name} without any error in {where}; one of them is the"
-            " outcome itself in another form."
+            f"The terms predict {design.outcome.name} without error in {where}; one of them is the"
+            " outcome in another form. Leave it out."
         )
     return Fit(
         np.asarray(result.params, dtype=float),
@@ -100,11 +100,11 @@ def _linear(design: Design, y: Floats, x: Floats, where: str) -> Fit:
 
 
 def _likelihood(design: Design, y: Floats, x: Floats, where: str) -> Fit:
-    """Fit by maximum likelihood, in orthonormal columns: scales and near collinearity vanish.
+    """Return the maximum likelihood fit, computed in orthonormal columns.
 
-    Where a combination of terms separates the outcomes there is no maximum: the likelihood rises
-    for ever along it, the information in that direction goes to 0, and each Newton step is about as
-    long as the one before. Either is looked for at the end (Albert and Anderson 1984).
+    If a combination of terms separates the outcomes, there is no maximum: the likelihood increases
+    without end along it, the information in that direction tends to 0, and Newton steps do not get
+    shorter. Both signs are checked after the search (Albert and Anderson 1984).
     """
     basis, triangle = linalg.qr(x, mode="economic")
     basis = basis * np.sqrt(len(y))
@@ -127,9 +127,9 @@ def _likelihood(design: Design, y: Floats, x: Floats, where: str) -> Fit:
 
 
 def _search(model: Any, start: Floats | None) -> tuple[Floats | None, Floats]:
-    """Return coefficients and the information at them; none if no search comes to any.
+    """Return coefficients and their information; None if no search finds any.
 
-    Where Newton's method fails, a slower one goes far enough to see which way they run.
+    If Newton's method fails, BFGS goes far enough to show the direction of separation.
     """
     from statsmodels.tools.sm_exceptions import PerfectSeparationError
 
@@ -141,7 +141,7 @@ def _search(model: Any, start: Floats | None) -> tuple[Floats | None, Floats]:
             result = model.fit(method=method, disp=0, start_params=start, **options)
         except (PerfectSeparationError, np.linalg.LinAlgError, ValueError, OverflowError):
             continue
-        # statsmodels gives the coefficients of a multinomial as a matrix, a column for each level.
+        # statsmodels returns multinomial coefficients as a matrix with a column for each level.
         found = np.asarray(result.params, dtype=float).reshape(-1, order="F")
         information = -np.asarray(model.hessian(found), dtype=float)
         if np.isfinite(found).all() and np.isfinite(information).all():
@@ -150,14 +150,14 @@ def _search(model: Any, start: Floats | None) -> tuple[Floats | None, Floats]:
 
 
 def _model(design: Design, y: Floats, basis: Floats) -> tuple[Any, Floats | None]:
-    """Return statsmodels' model and where its search begins."""
+    """Return the statsmodels model and the start of its search."""
     from statsmodels.discrete.discrete_model import Logit, MNLogit, Poisson
 
     if design.outcome.family == "logistic":
         return Logit(y, basis), None
     if design.outcome.family == "multinomial":
         return MNLogit(y, basis), None
-    # Newton's first steps from far away overshoot; least squares of the log are near.
+    # Newton's first steps overshoot from a distant start; least squares of the log is close.
     start = np.asarray(np.linalg.lstsq(basis, np.log(y + 0.5), rcond=None)[0], dtype=np.float64)
     return Poisson(y, basis), start
 
@@ -166,22 +166,22 @@ def _separated(design: Design, where: str, culprit: str) -> str:
     what = f"{culprit} separates" if culprit else "the terms separate"
     return (
         f"In {where} {what} the values of {design.outcome.name} perfectly, so the estimate is"
-        f" infinite: leave {culprit or 'a term'} out, or merge levels that are rare."
+        f" infinite; leave {culprit or 'a term'} out or merge rare levels."
     )
 
 
 def _culprit(design: Design, direction: Floats, x: Floats) -> str:
-    """Return the term along which the likelihood rises most."""
+    """Return the term along which the likelihood increases most."""
     size = np.abs(direction.reshape(-1, x.shape[1])).max(axis=0) * x.std(axis=0)
     return design.names[int(size.argmax())] if size.max() > 0 else ""
 
 
 def check_enough(fits: Sequence[Fit]) -> str:
-    """Return a warning where sets of different length are combined as if they were alike."""
+    """Return a warning if the sets differ in their numbers of complete rows; else empty."""
     rows = [fit.rows for fit in fits]
     if max(rows) <= 1.1 * min(rows):
         return ""
     return (
-        f"The sets have between {min(rows):,} and {max(rows):,} complete rows; the rule takes them"
-        " as alike, so its interval is one for about the mean of these sizes."
+        f"The sets have between {min(rows):,} and {max(rows):,} complete rows. The combining"
+        " rule assumes equal sizes, so the interval corresponds to about their mean."
     )

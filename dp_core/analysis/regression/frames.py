@@ -1,4 +1,4 @@
-"""The sets of a release as frames: categories with the codebook's levels, dates as days."""
+"""Sets of a release as pandas frames, with categories in the codebook's levels, dates as days."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Frame:
     """The rows of one set that have a value in every column of an analysis.
 
     Attributes:
-        number: Of the set, from 1.
+        number: Number of the set, from 1.
         data: pandas frame; categories are unordered categoricals over all levels of the schema.
-        dropped: Rows left out because a value was missing.
-        weights: Survey weights of these rows, where the analysis is weighted.
+        dropped: Number of rows left out because a value was missing.
+        weights: Survey weights of the rows; None if the analysis is not weighted.
     """
 
     number: int
@@ -30,7 +30,7 @@ class Frame:
 
     @property
     def rows(self) -> int:
-        """Rows that are left."""
+        """Number of rows that are left."""
         return len(self.data)
 
 
@@ -41,10 +41,10 @@ def read_frames(
 
     Args:
         folder: The bundle.
-        schema: That of the release.
-        columns: To read, all of them in the schema.
-        sets: m.
-        weight: Column of survey weights, for a weighted analysis.
+        schema: Schema of the release.
+        columns: Names of the columns to read.
+        sets: Number of sets, m.
+        weight: Column of survey weights for a weighted analysis; None otherwise.
 
     Raises:
         BadInput: if a file cannot be read, or a set has no complete row.
@@ -59,7 +59,9 @@ def read_frames(
             read = [*columns, *([weight] if weight and weight not in columns else [])]
             table = pq.read_table(path, columns=read)
         except (OSError, pa.ArrowException, ValueError):
-            raise BadInput(f"{path} cannot be read as Parquet; fetch the release again.") from None
+            raise BadInput(
+                f"{path} cannot be read as Parquet; download the release again."
+            ) from None
         wanted = [schema.column(name) for name in columns]
         frames.append(frame_of(number, table, wanted, weight=weight))
     return tuple(frames)
@@ -71,7 +73,7 @@ def frame_of(
     """Return the complete rows of a set's Arrow table.
 
     Raises:
-        BadInput: if there is none.
+        BadInput: if there is no complete row.
     """
     import pandas as pd
 
@@ -98,7 +100,7 @@ def _values(column: Column, array: Any) -> Any:
 
     if column.levels:
         values, levels = array.to_pandas(), list(levels_of(column))
-        # Unordered: an ordinal is coded like any category, against its first level.
+        # Unordered: an ordinal is coded like any category, relative to its first level.
         if isinstance(values.dtype, pd.CategoricalDtype):
             return values.cat.set_categories(levels).cat.as_unordered()
         return pd.Categorical(values, categories=levels)

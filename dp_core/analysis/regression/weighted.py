@@ -1,13 +1,13 @@
-"""Regressions with survey weights: weighted estimates, and variances that hold under them.
+"""Regressions with survey weights: weighted estimates and their sandwich variances.
 
-The estimate solves the weighted score equations (pseudo maximum likelihood; of a linear model,
-weighted least squares), so it does not change when all weights are multiplied by one number. Its
+The estimate solves the weighted score equations (pseudo maximum likelihood; for a linear model,
+weighted least squares), so it does not change if all weights are multiplied by one number. Its
 variance is the sandwich A^-1 B A^-1 with the weighted information A and
 
     B = n / (n - 1) sum_i w_i^2 s_i s_i'
 
 over the n rows with their scores s_i: linearization for a sample drawn with replacement, with rows
-as primary units and one stratum, since a synthetic set has no others.
+as primary units and one stratum, because a synthetic set has no design variables.
 
 Binder, D. A. (1983). On the variances of asymptotically normal estimators from complex surveys.
 International Statistical Review 51(3), 279-292.
@@ -30,14 +30,14 @@ def weighted_fit(
 ) -> tuple[Floats, Floats]:
     """Return coefficients and their covariance, shapes (p,) and (p, p).
 
-    Of a multinomial all coefficients of the second level come first, then those of the third.
+    For a multinomial, all coefficients of the second level come first, then those of the third.
 
     Args:
-        design: What is modelled.
-        y: Outcome, or the place of its level.
-        x: Shape (rows, columns).
-        weights: At least 0, shape (rows,).
-        where: Which set it is, for messages.
+        design: Outcome and design.
+        y: Outcome, or the index of its level, shape (rows,).
+        x: Design matrix, shape (rows, columns).
+        weights: Weights of at least 0, shape (rows,).
+        where: Name of the set, for messages.
 
     Raises:
         BadInput: if there is no solution: the terms separate the outcomes, or no row has a weight.
@@ -45,12 +45,14 @@ def weighted_fit(
     used = weights > 0
     y, x, weights = y[used], x[used], weights[used]
     if len(y) <= x.shape[1]:
-        raise BadInput(f"In {where} only {len(y)} rows have a weight, too few for this formula.")
+        raise BadInput(
+            f"In {where} only {len(y)} rows have a weight above 0, too few for this formula."
+        )
     weights = weights / weights.mean()
     basis, triangle = np.linalg.qr(x * np.sqrt(weights)[:, None])
     if np.abs(np.diag(triangle)).min() <= 1e-9 * np.abs(np.diag(triangle)).max():
         raise BadInput(f"With these weights the terms are collinear in {where}; leave one out.")
-    # Orthonormal columns under the weights: scales and near collinearity vanish.
+    # Columns that are orthonormal under the weights avoid problems of scale and collinearity.
     basis = x @ np.linalg.inv(triangle) * np.sqrt(len(y))
     family = design.outcome.family
     if family == "linear":
@@ -58,8 +60,8 @@ def weighted_fit(
         residuals = y - basis @ beta
         if float(weights @ residuals**2) <= 1e-18 * float(weights @ y**2):
             raise BadInput(
-                f"The terms give {design.outcome.name} without any error in {where}; one of them is"
-                " the outcome itself in another form."
+                f"The terms predict {design.outcome.name} without error in {where}; one of them is"
+                " the outcome in another form. Leave it out."
             )
         information, scores = basis.T @ (basis * weights[:, None]), basis * residuals[:, None]
     else:
@@ -76,7 +78,7 @@ def weighted_fit(
 def _search(
     design: Design, y: Floats, basis: Floats, weights: Floats, where: str
 ) -> tuple[Floats, Floats, Floats]:
-    """Return the maximum of the weighted likelihood by Newton's method with halved steps.
+    """Maximise the weighted likelihood by Newton's method with step halving.
 
     Returns:
         Coefficients, information and the score of each row at them.
@@ -105,7 +107,7 @@ def _search(
             return beta, information, scores
     raise BadInput(
         f"In {where} the terms separate the values of {design.outcome.name} perfectly under these"
-        " weights, so an estimate is infinite: leave a term out, or merge levels that are rare."
+        " weights, so an estimate is infinite; leave a term out or merge rare levels."
     )
 
 

@@ -148,7 +148,7 @@ def test_a_citation_or_entry_that_says_something_else_is_found(broken, name):
     document["files"][name] = file_record(path)
     reseal(broken, document)
 
-    assert failed(verify(broken)) == {"copies": f"{name} says something else than release.json."}
+    assert failed(verify(broken)) == {"copies": f"{name} does not agree with release.json."}
 
 
 @pytest.mark.parametrize("mode", ["bare", "all"])
