@@ -174,7 +174,7 @@ def test_a_comparison_goes_on_after_it_was_killed_and_after_it_was_interrupted(p
         assert len(before) < len(after) < ALL
         assert {name: after[name] for name in before} == before
         before = after
-    assert "the same command goes on" in said
+    assert "repeat the command" in said
     assert (place / "comparison-public" / "table.md").is_file()
 
     again = begun(place)

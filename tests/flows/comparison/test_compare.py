@@ -280,7 +280,7 @@ def test_ctrl_c_keeps_what_is_finished(command, spec, tmp_path, monkeypatch):
     monkeypatch.setattr(comparison, "run_cells", interrupted)
     answer = command("compare", spec, *SURE, "--runs", "1", "--out", "out")
     assert answer.code == 130
-    assert "the same command goes on" in answer.err
+    assert "repeat the command" in answer.err
     text = (tmp_path / "out" / "table.md").read_text()
     assert "| *bootstrap* |  | 1/1 | .2500 |" in text
     assert "| independent | 1 | 0/1 |  |" in text
@@ -294,7 +294,7 @@ def test_two_comparisons_in_one_folder_are_refused(command, spec, tmp_path):
     with comparison.locked(out):
         answer = command("compare", spec, *SURE, "--runs", "1", "--out", out)
     assert answer.code == 4
-    assert "Another comparison is at work" in answer.err
+    assert "Another comparison is running" in answer.err
 
 
 # -- what is refused
@@ -335,7 +335,7 @@ def without(word):
         (["SPEC", *SURE, "--hold-out", "0.2"], "give --target too"),
         (["SPEC", *SURE, "--target", "a", "--hold-out", "20"], "share from 0 to"),
         (["SPEC", *SURE, "--out", "data.csv"], "is a file"),
-        (["SPEC", *SURE, "--out", "."], "holds other files"),
+        (["SPEC", *SURE, "--out", "."], "contains other files"),
         (["SPEC", *SURE, "--target"], "requires an argument"),
         (["SPEC", *SURE, "--epsilons", "1"], "--epsilon"),
     ],

@@ -136,7 +136,7 @@ def test_what_cannot_be_fitted_is_a_sentence_below_the_table(command, spec, tmp_
     assert answer.code == 0
     row = answer.json["rows"][-1]
     assert "best" not in row["figures"]
-    assert row["sentences"] == ["`wage ~ a` is not compared. The level t is in no record."]
+    assert row["sentences"] == ["`wage ~ a` was not compared. The level t is in no record."]
     assert "The level t" in (tmp_path / "out" / "table.md").read_text()
 
 

@@ -79,7 +79,7 @@ def test_a_level_that_no_set_has_is_lost_and_the_first_one_is_refused(schema):
 
     assert [pair.name for pair in lost.pairs] == ["Intercept", "town[T.b]"]
     assert lost.lost == ("town[T.c]",)
-    assert "compared with 'a' in the file and with 'b' in the sets" in none.problem
+    assert "'a' in the file but 'b' in the sets" in none.problem
 
 
 def test_a_problem_of_the_file_speaks_of_the_file_and_one_of_a_set_of_the_set(schema):

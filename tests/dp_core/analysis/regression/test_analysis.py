@@ -225,13 +225,13 @@ def bad(said, text, tables, **options):
     [
         ("pay ~ age", "logistic", "--family linear or poisson"),
         ("pay ~ age", "multinomial", "pay is a number"),
-        ("pay ~ age", "poisson", "pay has others in set 1"),
+        ("pay ~ age", "poisson", "pay has other values in set 1"),
         ("sex ~ age", "linear", "sex is a category: --family logistic"),
         ("health ~ age", "poisson", "--family multinomial"),
         ("health ~ age", "logistic", "needs two levels and health has 3"),
-        ("bs(pay, df=3) ~ age", None, "several numbers"),
-        ("pay ~ np.log(age - 200)", None, "is not a finite number in 400 rows of set 1"),
-        ("np.log(age * 0) ~ pay", None, "is not a finite number in 400 rows of set 1"),
+        ("bs(pay, df=3) ~ age", None, "several columns"),
+        ("pay ~ np.log(age - 200)", None, "is not finite in 400 rows of set 1"),
+        ("np.log(age * 0) ~ pay", None, "is not finite in 400 rows of set 1"),
         ("pay ~ np.log(sex)", None, "cannot be computed"),
         ("pay ~ np.nothing(age)", None, "no function 'np.nothing'"),
         ("pay ~ C(sex, Treatment('m'))", None, "cannot be computed"),
@@ -248,7 +248,7 @@ def test_what_cannot_be_fitted_is_one_sentence(text, family, said):
 
 def test_an_outcome_in_another_form_is_told():
     made = [one.set_column(0, "pay", pa.array(2.0 * np.asarray(one["age"]))) for one in sets(2)]
-    bad("without any error in set 1", "pay ~ age", made)
+    bad("without error in set 1", "pay ~ age", made)
 
 
 def test_a_level_that_is_in_some_sets_only_is_told():
@@ -273,7 +273,7 @@ def test_a_level_that_no_set_has_gets_no_coefficient():
     found = fit("pay ~ health", made)
 
     assert found.names == ("Intercept", "health[T.fair]")
-    assert found.design.notes == ("No set has health = 'good'; there is no coefficient for it.",)
+    assert found.design.notes == ("No set has health = 'good', so it has no coefficient.",)
     assert fit("health ~ age", made).design.outcome.family == "logistic"
 
 
