@@ -70,7 +70,7 @@ def make_design(
 ) -> Design:
     """Return outcome and design of every set.
 
-    What a function takes from the data (the mean in `center`, the knots of `bs`) is computed from all
+    What a function takes from the data (the mean in `center`, the knots of `bs`) comes from all
     sets together, so that a coefficient means the same in each.
 
     Args:
