@@ -110,7 +110,9 @@ def advised(advice: str) -> Iterator[None]:
     except LedgerCorrupt as error:
         if type(error) is not LedgerCorrupt:
             raise
-        raise LedgerCorrupt(f"{error.message} {advice}", row="ledger-changed") from None
+        raise LedgerCorrupt(
+            f"{error.message} {advice}", row=error.row or "ledger-changed"
+        ) from None
 
 
 @contextlib.contextmanager
