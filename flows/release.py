@@ -104,10 +104,10 @@ def _run_name() -> str:
 def release(
     spec: str, out: str, dask: str | None = None, keep_confidential: bool = False
 ) -> State[None] | None:
-    """Make a release, or go on with one that stopped.
+    """Make a release, or continue one that stopped.
 
-    One that waits for a person is no failure: the run ends as `Held` or `AwaitingApproval`, and is
-    asked for again when the person has decided.
+    A release that waits for a person is no failure: the run ends as `Held` or `AwaitingApproval`,
+    and is run again after the decision.
 
     Args:
         spec: Path of the release spec.
@@ -145,7 +145,7 @@ def release(
 
 
 Perform = Callable[[Task[[Any], None], Any], None]
-"""How a stage is done; the default is as a task of the flow it is called from."""
+"""Does a stage of a run; by default as a task of the calling flow."""
 
 
 def carry_out(
@@ -193,18 +193,18 @@ def carry_out(
                 ) from None
             raise
         finally:
-            # What stops the release here must not be hidden by a note that could not be written.
+            # A note that cannot be written must not hide the error that stopped the release.
             with suppress(ReleaseError, OSError):
                 run.note_anchor()
     return run
 
 
 def make_release(run: ConfidentialRun, perform: Perform = Task.__call__) -> None:
-    """Do every stage that is not done yet."""
+    """Do every stage that is not done yet, then publish if that is allowed."""
     if run.writer.gate(run.reservation).held is None:
         forget_lost(run)
         if needs_data(run):
-            # Whatever was finished earlier was finished for this input, or not at all.
+            # Stages that were finished earlier must have been finished for this input.
             run.folder.forget("identify")
             perform(identify, run)
         for stage in STAGES[:-1]:
@@ -212,8 +212,8 @@ def make_release(run: ConfidentialRun, perform: Perform = Task.__call__) -> None
                 perform(stage, run)
         require_approval(run)
     elif run.folder.done("publish") is None:
-        # privacy: what a person may have looked at is published as it is, and never made again.
-        # Once it is published its sets are deleted here, and an interruption leaves some of them.
+        # privacy: a person may have looked at the sets, so they are published unchanged or not at
+        # all. After publication they are deleted, perhaps only in part, so they are not checked.
         require_unchanged(run)
     perform(publish, run)
     tidy(run)
@@ -228,10 +228,10 @@ def open_run(
     *,
     keep_confidential: bool = False,
 ) -> ConfidentialRun:
-    """Return a run with its reservation; refused before anything is touched or written.
+    """Return a run with its reservation; a refusal comes before anything is written.
 
     Raises:
-        BadInput: if spec, schema or output folder will not do.
+        BadInput: if the output folder cannot be used, or the name is used.
         BudgetRefused: if the account does not allow it.
     """
     # Again, now under the lease: another process may have changed what the first check saw.
@@ -241,12 +241,12 @@ def open_run(
     if reservation and not reservation.outcome and ledger.charges(reservation):
         folder = RunFolder(where, plan.spec.release, reservation.link)
         if not folder.exists():
-            # privacy: results of its charges lie elsewhere; to draw them here would be a second
+            # privacy: the results of its charges are elsewhere; drawing here would be a second
             # draw.
             raise StageFailed(
                 f"Release {plan.spec.release!r} was begun in another home, or its folder"
-                f" {folder.path} is gone. Resume it in the home that began it, or put the folder"
-                " back; its results are never drawn again.",
+                f" {folder.path} is gone. Resume it in the home that began it, or restore the"
+                " folder; its results are never drawn again.",
                 row="other-home",
             )
     if not is_publishing(reservation, plan):
@@ -256,7 +256,7 @@ def open_run(
             and reservation.plan != plan.hash
             and not ledger.charges(reservation)
         ):
-            # It spent nothing, so a corrected spec may simply begin again.
+            # Nothing was charged, so a corrected spec may begin again.
             require_known_results(where, ledger, reservation)
             reservation = writer.settle(reservation, "returned")
         if reservation is None or reservation.outcome is not None:
@@ -281,7 +281,7 @@ def open_run(
 
 
 def give_back(run: Run) -> bool:
-    """Return the reservation of a release that spent nothing, and whether it was one."""
+    """Return the reservation to the account if nothing was charged; return whether it was."""
     require_known_results(run.home, run.ledger, run.reservation)
     if run.ledger.charges(run.reservation):
         return False

@@ -1,4 +1,4 @@
-"""Whether a release may begin or go on: every refusal that needs neither Prefect nor the data."""
+"""Whether a release may begin or continue, as far as Prefect and the data are not needed."""
 
 from __future__ import annotations
 
@@ -57,27 +57,27 @@ def plan_of_release(spec: Path, release: str | None) -> Plan:
 
     Args:
         spec: Path of the spec.
-        release: Name that it must have; None for any.
+        release: Name that the release must have; None for any.
 
     Raises:
-        BadInput: if spec or schema will not do, or the name is another.
+        BadInput: if spec or schema is invalid, or the name differs.
     """
     plan = make_plan(load_spec(spec))
     name = plan.spec.release
     if release is not None and name != release:
         raise BadInput(
-            f"The spec {spec} is that of release {name!r} now, not of {release!r}; put the name"
-            f" back to go on, or make the other with `dp-release run {spec} --out DIR`.",
+            f"The spec {spec} now names release {name!r}, not {release!r}. Restore the name to"
+            f" continue, or make the other release with `dp-release run {spec} --out DIR`.",
             row="spec-of-another-release",
         )
     return plan
 
 
 def _refuse_waiting(ledger: Ledger, reservation: Reservation, plan: Plan) -> None:
-    """Refuse to go on with a release that waits for a person.
+    """Refuse to continue a release that awaits approval.
 
     Raises:
-        BadInput: if it is asked for by another plan, as with another seed.
+        BadInput: if the plan is not the one that awaits approval.
         Held: otherwise.
     """
     try:
@@ -94,24 +94,24 @@ def _refuse_waiting(ledger: Ledger, reservation: Reservation, plan: Plan) -> Non
 
 
 def require_known_results(at: Path, ledger: Ledger, reservation: Reservation) -> None:
-    """Refuse to end a reservation by a ledger that forgot what was charged to it.
+    """Raise unless the ledger has a charge for every noisy result of a reservation.
 
     Raises:
-        LedgerCorrupt: if there is a noisy result that it has no charge for.
+        LedgerCorrupt: if a noisy result has no charge.
     """
     stored = RunFolder(at, reservation.release, reservation.link).batches()
     forgotten = stored - {charge.batch for charge in ledger.charges(reservation)}
     if forgotten:
         raise LedgerCorrupt(
             f"Release {reservation.release!r} has a noisy result ({min(forgotten)}) that the ledger"
-            " has no charge for: the ledger is older than the run's folder. Restore its newest"
-            " copy.",
+            " has no charge for, so the ledger is older than the run's folder. Restore the"
+            " ledger's newest copy.",
             row="result-without-charge",
         )
 
 
 def is_publishing(reservation: Reservation | None, plan: Plan) -> bool:
-    """Return whether the release is paid for in full and only its bundle may be missing."""
+    """Return whether the release is settled and only its bundle may be missing."""
     return (
         reservation is not None
         and reservation.outcome == "finished"

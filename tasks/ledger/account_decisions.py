@@ -1,7 +1,7 @@
-"""What persons decide, each with a name and a reason: one entry for each decision.
+"""People's decisions, one ledger entry each, with a name and a reason.
 
-Open, raise, restate, close an account; approve a plan or withdraw it; make a key known. Who may
-hold a release, and what people read, is in `tasks.ledger.ledger`.
+They open, raise, restate and close accounts, approve plans or withdraw the approval, and add
+signing keys.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Decisions:
     """The decisions about one ledger, in one database."""
 
     def __init__(self, url: str, signer: Signer | None = None) -> None:
-        """Open the ledger, creating it where the database is empty.
+        """Open the ledger; create it if the database is empty.
 
         Args:
             url: SQLAlchemy URL of SQLite or PostgreSQL.
-            signer: Key that signs what is written; needed where the ledger has keys.
+            signer: Key that signs new entries; required if the ledger has keys.
         """
         self._database = Database(url, signer)
 
@@ -55,18 +55,18 @@ class Decisions:
 
         Args:
             name: Unique in the ledger.
-            terms: Total, and how releases add up.
+            terms: Total and composition.
             neighbours: The relation every release of it uses.
-            unit: Who is protected.
-            by: Who opens it.
+            unit: Unit of privacy: `row` or `person`.
+            by: Person who opens it.
             reason: Why.
-            owner: Who answers for it; the one who opens it, if nobody else is named.
+            owner: Person responsible for it; defaults to `by`.
             calendar: Allowance per period; it begins on the day of opening.
-            within: Account whose total is to cover this one too.
-            approved_only: Whether only approved plans run.
+            within: Account above, whose total covers this one too.
+            approved_only: Whether plans must be approved before they run.
 
         Raises:
-            BadInput: if the name is taken, or the account above is not there or of other terms.
+            BadInput: if the name is taken, or the account above does not exist or differs.
         """
         with self._database.writing() as book:
             if book.charter(name) is not None:
@@ -112,7 +112,7 @@ class Decisions:
         """Raise an account's total, or the allowance of its periods.
 
         Raises:
-            BadInput: if there is no such account, or what is asked for is no raise.
+            BadInput: if there is no such account, or the new total is not a raise.
         """
         with self._database.writing() as book:
             account = _open_account(book, name)
@@ -160,21 +160,20 @@ class Decisions:
         by: str,
         reason: str,
     ) -> Account:
-        """Let an account's releases add up in another way, counting its whole history again.
+        """Change an account's composition, and recount its whole history under it.
 
         Args:
-            name: Of the account.
-            composition: How releases add up from now on.
-            own_delta: Part of delta set aside for events' own (zcdp).
-            period_delta: What a period of its calendar allows: delta (basic) or own delta (zcdp).
-                Needed where both are there, the calendar and another composition: the number that
-                stands there means something else from now on.
-            by: Who decides.
+            name: Name of the account.
+            composition: Composition from now on.
+            own_delta: Part of delta set aside for the events' own (zcdp).
+            period_delta: Allowance per period: delta (basic) or own delta (zcdp). Required for an
+                account with a calendar whose composition changes, since the meaning changes too.
+            by: Person who decides.
             reason: Why.
 
         Raises:
-            BadInput: if there is no such account, or these terms cannot be.
-            BudgetRefused: if the history comes to more than the total under the new terms.
+            BadInput: if there is no such account, or the terms are invalid.
+            BudgetRefused: if the history exceeds the total under the new terms.
         """
         with self._database.writing() as book:
             account = _open_account(book, name)
@@ -200,13 +199,13 @@ class Decisions:
                 )
             except LedgerCorrupt:
                 raise BudgetRefused(
-                    f"What account {name!r} has promised and spent comes to more than its total"
-                    f" under {composition} composition; it keeps its terms."
+                    f"What account {name!r} has reserved and spent exceeds its total under"
+                    f" {composition} composition; it keeps its terms."
                 ) from None
         return self.account(name)
 
     def close_account(self, name: str, *, by: str, reason: str) -> None:
-        """Let no more releases be reserved from an account."""
+        """Close an account to new reservations."""
         with self._database.writing() as book:
             if read_account(book, name).charter.closed:
                 raise BadInput(f"Account {name!r} is closed already.")
@@ -216,7 +215,7 @@ class Decisions:
         """Return an account with its balance.
 
         Raises:
-            BadInput: if there is none of that name, naming the nearest.
+            BadInput: if there is none of that name.
         """
         with self._database.reading() as book:
             return read_account(book, name)
@@ -251,15 +250,15 @@ class Decisions:
     # -- keys
 
     def add_key(self, signer: Signer, *, replaces: str | None, by: str, reason: str) -> None:
-        """Make a signing key known; from then on every entry must be signed.
+        """Add a signing key; from then on every entry must be signed.
 
-        The first key signs its own entry, a later one is signed by a key that stands; each also
-        signs, within its entry, the link of the history it joins.
+        The first key signs its own entry; a valid key signs the entry of a later one. Each key
+        also signs, inside its entry, the link of the preceding entry.
 
         Args:
             signer: The new key.
             replaces: Fingerprint of the key that no longer signs.
-            by: Who made it.
+            by: Person who made it.
             reason: Why.
 
         Raises:
@@ -273,7 +272,7 @@ class Decisions:
             raise BadInput(f"The ledger knows key {signer.fingerprint} already; make a new one.")
         if replaces is not None and replaces not in valid_keys(known):
             raise BadInput(
-                f"Key {replaces} does not sign this ledger, so nothing can replace it;"
+                f"Key {replaces} does not sign this ledger, so it cannot be replaced;"
                 f" these do: {', '.join(sorted(valid_keys(known))) or 'none'}."
             )
         if first:
@@ -286,7 +285,7 @@ class Decisions:
                 "by": by,
                 "reason": reason,
             }
-            # The new key vouches for all that it takes over: who trusts it need not know the old.
+            # The new key signs the history so far: whoever trusts it need not know the old key.
             body["proof"] = signer.sign(key_proof(body, book.link()))
             book.append("key", about=signer.fingerprint, body=body)
 
@@ -294,7 +293,7 @@ class Decisions:
 def _open_account(book: Transaction, name: str) -> Account:
     account = read_account(book, name)
     if account.charter.closed:
-        raise BadInput(f"Account {name!r} is closed; nothing of it changes any more.")
+        raise BadInput(f"Account {name!r} is closed and cannot be changed.")
     return account
 
 
@@ -303,7 +302,7 @@ def _check_above(book: Transaction, name: str, neighbours: Neighbours, unit: str
     if (above.neighbours, above.unit) != (neighbours, unit):
         raise BadInput(
             f"Account {name!r} protects one {above.unit} under {above.neighbours}; an account"
-            " within it does the same."
+            " within it must do the same."
         )
 
 
@@ -313,13 +312,13 @@ def _restated_calendar(
     calendar = charter.calendar
     if calendar is None:
         if delta is not None:
-            raise BadInput(f"Account {charter.name!r} has no calendar, so no delta of a period.")
+            raise BadInput(f"Account {charter.name!r} has no calendar, so no delta per period.")
         return None
     if delta is None:
         if composition != charter.terms.composition:
             raise BadInput(
                 f"Account {charter.name!r} has an allowance per {calendar.period}; its delta means"
-                f" something else under {composition} composition and must be stated anew."
+                f" something else under {composition} composition and must be given."
             )
         return calendar
     return replace(calendar, delta=delta)

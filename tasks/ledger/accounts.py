@@ -1,4 +1,4 @@
-"""Accounts as people ask about them: total, reserved, spent, left, and what each release took."""
+"""Accounts for display: total, reserved, spent, left, and what each release took."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Used:
 
     Attributes:
         release: Name.
-        account: Account that it named; another where this one stands above it.
-        amount: In what the account adds up in.
+        account: Account in its spec: this one, or one within it.
+        amount: What it took, in the account's composition.
         epsilon, delta: Guarantee of the release by itself.
-        outcome: `finished`, `abandoned`, `returned`, or `reserved` while it is under way.
-        day: Of its reservation.
+        outcome: Outcome of its settlement; `reserved` before.
+        day: Day of its reservation.
     """
 
     release: str
@@ -50,11 +50,11 @@ class Used:
 
 @dataclass(frozen=True, slots=True)
 class Above:
-    """An account above another, where it leaves less than that one has itself.
+    """An account above another that leaves less than the other has itself.
 
     Attributes:
         name: Unique in the ledger.
-        terms: Its own, in which `left` is counted.
+        terms: Its own terms, in which `left` is counted.
         left: What it can promise today.
     """
 
@@ -65,7 +65,7 @@ class Above:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """One protected population, its total, and what became of it.
+    """One protected population: its terms and its balance.
 
     Attributes:
         charter: Its terms.
@@ -93,7 +93,7 @@ class Account:
 
     @property
     def total_left(self) -> Amount:
-        """What its own total leaves, whatever its calendar says."""
+        """What is left of its own total, without the limit of its calendar."""
         return self.terms.limit - self.balance.used
 
 
@@ -106,7 +106,7 @@ def read_account(book: Transaction, name: str) -> Account:
     """Return an account with its balance.
 
     Raises:
-        BadInput: if there is none of that name, naming the nearest.
+        BadInput: if there is none of that name.
     """
     accounts = lineage(book, name)
     if not accounts:
@@ -120,7 +120,7 @@ def read_account(book: Transaction, name: str) -> Account:
 
 
 def _leaves_less(above: Above, terms: Terms, left: Amount) -> bool:
-    """Return whether an account above leaves less; by epsilon where they add up otherwise."""
+    """Return whether an account above leaves less; by epsilon if the compositions differ."""
     if above.terms.composition == terms.composition == "basic":
         return not left.within(above.left)
     return above.terms.epsilon_of(above.left) < terms.epsilon_of(left)
@@ -170,13 +170,13 @@ def read_recent_uses(book: Transaction, charter: Charter, most: int) -> list[Rec
 def read_balances(
     book: Transaction, name: str, composition: Composition | None = None
 ) -> tuple[Standing, ...]:
-    """Return how an account stands today, and each that it stands within, the nearest first.
+    """Return today's balance of an account and of every account above it, the nearest first.
 
     Args:
         book: The ledger, inside a transaction.
-        name: Of the account.
-        composition: As if all of them were restated to it, with their whole history; None as they
-            are. What a period then allows of delta is supposed to be the whole of it.
+        name: Name of the account.
+        composition: Composition to which all of them are supposed to be restated, with their whole
+            history and the largest delta per period; by default their own.
 
     Raises:
         BadInput: if there is no such account, or one of them cannot be restated.
@@ -208,7 +208,7 @@ def _restated(book: Transaction, charter: Charter, composition: Composition) -> 
     terms = Terms(composition, old.epsilon, old.delta, Fraction(0))
     calendar = charter.calendar
     if calendar is not None:
-        # Its delta would be stated anew; supposed is the most that makes sense.
+        # A restatement names the calendar's delta; this supposes the largest possible.
         calendar = replace(calendar, delta=terms.delta if terms.is_basic else terms.own_delta)
     other = replace(charter, terms=terms, calendar=calendar)
     balance, in_period = recounted(book, other)

@@ -1,4 +1,4 @@
-"""What shows that an input was recorded by a holder of the home's key, and is unchanged since."""
+"""Seals of inputs: they show that an input was recorded under the home's key, and is unchanged."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def seal(key: bytes, reservation: int | None, release: str, account: str, input_
     Args:
         key: The home's confidential key.
         reservation: Position of the reservation that is bound to the input.
-        release: Its name.
-        account: The account it is of.
+        release: Name of its release.
+        account: Name of its account.
         input_hash: Keyed hash of the input.
     """
     message = canonical_json([reservation, release, account, input_hash])
@@ -24,7 +24,7 @@ def seal(key: bytes, reservation: int | None, release: str, account: str, input_
 
 
 def is_sealed(entry: Entry, key: bytes) -> bool:
-    """Return whether an entry of kind `input` is as it was sealed under a key."""
+    """Return whether the seal of an entry of kind `input` fits the entry and a key."""
     receipt, sealed = entry.receipt, str(entry.body.get("seal"))
     expected = seal(key, entry.reservation, receipt.release, receipt.account, str(entry.about))
     return hmac.compare_digest(expected, sealed)

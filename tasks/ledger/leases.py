@@ -1,9 +1,9 @@
-"""Leases: who may write for a release now, and how a holder that wakes up late is refused.
+"""Leases: which process may write for a release, and how an earlier holder is refused.
 
-A lease has an expiry, which its holder keeps moving, and a fence, a number that grows with every
-holder. Each write of a release is checked against the fence inside its own transaction. So nobody
-needs to be sure that an earlier holder is dead: whoever took over has the higher fence, and what
-the earlier one still tries is refused.
+A lease has an expiry, which its holder renews, and a fence, a number that grows with every holder.
+Each write of a release is checked against the fence inside its own transaction. So nobody needs to
+know that an earlier holder is dead: the new holder has a higher fence, and later writes of the
+earlier one are refused.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tasks.ledger.database.ledger_tables import LEASES
 from tasks.ledger.database.transaction import Transaction, now
 
 LIFETIME_MS = 60_000
-"""How long a lease holds without being renewed, milliseconds."""
+"""How long a lease lasts without renewal, milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,12 @@ class Holder:
 
     Attributes:
         host: Name of its machine.
-        boot: What tells one start of that machine from another.
-        space: What process numbers there are relative to, as in a container.
-        process: Its number.
-        started: When it started, seconds; numbers are used again.
+        boot: Identifier of that machine's current boot.
+        space: Namespace of its process number, as in a container.
+        process: Process number.
+        started: When it started, seconds, since process numbers are reused.
         home: Identifier of its home.
-        since: When it took the lease, for people.
+        since: When it took the lease, UTC, for display.
     """
 
     host: str
@@ -54,7 +54,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to write for a release, as long as nobody took over.
+    """The exclusive right to write for a release, until another process takes it over.
 
     Attributes:
         release: Name.
@@ -102,17 +102,17 @@ def acquire(book: Transaction, release: str, holder: Holder) -> Lease:
 
 
 def require(book: Transaction, lease: Lease) -> None:
-    """Raise StageFailed unless this holder is the last one; an expired lease is still its own."""
-    if not _is_held(book, lease):
+    """Raise StageFailed if another process took the lease over; expiry alone does not end it."""
+    if not _is_current(book, lease):
         raise StageFailed(
-            f"Another process took over release {lease.release!r} while this one did not answer;"
-            f" nothing more is done here. `dp-release status {lease.release}` shows where it is.",
+            f"Another process took over release {lease.release!r} while this one did not respond,"
+            f" so this one stops. `dp-release status {lease.release}` shows the state.",
             row="taken-over",
         )
 
 
 def renew(book: Transaction, lease: Lease) -> None:
-    """Move the expiry on.
+    """Extend the lease by its lifetime.
 
     Raises:
         StageFailed: if another process took over.
@@ -122,13 +122,13 @@ def renew(book: Transaction, lease: Lease) -> None:
 
 
 def give_up(book: Transaction, lease: Lease) -> None:
-    """Let the next holder come at once; a lease that another took over is left alone."""
-    if _is_held(book, lease):
+    """Free the lease at once, unless another process took it over."""
+    if _is_current(book, lease):
         _set_expiry(book, lease, 0)
 
 
 def holder_of(book: Transaction, release: str) -> Holder | None:
-    """Return who works on a release now, None if nobody does."""
+    """Return the process that works on a release, None if there is none."""
     found = _find(book, release)
     if found is None or found.expires <= _clock(book):
         return None
@@ -149,10 +149,10 @@ def _find(book: Transaction, release: str) -> Any:
     return book.connection.execute(query).first()
 
 
-def _is_held(book: Transaction, lease: Lease) -> bool:
-    """Return whether nobody took over a lease."""
+def _is_current(book: Transaction, lease: Lease) -> bool:
+    """Return whether a lease was not taken over."""
     found = _find(book, lease.release)
-    # Not the fence alone: it can come again where the table was restored from a backup.
+    # The fence alone is not enough: a table restored from a backup can reuse one.
     return found is not None and (found.fence, found.holder) == (lease.fence, _text(lease.holder))
 
 
@@ -163,7 +163,7 @@ def _set_expiry(book: Transaction, lease: Lease, expires: int) -> None:
 
 
 def _clock(book: Transaction) -> int:
-    """Return milliseconds since 1970 by one clock for all holders: the database's."""
+    """Return milliseconds since 1970 by the database's clock, the same for all holders."""
     if book.connection.dialect.name == "postgresql":
         query = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
         return int(book.connection.exec_driver_sql(query).scalar() or 0)
@@ -171,11 +171,11 @@ def _clock(book: Transaction) -> int:
 
 
 def is_gone(holder: Holder) -> bool:
-    """Return whether a holder surely died; what cannot be seen from here may be alive."""
+    """Return whether a holder is certainly dead; one that cannot be seen from here may live."""
     if holder.host != socket.gethostname():
         return False
     if (holder.boot, holder.space) != (_boot(), _space()):
-        # Started again since, or a copy of that machine, or a container beside it.
+        # The machine was rebooted, or this is a copy of it, or another container.
         return False
     try:
         process = psutil.Process(holder.process)
@@ -190,9 +190,9 @@ def is_gone(holder: Holder) -> bool:
 
 
 def _started(process: int) -> float:
-    """Return when a process started, in seconds since the machine did where that is known.
+    """Return when a process started, in seconds since the boot if known.
 
-    Not by the clock: it may be set while the process runs, which would then look like another.
+    The clock is not used: setting it would make a running process look like another one.
     """
     with suppress(OSError, ValueError, IndexError), open(f"/proc/{process}/stat", "rb") as file:
         ticks = int(file.read().rpartition(b")")[2].split()[19])
@@ -217,13 +217,13 @@ def _busy(release: str, other: Holder, left_ms: int) -> str:
     here = socket.gethostname(), _boot(), _space()
     if (other.host, other.boot, other.space) == here:
         return (
-            f"Another process is working on release {release!r} ({where}); wait for it, or see"
-            f" `dp-release status {release}`."
+            f"Another process is working on release {release!r} ({where}). Wait for it;"
+            f" `dp-release status {release}` shows its state."
         )
     seconds = max(1, -(-left_ms // 1000))
     return (
-        f"Another process is working on release {release!r} ({where}); wait for it. Should it be"
-        f" dead, its lease ends in {seconds} s, and the release can then be resumed."
+        f"Another process is working on release {release!r} ({where}). Wait for it. If it is"
+        f" dead, its lease expires in {seconds} s; then resume the release."
     )
 
 

@@ -1,7 +1,7 @@
-"""Notes in the home of how far each of its ledgers went, so that a lost or older one is recognised.
+"""The anchor: a note in the home of each ledger's last entry, to recognise an older copy.
 
-The chain shows that no entry was changed. It cannot show that its last entries were cut off, nor
-that the whole database is another one: for that, somebody has to remember the end.
+The chain shows that no entry was changed. It cannot show that its last entries were cut off, or
+that the whole database was replaced. The note of the last entry shows both.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ HEAD_VERSION = 1
 
 
 def note_anchor(at: Path, ledger: Ledger, url: str) -> None:
-    """Note how far a ledger went.
+    """Note the last entry of a ledger.
 
     Args:
-        at: The home.
-        ledger: Its ledger.
-        url: Where the ledger is.
+        at: Folder of the home.
+        ledger: The home's ledger.
+        url: SQLAlchemy URL of the ledger.
     """
     notes, last, name = _notes(at), ledger.head(), ledger.identity()
     note = {"position": last.position, "link": last.link, "place": _place(url)}
     if notes.get(name) == note:
         return
     if notes.get(name, {}).get("position", 0) > last.position:
-        return  # another release of this home noted more meanwhile
+        return  # another release of this home has noted a later entry
     notes[name] = note
     # Several releases of a home may note at once.
     temporary = at / f"{HEAD}.{os.getpid()}"
-    # What a killed process left is cleared away. It may be what another is just writing: that one
-    # loses this note, not an older one.
+    # The glob also deletes what a killed process left, and what another process is writing now,
+    # which then loses this note only.
     with disk_errors(HEAD), suppress(FileNotFoundError):
         write_atomically(temporary, canonical_json({"version": HEAD_VERSION, "ledgers": notes}))
         temporary.replace(at / HEAD)
@@ -51,26 +51,26 @@ def note_anchor(at: Path, ledger: Ledger, url: str) -> None:
 
 
 def check_anchor(at: Path, ledger: Ledger, url: str) -> None:
-    """Refuse a ledger that is older than was noted, or not the one that was at its place.
+    """Refuse a ledger that is older than its note, or that replaced another one.
 
     Raises:
-        LedgerCorrupt: if so, or if the note is damaged.
+        LedgerCorrupt: if either is so, or the note is damaged.
     """
     notes, name = _notes(at), ledger.identity()
     noted = notes.get(name)
     if noted is not None:
         if not ledger.has_entry(noted["position"], noted["link"]):
             raise LedgerCorrupt(
-                f"The ledger is older than what {at / HEAD} noted, or was changed: what it lacks"
-                " would be a fresh budget. Restore its newest copy; only if there is none, and the"
-                f" privacy officer agrees, delete {HEAD}.",
+                f"The ledger is older than the note {at / HEAD}, or was changed, so budget that was"
+                " spent could be spent again. Restore its newest copy. Only if there is none, and"
+                f" the privacy officer agrees, delete {HEAD}.",
                 row="ledger-older",
             )
     elif any(note["place"] == _place(url) for note in notes.values()):
         raise LedgerCorrupt(
-            f"Another ledger is where {at / HEAD} noted one: a new one would give everybody a fresh"
-            " budget. Restore the ledger that was there; only if it is given up for good, and the"
-            f" privacy officer agrees, delete {HEAD}.",
+            f"This is not the ledger that {at / HEAD} noted at its place, so budget that was spent"
+            " could be spent again. Restore the earlier ledger. Only if it is given up for good,"
+            f" and the privacy officer agrees, delete {HEAD}.",
             row="ledger-replaced",
         )
 
@@ -86,14 +86,14 @@ def _notes(at: Path) -> dict[str, dict[str, Any]]:
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise LedgerCorrupt(
-            f"The note {at / HEAD} is damaged: restore it, or delete it if the ledger is current.",
+            f"The note {at / HEAD} is damaged. Restore it, or delete it if the ledger is current.",
             row="head-damaged",
         ) from None
     return notes
 
 
 def _place(url: str) -> str:
-    """Return a hash of where a ledger is, without user and password."""
+    """Return a hash of a ledger's URL without user and password."""
     parsed = sa.make_url(url)
     place = [parsed.get_backend_name(), parsed.host, parsed.port, parsed.database]
     query = {name: value for name, value in parsed.query.items() if name in ("host", "port")}

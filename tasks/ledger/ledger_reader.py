@@ -59,7 +59,7 @@ class LedgerReader:
             return read_uses(book, read_account(book, name))
 
     def lineage(self, name: str) -> tuple[Account, ...]:
-        """Return an account and those it stands within, the nearest first."""
+        """Return an account and every account above it, the nearest first."""
         with self._database.reading() as book:
             found = lineage(book, name)
             if not found:
@@ -67,16 +67,16 @@ class LedgerReader:
             return tuple(read_account(book, charter.name) for charter in found)
 
     def covered(self, name: str) -> tuple[str, ...]:
-        """Return the names of an account and of all that stand within it, however deep.
+        """Return the names of an account and of all accounts within it, at any depth.
 
         Raises:
-            BadInput: if there is no such account, naming the nearest.
+            BadInput: if there is no such account.
         """
         with self._database.reading() as book:
             return tuple(subtree(book, read_account(book, name).name))
 
     def balances(self, name: str, composition: Composition | None = None) -> tuple[Standing, ...]:
-        """Return how an account and those it stands within stand today; see `read_balances`."""
+        """Return the balances of an account and of those above it; see `read_balances`."""
         with self._database.reading() as book:
             return read_balances(book, name, composition)
 
@@ -88,7 +88,7 @@ class LedgerReader:
     # -- plans
 
     def approval(self, plan: str) -> Entry | None:
-        """Return the approval of a plan that stands, None without one."""
+        """Return the entry that approves a plan, None if the plan is not approved now."""
         with self._database.reading() as book:
             found = book.latest(kinds=("approve", "withdraw"), about=plan)
         return found if found is not None and found.kind == "approve" else None
@@ -111,7 +111,7 @@ class LedgerReader:
             return read_reservation(book, release)
 
     def gate(self, reservation: Reservation) -> Gate:
-        """Return whether a release is held, who looked at it when, and what was decided."""
+        """Return whether a release awaits approval, the looks at it, and the decision."""
         with self._database.reading() as book:
             return gate_of(book, reservation.position)
 
@@ -128,13 +128,13 @@ class LedgerReader:
             )
 
     def receipts(self, reservation: Reservation) -> tuple[Receipt, ...]:
-        """Return what may be published of one reservation, in order, from its promise on."""
+        """Return the publishable receipts of one reservation, in order."""
         with self._database.reading() as book:
             found = book.find(reservation=reservation.position, kinds=PUBLISHED)
         return tuple(entry.receipt for entry in found)
 
     def place(self, reservation: Reservation) -> Place:
-        """Return where the last receipt of a release stands in the chain.
+        """Return the place in the chain of the last receipt of a release.
 
         Raises:
             ValueError: if the release is not settled.
@@ -146,9 +146,9 @@ class LedgerReader:
         return Place(link=end.link, public_key=public, signature=end.signature)
 
     def totals(self, reservation: Reservation) -> tuple[Total, ...]:
-        """Return the totals of all accounts that pay for a release, as it was settled.
+        """Return the totals of all accounts that pay for a release, at its settlement.
 
-        What was changed since is left out, so that a bundle written again is the same.
+        Later changes are left out, so that a bundle written again is the same.
         """
         with self._database.reading() as book:
             end = _settlement(book, reservation)
@@ -162,7 +162,7 @@ class LedgerReader:
             return book.find(**criteria)  # type: ignore[arg-type]
 
     def knows_inputs(self) -> bool:
-        """Return whether any input is sealed in it."""
+        """Return whether the ledger has the seal of any input."""
         with self._database.reading() as book:
             return book.latest(kinds=("input",)) is not None
 
@@ -174,7 +174,7 @@ class LedgerReader:
         return found
 
     def has_entry(self, position: int, link: str) -> bool:
-        """Return whether the entry at a position has that link."""
+        """Return whether the entry at a position has a link."""
         with self._database.reading() as book:
             return any(entry.link == link for entry in book.find(position=position))
 
@@ -184,7 +184,7 @@ class LedgerReader:
             return book.identity()
 
     def all_entries(self) -> Iterator[tuple[Entry, Totals]]:
-        """Yield every entry with its running totals, in pages that keep no writer waiting.
+        """Yield every entry with its running totals, in pages, so that no writer waits.
 
         Raises:
             LedgerCorrupt: if an entry is not stored as it would have been written.

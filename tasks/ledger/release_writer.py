@@ -61,7 +61,7 @@ class ReleaseWriter:
             yield book
 
     def require(self) -> None:
-        """Raise StageFailed if another process took over."""
+        """Raise StageFailed if another process took over the lease."""
         with self._database.reading() as book:
             leases.require(book, self.lease)
 
@@ -71,32 +71,32 @@ class ReleaseWriter:
             return read_reservation(book, self.release)
 
     def reserve(self, plan: Plan) -> Reservation:
-        """Promise a plan's whole cost, or refuse and record nothing.
+        """Reserve a plan's whole cost, or refuse and record nothing.
 
-        A release that holds a reservation for the same plan gets that one again; one for another
-        plan is given back first, if nothing was charged to it.
+        An open reservation for the same plan is returned as it is. One for another plan is
+        returned to the account first, if nothing was charged to it.
 
         Raises:
             BadInput: if the account does not exist or the name was used.
             BudgetRefused: if an account does not allow it, or the plan waits for approval.
         """
         if plan.spec.release != self.release:
-            raise ValueError(f"This process holds {self.release!r}, not {plan.spec.release!r}.")
+            raise ValueError(f"The lease is for {self.release!r}, not {plan.spec.release!r}.")
         with self._writing() as book:
             return reserve(book, plan)
 
     def bind_input(self, reservation: Reservation, input_hash: str, key: bytes) -> None:
-        """Tie a reservation to its input and to this home for good.
+        """Bind a reservation permanently to its input and to this home.
 
         Args:
-            reservation: Of the release.
+            reservation: The release's reservation.
             input_hash: Keyed hash of the input.
-            key: The confidential key, to seal the entry.
+            key: The home's confidential key, which seals the entry.
 
         Raises:
-            BadInput: if the input changed since, or is known from another account.
-            StageFailed: if the key is not the one that the ledger's inputs are sealed with, or the
-                release was begun in another home.
+            BadInput: if the input changed, or another account has used it.
+            StageFailed: if the ledger's inputs are sealed with another key, or the release was
+                begun in another home.
         """
         with self._writing() as book:
             require_open(book, reservation)
@@ -105,15 +105,15 @@ class ReleaseWriter:
             known = mine or book.latest(kinds=("input",))
             if known is not None and not is_sealed(known, key):
                 raise StageFailed(
-                    "The inputs in this ledger were sealed with another key than this home's, so"
-                    " data it has seen would not be recognised; set DP_RELEASE_HOME to the home"
-                    " that made the ledger, or copy that home's input.key to this one.",
+                    "The inputs in this ledger are sealed with another key than this home's, so"
+                    " data that were used before would not be recognised. Set DP_RELEASE_HOME to"
+                    " the home that made the ledger, or copy that home's input.key to this one.",
                     row="input-key-other",
                 )
             if mine is not None:
                 self._require_same(mine, input_hash)
                 return
-            # All that know it are of one account: the rules let no other in.
+            # Every reservation of this input is of one account: the rules refuse any other.
             earlier = book.latest(kinds=("input",), about=input_hash)
             if earlier is not None and earlier.receipt.account != reservation.account:
                 raise BadInput(
@@ -143,8 +143,8 @@ class ReleaseWriter:
             # privacy: results of its charges may lie there; to draw them here would be a second
             # draw.
             raise StageFailed(
-                f"Release {self.release!r} was begun in another home, where its results are. Resume"
-                " it there: they are never drawn again.",
+                f"Release {self.release!r} was begun in another home, which has its noisy results."
+                " Resume it there: they are never drawn again.",
                 row="other-home",
             )
 
@@ -174,7 +174,7 @@ class ReleaseWriter:
                 if [identity_of(charge) for charge in old] != [planned(step) for step in steps]:
                     raise StageFailed(
                         f"{batch!r} of release {self.release!r} was charged for other measurements"
-                        " than are asked for now; abandon the release.",
+                        " than this run makes; abandon the release.",
                         row="charged-otherwise",
                     )
                 return old
@@ -204,7 +204,7 @@ class ReleaseWriter:
             return read_charges(book, reservation, batch)
 
     def attempt(self, reservation: Reservation, batch: str) -> None:
-        """Record that a charged result which never reached the disk is drawn again.
+        """Record that a charged result is drawn again because it never reached the disk.
 
         Raises:
             StageFailed: after too many attempts, or if the result was committed.
@@ -219,9 +219,9 @@ class ReleaseWriter:
             attempts = max(charge.attempts for charge in charges)
             if attempts >= MOST_ATTEMPTS:
                 raise StageFailed(
-                    f"{batch!r} of release {self.release!r} was drawn again and again without its"
-                    " result reaching the disk; find the cause, then abandon the release: it is"
-                    " not drawn again without a person.",
+                    f"{batch!r} of release {self.release!r} was drawn {attempts} times without its"
+                    " result reaching the disk, and is not drawn again. Find the cause, then"
+                    " abandon the release.",
                     row="drawn-too-often",
                 )
             add(
@@ -246,17 +246,18 @@ class ReleaseWriter:
     def settle(
         self, reservation: Reservation, outcome: str, *, stored: bool = False
     ) -> Reservation:
-        """End the release: what it reserved and did not charge goes back.
+        """End the release and return to the account what was reserved and not charged.
 
         Args:
-            reservation: Of the release.
-            outcome: `finished`, `abandoned` or `failed-thresholds`; with nothing charged,
-                `returned` lets the name be used again. A held release is decided about instead.
-            stored: Whether a result may lie on disk that was not committed: it may have been seen.
+            reservation: The release's reservation.
+            outcome: `finished`, `abandoned` or `failed-thresholds`; `returned` if nothing was
+                charged, so that the name can be used again. A release that awaits approval ends
+                by `decide` instead.
+            stored: Whether an uncommitted result may be on disk, where it may have been seen.
 
         Privacy:
-            What goes back is `Terms.spent`'s to say: it depends on the account's composition, on
-            the release's currency, and on whether any result may have been seen.
+            `Terms.spent` computes what is returned. It depends on the account's composition, the
+            release's currency, and whether any result may have been seen.
         """
         with self._writing() as book:
             require_open(book, reservation)
@@ -272,27 +273,27 @@ class ReleaseWriter:
     ) -> None:
         used = use(book, reservation.position)
         mine = book.latest(kinds=("input",), reservation=reservation.position)
-        # privacy: what another home stored, uncommitted, cannot be seen from this one.
+        # privacy: this home cannot see uncommitted results in another home.
         elsewhere = mine is not None and mine.body["home"] != self.lease.holder.home
         seen = stored or used.results > 0 or (elsewhere and used.tally.charges > 0)
         add_settlement(book, reservation, outcome, seen=seen)
 
-    # -- what a person decides before it is published
+    # -- approval before publication
 
     def gate(self, reservation: Reservation) -> Gate:
-        """Return whether the release is held, who looked at it when, and what was decided."""
+        """Return whether the release awaits approval, the looks at it, and the decision."""
         with self._database.reading() as book:
             return gate_of(book, reservation.position)
 
     def await_approval(self, reservation: Reservation, cause: Cause, sets: Sequence[str]) -> Gate:
-        """Let the release wait for a person: from now on nothing is charged or drawn for it.
+        """Record that the release awaits approval; nothing more is charged or drawn for it.
 
-        Held before, it stays held as it was.
+        A second call changes nothing.
 
         Args:
-            reservation: Of the release.
-            cause: Why.
-            sets: SHA-256 of each synthetic file, which are what will be published.
+            reservation: The release's reservation.
+            cause: Why a person must approve.
+            sets: SHA-256 of each synthetic file that will be published.
         """
         with self._writing() as book:
             require_open(book, reservation)
@@ -301,19 +302,19 @@ class ReleaseWriter:
             return gate_of(book, reservation.position)
 
     def look(self, *, by: str, reason: str) -> Gate:
-        """Record that a person looks at the internal files, before they are told where these are.
+        """Record a person's look at the internal files, before the program says where they are.
 
         Raises:
-            BadInput: if the release is still made: a look could then decide how.
+            BadInput: if the release is not made yet, since a look could influence how it is made.
         """
         with self._writing() as book:
             seen = read_reservation(book, self.release)
             if seen is None or seen.outcome == "returned":
-                raise BadInput(f"Release {self.release!r} measured nothing; there is no report.")
+                raise BadInput(f"Release {self.release!r} measured nothing, so it has no report.")
             if seen.outcome is None and gate_of(book, seen.position).held is None:
                 raise BadInput(
-                    f"Release {self.release!r} is not made yet, and a look could decide how it is"
-                    f" made; `dp-release resume {self.release}` goes on with it."
+                    f"Release {self.release!r} is not made yet, and a look could influence how it"
+                    f" is made; finish it with `dp-release resume {self.release}`."
                 )
             add(book, seen, "look", body={"by": by, "reason": reason})
             return gate_of(book, seen.position)
@@ -321,19 +322,19 @@ class ReleaseWriter:
     def decide(
         self, reservation: Reservation, decision: Decision, *, by: str, reason: str
     ) -> Reservation:
-        """Decide about a held release and end it, in one transaction: there is nothing between.
+        """Record the decision about a release that awaits approval, and end it.
 
-        What it reserved and did not charge goes back now, as of any release that ends.
+        Both are one transaction. What was reserved and not charged returns to the account.
 
         Raises:
-            BadInput: if it is not held.
+            BadInput: if the release does not await approval.
         """
         with self._writing() as book:
             require_open(book, reservation)
             if gate_of(book, reservation.position).held is None:
                 raise BadInput(
-                    f"Release {self.release!r} is not held, so there is nothing to decide about it;"
-                    f" `dp-release status {self.release}` shows where it stands.",
+                    f"Release {self.release!r} does not await approval, so there is nothing to"
+                    f" decide; `dp-release status {self.release}` shows its state.",
                     row="not-held",
                 )
             body = {"decision": decision, "by": by, "reason": reason}
@@ -358,8 +359,8 @@ def leased(database: Database, release: str, home: str) -> Iterator[ReleaseWrite
 
     def keep() -> None:
         while not over.wait(leases.LIFETIME_MS / 1000 / _RENEWALS):
-            # A database that does not answer now may answer at the next turn; whether the lease was
-            # lost meanwhile, the next write finds out.
+            # A database that does not answer now may answer at the next renewal. If the lease was
+            # lost meanwhile, the next write is refused.
             with suppress(ReleaseError), database.writing() as book:
                 leases.renew(book, lease)
 

@@ -27,7 +27,7 @@ def check_reservation(book: Transaction, plan: Plan) -> None:
     """Raise unless every account that pays allows the plan today.
 
     Raises:
-        BadInput: if there is no such account, naming the nearest.
+        BadInput: if there is no such account.
         BudgetRefused: if terms or balance do not allow it, or the plan waits for approval.
     """
     accounts = lineage(book, plan.spec.account)
@@ -39,9 +39,9 @@ def check_reservation(book: Transaction, plan: Plan) -> None:
     for charter in accounts:
         if charter.approved_only and not book.approved(plan.hash):
             raise AwaitsApproval(
-                f"Account {charter.name!r} runs approved plans only: plan {plan.hash} of release"
-                f" {plan.spec.release!r} waits for {charter.owner}; once it is read, `dp-release"
-                f" ledger approve {plan.hash} --by NAME --reason TEXT`.",
+                f"Account {charter.name!r} requires approved plans, and plan {plan.hash} of release"
+                f" {plan.spec.release!r} is not approved. After review, {charter.owner} can approve"
+                f" it with `dp-release ledger approve {plan.hash} --by NAME --reason TEXT`.",
                 row="waits-for-approval",
             )
     for charter in accounts:
@@ -55,16 +55,16 @@ def _check_revised(book: Transaction, plan: Plan) -> None:
     end = book.latest(kinds=("settle",), release=revised, account=plan.spec.account)
     if end is None or end.body["outcome"] != "finished":
         raise BadInput(
-            f"revises: {revised!r} is no finished release of account {plan.spec.account!r};"
+            f"revises: {revised!r} is not a finished release of account {plan.spec.account!r};"
             " `dp-release status` lists the releases."
         )
 
 
 def check_terms(charter: Charter, plan: Plan) -> None:
-    """Raise BudgetRefused where an account takes no such release, however small it is."""
+    """Raise BudgetRefused if the account's terms exclude the release, whatever its cost."""
     if charter.closed:
         raise BudgetRefused(
-            f"Account {charter.name!r} is closed: no more releases can be made from it.",
+            f"Account {charter.name!r} is closed; no more releases can be made from it.",
             row="account-closed",
         )
     if plan.spec.privacy.neighbours != charter.neighbours:

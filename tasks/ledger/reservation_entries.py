@@ -1,4 +1,4 @@
-"""Writes the entries of one reservation, within the transaction that decides whether it may."""
+"""Writes the entries of one reservation, inside the transaction that checks them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tasks.ledger.reservations import Reservation, continued, read_reservation
 
 
 def reserve(book: Transaction, plan: Plan) -> Reservation:
-    """Promise a plan's whole cost; see `ReleaseWriter.reserve`."""
+    """Reserve a plan's whole cost; see `ReleaseWriter.reserve`."""
     spec, privacy = plan.spec, plan.spec.privacy
     unfinished = continued(book, plan)
     if unfinished is not None:
         return unfinished
     earlier = read_reservation(book, spec.release)
     if earlier is not None and earlier.outcome is None:
-        # It was for another plan and spent nothing; left open it could never be settled.
+        # It is for another plan and nothing was charged to it; open, it could never be settled.
         add_settlement(book, earlier, "returned", seen=False)
     check_reservation(book, plan)
     book.append(
@@ -55,33 +55,33 @@ def reserve(book: Transaction, plan: Plan) -> Reservation:
 
 
 def require_open(book: Transaction, reservation: Reservation) -> None:
-    """Raise StageFailed unless the release still holds this reservation."""
+    """Raise StageFailed unless this reservation is the release's latest and is open."""
     now = read_reservation(book, reservation.release)
     if now is None or now.position != reservation.position or now.outcome is not None:
         raise StageFailed(
-            f"Release {reservation.release!r} no longer holds its reservation;"
-            f" `dp-release status {reservation.release}` shows what became of it.",
+            f"The reservation of release {reservation.release!r} is closed;"
+            f" `dp-release status {reservation.release}` shows how it ended.",
             row="reservation-gone",
         )
 
 
 def check_stages(book: Transaction, reservation: Reservation, steps: Sequence[Step]) -> None:
-    """Raise BudgetRefused unless what their stages have left, and the own delta, pay for steps."""
+    """Raise BudgetRefused unless the stages' shares and the own delta pay for the steps."""
     used = use(book, reservation.position)
     for stage in dict.fromkeys(step.stage for step in steps):
         asked = sum((step.cost for step in steps if step.stage == stage), Fraction(0))
         limit = reservation.costs.get(stage, Fraction(0))
         if asked + used.of(stage) > limit:
             raise BudgetRefused(
-                f"Stage {stage!r} of release {reservation.release!r} asks for"
+                f"Stage {stage!r} of release {reservation.release!r} needs"
                 f" {float(asked):.6g} but has {float(limit - used.of(stage)):.6g} left of the"
                 f" {float(limit):.6g} its plan reserved."
             )
     own = sum((step.event.own_delta() for step in steps), used.tally.own_delta)
     if own > reservation.currency.own_delta:
         raise BudgetRefused(
-            f"Release {reservation.release!r} asks for thresholds that fail with a probability of"
-            f" {float(own):.6g}, and its plan reserved {float(reservation.currency.own_delta):.6g}."
+            f"Release {reservation.release!r} needs {float(own):.6g} of delta for thresholds, but"
+            f" its plan reserved {float(reservation.currency.own_delta):.6g}."
         )
 
 
@@ -113,8 +113,8 @@ def add_settlement(
 
     Args:
         book: The ledger, inside the transaction.
-        reservation: What ends.
-        outcome: As `ReleaseWriter.settle` names it.
+        reservation: The one to end.
+        outcome: See `ReleaseWriter.settle`.
         seen: Whether any result may have been seen.
     """
     tally = use(book, reservation.position).tally

@@ -1,4 +1,4 @@
-"""Reservations and charges as the entries tell them: what a release may spend, and what it did."""
+"""Reservations and charges, read from the ledger's entries."""
 
 from __future__ import annotations
 
@@ -20,20 +20,19 @@ from tasks.ledger.database.transaction import Transaction
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """A step that was paid for, and whether its result is committed; as the ledger has it.
+    """A step that was paid for, as the ledger records it.
 
-    `dp_core.bundle.verification.claims.Charge` is the same as a bundle tells it, without database
-    or attempts.
+    `dp_core.bundle.verification.claims.Charge` is the same as a bundle states it.
 
     Attributes:
-        number: Of its receipt within the release.
+        number: Number of its receipt within the release.
         stage: Stage that paid.
         step: What was measured.
-        cost: In the release's currency.
-        body: Of its receipt.
-        batch: Steps that are drawn and committed together.
-        attempts: How often it was drawn.
-        result: Hash of the committed result, None before.
+        cost: Cost in the release's currency.
+        body: Body of its receipt.
+        batch: Name of the steps that are drawn and committed together.
+        attempts: Number of draws.
+        result: Hash of the committed result; None before the commit.
     """
 
     number: int
@@ -48,10 +47,10 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class Reservation(Promise):
-    """The latest promise to a release, and what became of it; a `Promise` knows no end.
+    """The latest reservation of a release, and its outcome.
 
     Attributes:
-        link: Of its entry: no other reservation of any ledger has the same.
+        link: Link of its entry, unique among all ledgers.
         outcome: `finished`, `abandoned` or `returned`; None while the release is under way.
     """
 
@@ -60,10 +59,10 @@ class Reservation(Promise):
 
 
 def continued(book: Transaction, plan: Plan) -> Reservation | None:
-    """Return the reservation that a release goes on with, None where it needs a new one.
+    """Return the open reservation of a release, None if it needs a new one.
 
     Raises:
-        BadInput: if the name was used, or is under way with another plan.
+        BadInput: if the name was used, or the release was charged under another plan.
     """
     name = plan.spec.release
     reservation = read_reservation(book, name)
@@ -78,7 +77,7 @@ def continued(book: Transaction, plan: Plan) -> Reservation | None:
     if reservation.plan == plan.hash:
         return reservation
     if not is_charged(book, reservation):
-        # It spent nothing: a corrected spec may begin again once it is given back.
+        # Nothing was charged: a corrected spec may begin again once this one is returned.
         return None
     raise BadInput(
         f"Release {name!r} is under way with another plan: spec or schema changed since,"
@@ -137,11 +136,11 @@ def _charge(entry: Entry, attempts: Mapping[str, int], results: Mapping[str, str
 
 
 def identity_of(charge: Charge) -> tuple[object, ...]:
-    """Return what makes a charge the one of a step."""
+    """Return what identifies the step that a charge paid for."""
     event: Any = charge.body["event"]
     return charge.stage, charge.step, charge.cost, event_from_json(event), charge.body["asks"]
 
 
 def planned(step: Step) -> tuple[object, ...]:
-    """Return the same of a step that is to be charged."""
+    """Return the `identity_of` the charge that a step will get."""
     return step.stage, step.name, step.cost, step.event, dict(step.asks)

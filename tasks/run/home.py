@@ -1,4 +1,4 @@
-"""Where things are: the home, its ledger, and its key."""
+"""The home: its folder, its ledger and its keys."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def signer(at: Path) -> Signer | None:
 
 
 def home_id(at: Path) -> str:
-    """Return the identifier of a home, which a release that was begun here carries.
+    """Return the identifier of a home, which the ledger records for releases begun here.
 
-    A copy of a home is another home, since results may be stored in the one that the other lacks:
-    the file's number, which a copy does not share, is part of it.
+    A copy of a home gets another identifier, since each may have results that the other lacks:
+    the inode of the file, which a copy does not share, is part of it.
     """
     path = at / IDENTITY
     at.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -59,28 +59,28 @@ def home_id(at: Path) -> str:
 
 
 def assert_not_lost(at: Path | None = None) -> None:
-    """Refuse a home that had a ledger: a new one would give everybody a fresh budget.
+    """Refuse a home whose ledger is gone: a new ledger would start with a fresh budget.
 
     Raises:
-        LedgerCorrupt: if it is gone.
+        LedgerCorrupt: if the home has releases and no ledger.
     """
     at = at or home()
     if not ledger_exists(at) and ((at / KEY).exists() or (at / "runs").exists()):
         raise LedgerCorrupt(
-            f"The home {at} has releases but no ledger any more; restore {_ledger_file(at)} from a"
-            " backup. To begin anew with other data, set DP_RELEASE_HOME to another folder.",
+            f"The home {at} has releases but its ledger is gone; restore {_ledger_file(at)} from a"
+            " backup. For other data, set DP_RELEASE_HOME to another folder.",
             row="ledger-lost",
         )
 
 
 def ledger_exists(at: Path | None = None) -> bool:
-    """Return whether there is a ledger yet; looking does not make one."""
+    """Return whether the ledger exists, without creating it."""
     file = _ledger_file(at or home())
     return file is None or file.is_file()
 
 
 def _ledger_file(at: Path) -> Path | None:
-    """Return the file of an SQLite ledger, None where the ledger is no file or its URL no URL."""
+    """Return the file of an SQLite ledger; None for another database or an invalid URL."""
     try:
         url = sqlalchemy.make_url(ledger_url(at))
     except sqlalchemy.exc.ArgumentError:
@@ -91,7 +91,7 @@ def _ledger_file(at: Path) -> Path | None:
 
 
 def home_key(home: Path, ledger: Ledger) -> bytes:
-    """Return the confidential key that identifies inputs, making it the first time (mode 0600).
+    """Return the confidential key that identifies inputs; create it (mode 0600) if new.
 
     Raises:
         LedgerCorrupt: if the key is gone or damaged while the ledger holds inputs sealed with it.
@@ -99,8 +99,8 @@ def home_key(home: Path, ledger: Ledger) -> bytes:
     path = home / KEY
     if not path.exists() and ledger.knows_inputs():
         raise LedgerCorrupt(
-            f"The key {path} is gone, and without it the ledger cannot recognise data it has seen;"
-            " restore it from a backup.",
+            f"The key {path} is gone, and without it the ledger cannot recognise data that were"
+            " used before. Restore it from a backup.",
             row="input-key-gone",
         )
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -108,15 +108,15 @@ def home_key(home: Path, ledger: Ledger) -> bytes:
     key = path.read_bytes()
     if len(key) != 32:
         raise LedgerCorrupt(
-            f"The key {path} is damaged (it should hold 32 bytes), and without it the ledger cannot"
-            " recognise data it has seen; restore it from a backup.",
+            f"The key {path} is damaged: it is {len(key)} bytes long, not 32. Without it the ledger"
+            " cannot recognise data that were used before. Restore it from a backup.",
             row="input-key-gone",
         )
     return key
 
 
 def _write_once(path: Path, content: bytes) -> None:
-    """Write a file, whole or not at all, unless it is there already."""
+    """Write a file atomically, unless it exists."""
     with disk_errors(path.name):
         if not path.exists():
             temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
@@ -134,5 +134,5 @@ def _write_once(path: Path, content: bytes) -> None:
 
 
 def ledger_url(at: Path) -> str:
-    """Return where the ledger of a home is."""
+    """Return the URL of the ledger of a home."""
     return os.environ.get("DP_RELEASE_LEDGER") or f"sqlite:///{at / 'ledger.db'}"

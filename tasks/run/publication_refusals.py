@@ -1,6 +1,6 @@
-"""Whether a release is held, or was ended by its own thresholds.
+"""Refusals of a release that awaits approval, or that its own thresholds ended.
 
-Asked before Prefect is set up, so nothing here may import it.
+They come before Prefect is set up, so nothing here may import it.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from tasks.support.run_folder import RunFolder
 
 
 def refuse_waiting(ledger: Ledger, reservation: Reservation) -> None:
-    """Raise Held if a release waits for a person."""
+    """Raise Held if a release awaits approval."""
     gate = ledger.gate(reservation)
     if reservation.outcome is None and gate.held is not None:
         raise Held(waiting_sentence(reservation.release, gate), row="held")
 
 
 def waiting_sentence(release: str, gate: Gate) -> str:
-    """Return what people are told of a release that is held."""
+    """Return the sentence about a release that awaits approval."""
     why = (
-        "its spec has a person look first"
+        "its spec requires approval"
         if gate.cause == "after-approval"
         else "its own figures are beyond a threshold"
     )
     return (
-        f"Release {release!r} is held since {gate.held} and waits for a person, because {why}:"
-        f" `dp-release look {release}` records a look and shows where the internal report is, which"
-        f" is for looking through that command only; then `dp-release publish {release}` or"
-        f" `dp-release withdraw {release}`, each with --by NAME --reason TEXT."
+        f"Release {release!r} awaits approval since {gate.held}, because {why}."
+        f" `dp-release look {release}` records a look and shows where the internal report is; open"
+        f" the report only after it. Then `dp-release publish {release}` or `dp-release withdraw"
+        f" {release}`, each with --by NAME --reason TEXT."
     )
 
 
 def refuse_failed(home: Path, reservation: Reservation, plan: Plan) -> None:
-    """Raise Unpublished if a release was ended by its thresholds, as its own run did.
+    """Raise Unpublished if a release was ended by its thresholds.
 
-    A run that was killed just then told nobody.
+    Its own run raised the same, unless it was killed before it could.
     """
     if reservation.outcome != "failed-thresholds" or reservation.plan != plan.hash:
         return
@@ -55,14 +55,14 @@ def refuse_failed(home: Path, reservation: Reservation, plan: Plan) -> None:
 
 
 def failed_sentence(release: str, said: Sequence[Mapping[str, object]]) -> str:
-    """Return what people are told of a release that its own thresholds ended."""
+    """Return the sentence about a release that its own thresholds ended."""
     why = " and ".join(
         f"{one['figure']} is {one['value']}, above {one['fail']}"
         for one in said
         if one["verdict"] == "fail"
     )
     return (
-        f"Release {release!r} ended without a bundle, by the thresholds of its spec: {why}. What it"
-        " spent stays spent, and its name stays used; another release takes a new name, and more"
-        f" budget or another method. `dp-release look {release}` shows its internal report."
+        f"The thresholds of its spec ended release {release!r} without a bundle: {why}. Its budget"
+        " stays spent and its name used. Make another release with a new name, and with more budget"
+        f" or another method. `dp-release look {release}` shows the internal report."
     )

@@ -1,8 +1,8 @@
-"""What an interruption left of a release that is held, or over without a bundle: deleted later.
+"""Deletes the files of a release that awaits approval or ended without a bundle.
 
-The ledger is told first that a release is held or over, and only then its files are deleted: a
-crash between the two leaves files. Whoever meets the release next deletes them; that is before
-Prefect is set up, so nothing here may import it.
+The ledger records the state first, and then the files are deleted, so a crash between the two
+leaves files. The next command that meets the release deletes them. That is before Prefect is set
+up, so nothing here may import it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tasks.support.run_folder import RunFolder
 
 
 def remove_unpublished(folder: RunFolder, *, keep_confidential: bool = False) -> None:
-    """Delete what a release that is over no longer needs, and mark that it is done."""
+    """Delete what an ended release no longer needs, and mark that it is done."""
     for left in folder.noisy.glob("*.tmp"):
         left.unlink(missing_ok=True)  # of a holder that was taken over
     for name in ("codes", "synthetic", "models"):
@@ -30,9 +30,9 @@ def remove_unpublished(folder: RunFolder, *, keep_confidential: bool = False) ->
 
 
 def mark_waiting(folder: RunFolder, *, keep_confidential: bool = False) -> None:
-    """Delete the codes of a release that is held, and mark that it is done.
+    """Delete the codes of a release that awaits approval, and mark that it is done.
 
-    The comparison with the data is written, and nothing looks at the data any more.
+    The comparison with the data is written, so no later stage reads the data.
     """
     if not keep_confidential:
         folder.remove_confidential()
@@ -40,13 +40,12 @@ def mark_waiting(folder: RunFolder, *, keep_confidential: bool = False) -> None:
 
 
 def clear_leftovers(home: Path, ledger: Ledger, release: str) -> bool:
-    """Delete what is left, and return whether there was anything.
+    """Delete the files that an interruption left, and return whether there were any.
 
-    A release that is under way, published or being published keeps what it has. Nothing is drawn
-    or settled, and the noisy results stay, as proof.
+    An unfinished or published release keeps its files. Noisy results are always kept, as proof.
 
     Raises:
-        StageFailed: if another process is at work on it, which may be deleting them itself.
+        StageFailed: if another process works on the release, and may be deleting them itself.
     """
     reservation = ledger.reservation(release)
     if reservation is None or not _are_left(home, ledger, reservation):
@@ -63,15 +62,15 @@ def clear_leftovers(home: Path, ledger: Ledger, release: str) -> bool:
 
 
 def clear_all_leftovers(home: Path, ledger: Ledger) -> list[str]:
-    """Delete what is left of every release in a home, and return their names.
+    """Delete the files that interruptions left in a home, and return the releases' names.
 
-    One that somebody is at work on is left alone.
+    A release that another process works on is skipped.
     """
     cleared = []
     for path in sorted((home / "runs").glob("*")):
         folder = RunFolder(home, path.name)
         if folder.done("tidy") is not None and not folder.confidential.exists():
-            continue  # the most are so, and need no question to the ledger
+            continue  # true of most releases, without reading the ledger
         with suppress(StageFailed):
             if clear_leftovers(home, ledger, path.name):
                 cleared.append(path.name)

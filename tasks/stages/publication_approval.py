@@ -1,4 +1,4 @@
-"""The gate before publication: a release passes it, waits at it for a person, or ends there."""
+"""Approval before publication: whether a release is published, waits for a person, or ends."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tasks.stages.synthesize import synthetic_file
 
 
 def require_approval(run: Run) -> None:
-    """Return if the release may be published; hold it back where a person decides first.
+    """Return if the release may be published; otherwise record that it waits, or end it.
 
     Raises:
-        Held: if it waits for a person now.
-        Unpublished: if its own thresholds end it.
+        Held: if the release awaits approval.
+        Unpublished: if its own thresholds ended it.
     """
     if run.reservation.outcome is not None:
         return
@@ -38,10 +38,10 @@ def require_approval(run: Run) -> None:
 
 
 def require_unchanged(run: Run) -> None:
-    """Raise unless everything is still there that was held: it is published so, or not at all.
+    """Raise unless the files that await approval are unchanged.
 
     Raises:
-        StageFailed: if something is missing or another; nothing of it is made again.
+        StageFailed: if a file is missing or was changed, since none of them is made again.
     """
     (entry,) = run.ledger.entries(kinds=("hold",), reservation=run.reservation.position)
     try:
@@ -52,9 +52,9 @@ def require_unchanged(run: Run) -> None:
     if not same or any(run.folder.done(stage) is None for stage in needed):
         name = run.spec.release
         raise StageFailed(
-            f"What was held of release {name!r} is missing or was changed in {run.folder.path}, and"
-            " it is never made again: restore the folder from a backup, or `dp-release withdraw"
-            f" {name}`.",
+            f"Files of release {name!r}, which awaits approval, are missing or were changed in"
+            f" {run.folder.path}, and are never made again. Restore the folder from a backup, or"
+            f" `dp-release withdraw {name}`.",
             row="held-changed",
         )
 

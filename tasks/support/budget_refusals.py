@@ -58,16 +58,16 @@ class RecentUse:
 
 
 def no_account(known: Sequence[str], name: str) -> str:
-    """Return the sentence about an account that is not there.
+    """Return the sentence about an account that does not exist.
 
     Args:
-        known: Names of those that are.
-        name: That was asked for.
+        known: Names of all accounts.
+        name: Name in the spec or on the command line.
     """
-    hint = nearest(name, known) or " None is open yet."
+    hint = nearest(name, known) or " No account is open yet."
     sentence = f"There is no account {name!r}.{hint}"
     if "Did you mean" in hint:
-        # To open one under a misspelt name would give the same people a second budget.
+        # An account opened under a misspelt name would give the same people a second budget.
         return sentence
     return (
         f"{sentence} Open one with `dp-release ledger open {name} --epsilon E --delta D --by NAME"
@@ -79,7 +79,7 @@ _OTHER_UNIT = {
     "row": "name an account that was opened with `--unit person`.",
     "person": "write `unit: {column: ..., max_rows: ...}` in the schema, or name another account.",
 }
-"""What to do where an account protects another unit, by the account's."""
+"""What to do if an account protects another unit, by the account's unit."""
 
 
 def other_neighbours(plan: Plan, charter: Charter) -> str:
@@ -135,18 +135,18 @@ def no_room(
         sums = asked.delta, left.delta, terms.limit.delta
         wants, has, whole = (show(max(value, Fraction(0))) for value in sums)
     of = "" if by_period else f" of {whole}"
-    raised = f"{charter.owner} answers for it: `dp-release ledger raise {charter.name}` raises it."
+    raised = f"Its owner, {charter.owner}, can raise it: `dp-release ledger raise {charter.name}`."
     if not terms.is_basic and asked.main <= left.main:
-        # An own delta is part of the total's delta, and set apart from the rest by restating.
-        raised = f"{charter.owner} answers for it."
+        # An own delta is part of the total's delta; restating the account changes that part.
+        raised = f"Its owner is {charter.owner}."
     return (
-        f"Release {plan.spec.release!r} asks for {word} {wants}, but {where} has {has} left{of}."
+        f"Release {plan.spec.release!r} needs {word} {wants}, but {where} has {has} left{of}."
         f" {_users(uses)} {raised}{_advice(plan, rooms)}"
     )
 
 
 def _words(terms: Terms, amount: Amount) -> str:
-    """Return the main part of an amount; rho with the epsilon that it comes to by itself."""
+    """Return the main part of an amount; rho with the epsilon that it implies by itself."""
     main = show(max(amount.main, Fraction(0)))
     return main if terms.is_basic else f"{main} (epsilon {show(terms.epsilon_of(amount))})"
 
@@ -163,7 +163,7 @@ def _users(uses: Sequence[RecentUse]) -> str:
 
 
 def _advice(plan: Plan, accounts: Sequence[Room]) -> str:
-    """Return what would fit in all accounts that pay, not only in the one that refused."""
+    """Return what would fit in all accounts that pay, not only in the refusing one."""
     privacy, spec = plan.spec.privacy, plan.spec
     rooms = [(room.terms, room.left) for room in accounts]
     deltas = [left.delta for terms, left in rooms if terms.is_basic]
@@ -178,13 +178,13 @@ def _advice(plan: Plan, accounts: Sequence[Room]) -> str:
             if own > 0:
                 return f" The largest privacy.delta that still fits is {show(six_digits(own))}."
             return (
-                " This method sets its delta aside for thresholds, and a zcdp account has a part of"
-                " its total for that: `dp-release ledger restate` sets it (--own-delta)."
+                " This method spends delta on thresholds, for which a zcdp account sets a part of"
+                " its total aside: `dp-release ledger restate` sets that part (--own-delta)."
             )
         main = all(left.main > 0 and left.delta >= 0 for _, left in rooms)
         if main and delta < privacy.delta and currency(privacy.epsilon) is None:
             return (
-                f" Only delta {show(delta)} is left, and Gaussian noise needs more: with"
+                f" Only delta {show(delta)} is left, and Gaussian noise needs more. With"
                 " measure.noise laplace and privacy.delta 0, epsilon is left to spend."
             )
         return " Nothing is left to spend."
@@ -194,7 +194,7 @@ def _advice(plan: Plan, accounts: Sequence[Room]) -> str:
         return " With privacy.delta 0 it fits."
     if delta < privacy.delta:
         return (
-            f" What still fits is privacy.epsilon {exact(largest)} with privacy.delta"
+            f" The largest that still fits is privacy.epsilon {exact(largest)} with privacy.delta"
             f" {show(delta)}."
         )
     advice = f" The largest privacy.epsilon that still fits is {exact(largest)}"
@@ -227,7 +227,7 @@ def _currency_of(plan: Plan, delta: Fraction) -> Callable[[Fraction], Currency |
 
 
 def show(value: Fraction) -> str:
-    """Return an exact amount as a person reads it.
+    """Return an amount with six significant digits.
 
     >>> show(Fraction(1, 2)), show(Fraction("1e-9")), show(Fraction(3))
     ('0.5', '1e-09', '3')
@@ -236,7 +236,7 @@ def show(value: Fraction) -> str:
 
 
 def exact(value: Fraction) -> str:
-    """Return an amount that is to be written into a spec, without rounding it up.
+    """Return an amount to write into a spec, exact.
 
     >>> exact(Fraction(1, 2)), exact(Fraction(2, 3))
     ('0.5', '2/3')

@@ -92,7 +92,7 @@ def test_persons_private_bins_charged_checks_and_approval(persons):
         "synthesize: {sets: 2}\n",
         privacy="{epsilon: 100, delta: 1e-6}",
     )
-    with pytest.raises(Held, match="waits for a person"):
+    with pytest.raises(Held, match="awaits approval"):
         persons.release()
     assert not persons.out.exists()
     deciding.publish(persons.home, persons.ledger(), "town", out=None, **BY)

@@ -253,7 +253,7 @@ def test_a_finished_release_is_refused_when_it_is_run_again(project):
 
 def test_a_release_that_costs_more_than_is_left_is_refused_before_anything_is_written(project):
     project.write_spec(privacy="{epsilon: 3, delta: 0}")
-    with pytest.raises(BudgetRefused, match=r"asks for epsilon 3, but account 'town' has 2 left"):
+    with pytest.raises(BudgetRefused, match=r"epsilon 3, but account 'town' has 2 left"):
         project.release()
     assert project.untouched()
     assert not project.run_folder.exists()
@@ -336,7 +336,7 @@ def test_a_ledger_put_back_from_a_backup_gives_no_second_draw(project):
     kept = {path.name: path.read_bytes() for path in noisy.iterdir()}
     (project.home / "ledger.db").write_bytes(backup)
 
-    with pytest.raises(LedgerCorrupt, match="older than what"):
+    with pytest.raises(LedgerCorrupt, match="older than"):
         project.release(project.folder / "second")
     # Even where somebody deletes the note, results without a charge stop the release.
     (project.home / "ledger.head").unlink()

@@ -214,7 +214,7 @@ def test_plan_makes_no_ledger(project, command, monkeypatch, tmp_path):
     answer = command("plan", project.spec)
     assert answer.code == 0
     assert (
-        "There is no account 'town'. None is open yet. Open one with `dp-release ledger open"
+        "There is no account 'town'. No account is open yet. Open one with `dp-release ledger open"
         in answer.out
     )
     assert not (tmp_path / "nowhere").exists()

@@ -43,7 +43,7 @@ def made(tmp_path_factory):
         patch.delenv("DP_RELEASE_LEDGER", raising=False)
         project = make_project(folder / "work", folder / "home", measure="{noise: gaussian}")
         project.write_spec(WAITING)
-        with pytest.raises(Held, match="waits for a person"):
+        with pytest.raises(Held, match="awaits approval"):
             project.release()
     return project
 

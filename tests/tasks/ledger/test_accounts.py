@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from dp_core.errors import BadInput, BudgetRefused
+from dp_core.errors import AwaitsApproval, BadInput, BudgetRefused
 from dp_core.wall.accounting.composition import NOTHING, Amount, Terms
 from dp_core.wall.accounting.curves import zcdp_epsilon
 from dp_core.wall.ledger.budget_periods import Calendar
@@ -146,7 +146,7 @@ def test_an_unknown_account_names_the_nearest(town, tmp_path):
 
 
 def test_without_any_account_the_sentence_says_so(ledger, tmp_path):
-    with pytest.raises(BadInput, match="None is open yet"):
+    with pytest.raises(BadInput, match="ledger open"):
         reserve(ledger, plan_of(tmp_path))
 
 
@@ -327,7 +327,7 @@ def test_what_a_period_allows_of_delta_is_stated_anew_when_the_account_is_restat
     """The number means delta in one account and own delta of events in the other."""
     open_town(ledger, terms=zcdp(), calendar=monthly("2", "0"))
     to_basic = {"composition": "basic", "own_delta": Fraction(0), **WHO}
-    with pytest.raises(BadInput, match="must be stated anew"):
+    with pytest.raises(BadInput, match="composition and must be given"):
         ledger.restate_account("town", **to_basic)
     ledger.restate_account("town", period_delta=Fraction("2e-6"), **to_basic)
     calendar = ledger.account("town").charter.calendar
@@ -420,7 +420,7 @@ def test_an_account_protects_as_the_one_above_it(ledger):
     open_town(ledger, "country", neighbours="replace-one")
     with pytest.raises(BadInput, match="under replace-one"):
         open_town(ledger, within="country")
-    with pytest.raises(BadInput, match="does the same"):
+    with pytest.raises(BadInput, match="must do the same"):
         open_town(ledger, within="country", neighbours="replace-one", unit="household")
 
 
@@ -523,7 +523,7 @@ def test_a_plan_waits_for_its_approval_and_then_runs(ledger, tmp_path):
     open_town(ledger, approved_only=True, owner="Owner Name")
     plan = plan_of(tmp_path)
     for attempt in (ledger.check, lambda plan: reserve(ledger, plan)):
-        with pytest.raises(BudgetRefused, match=f"{plan.hash}.* waits for Owner Name"):
+        with pytest.raises(BudgetRefused, match=f"{plan.hash}.* Owner Name"):
             attempt(plan)
     ledger.approve(plan.hash, **WHO)
     approval = ledger.approval(plan.hash)
@@ -531,7 +531,7 @@ def test_a_plan_waits_for_its_approval_and_then_runs(ledger, tmp_path):
     with pytest.raises(BadInput, match="approved already"):
         ledger.approve(plan.hash, **WHO)
     reserve(ledger, plan)
-    with pytest.raises(BudgetRefused, match="waits for"):
+    with pytest.raises(AwaitsApproval):
         reserve(ledger, plan_of(tmp_path, privacy="{epsilon: 0.5}", release="second"))
     ledger.verify()
 
@@ -548,7 +548,7 @@ def test_a_withdrawn_plan_does_not_run_but_what_is_reserved_stays(ledger, tmp_pa
         ledger.withdraw(withdrawn.hash, **WHO)
         assert ledger.approval(withdrawn.hash) is None
     assert reserve(ledger, plan) == reservation
-    with pytest.raises(BudgetRefused, match="waits for"):
+    with pytest.raises(AwaitsApproval):
         reserve(ledger, second)
     ledger.approve(second.hash, **WHO)
     reserve(ledger, second)
@@ -559,7 +559,7 @@ def test_an_account_above_can_demand_the_approval(ledger, tmp_path):
     open_town(ledger, "country", approved_only=True, owner="Owner Name")
     open_town(ledger, within="country")
     plan = plan_of(tmp_path)
-    with pytest.raises(BudgetRefused, match=r"'country' runs approved plans only.*Owner Name"):
+    with pytest.raises(BudgetRefused, match=r"'country'.*Owner Name"):
         reserve(ledger, plan)
     ledger.approve(plan.hash, **WHO)
     reserve(ledger, plan)

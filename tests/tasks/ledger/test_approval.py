@@ -95,14 +95,14 @@ def test_what_is_to_wait_for_a_person_is_not_finished_without_one(ledger, plan):
 def test_a_look_comes_after_all_is_made_and_a_decision_once(ledger, plan):
     with ledger.lease("first", HOME) as writer:
         held = measure(writer, plan)
-        with pytest.raises(BadInput, match="could decide how it is made"):
+        with pytest.raises(BadInput, match="is not made yet"):
             writer.look(**WHO)
-        with pytest.raises(BadInput, match="is not held"):
+        with pytest.raises(BadInput, match="does not await approval"):
             writer.decide(held, "publish", **WHO)
         writer.await_approval(held, "after-approval", SETS)
         assert writer.decide(held, "withdraw", **WHO).outcome == "withdrawn"
         for decision in approval.DECISIONS:
-            with pytest.raises(StageFailed, match="no longer holds its reservation"):
+            with pytest.raises(StageFailed, match="is closed"):
                 writer.decide(held, decision, **WHO)
         # What is over is looked at freely, and that is on record too.
         assert len(writer.look(**WHO).looks) == 1

@@ -146,7 +146,7 @@ def test_a_holder_that_cannot_be_seen_from_here_keeps_its_lease_until_it_ends(
     change(file, "UPDATE leases SET holder = ?", json.dumps(text))
     holder.kill()
     holder.wait()
-    with pytest.raises(StageFailed, match=r"its lease ends in \d+ s"):
+    with pytest.raises(StageFailed, match=r"expires in \d+ s"):
         ledger.lease("first", "this home").__enter__()
     change(file, "UPDATE leases SET expires = 0")
     with ledger.lease("first", "this home") as writer:

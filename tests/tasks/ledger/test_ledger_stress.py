@@ -400,7 +400,7 @@ EXPECTED = {
     "StageFailed": (
         "Another process is working",
         "Another process took over",
-        "no longer holds its reservation",
+        "is closed",
         "is not bound to its input yet",
         "is committed; it is not drawn again",
         "was drawn",

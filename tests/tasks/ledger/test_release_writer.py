@@ -79,7 +79,7 @@ def test_a_reservation_takes_its_whole_cost_at_once_and_is_kept_for_the_same_pla
 
 
 def test_a_hold_reserves_for_its_own_release_only(writer, tmp_path):
-    with pytest.raises(ValueError, match="holds 'first'"):
+    with pytest.raises(ValueError, match="'first', not 'second'"):
         writer.reserve(plan_of(tmp_path, release="second"))
 
 
@@ -93,7 +93,7 @@ def test_another_plan_replaces_one_that_spent_nothing_and_leaves_nothing_reserve
     held = writer.reserve(corrected)
     assert held.position > old.position
     assert ledger.account("town").balance.reserved == amount("1.25")
-    with pytest.raises(StageFailed, match="no longer holds"):
+    with pytest.raises(StageFailed, match="is closed"):
         writer.charge(old, "x", [step(old, "measure", "x", Fraction(1, 10))])
     ledger.verify()
 
@@ -144,7 +144,7 @@ def test_a_revision_names_a_finished_release_of_its_account(ledger, tmp_path):
     reserve(ledger, plan_of(tmp_path, privacy="{epsilon: 0.5}", release="second"))
     text = "select: {method: fixed, cliques: [[a, b]]}\nrevises: "
     for wrong in ("second", "nobody"):
-        with pytest.raises(BadInput, match=f"{wrong!r} is no finished release"):
+        with pytest.raises(BadInput, match=f"{wrong!r} is not a finished release"):
             reserve(ledger, plan_of(tmp_path, text + wrong, release="third"))
     revision = plan_of(tmp_path, text + "first", release="third", privacy="{epsilon: 0.5}")
     held = reserve(ledger, revision)
@@ -170,7 +170,7 @@ def test_a_refusal_says_what_was_asked_what_is_left_and_what_used_it_and_when(
         with pytest.raises(BudgetRefused) as refused:
             attempt(third)
         message = refused.value.message
-        assert "asks for epsilon 0.75" in message
+        assert "epsilon 0.75" in message
         assert "has 0.5 left of 2" in message
         assert "first (0.25 on 2026-11-20)" in message
         assert "second (1.25 on 2026-11-21, unfinished)" in message
@@ -191,7 +191,7 @@ def test_who_used_it_are_the_latest_few(ledger, tmp_path):
 
 def test_delta_is_refused_by_itself_and_the_largest_one_fits(ledger, tmp_path):
     ledger.raise_account("town", delta=Fraction("2e-5") / 3 * 2, by="officer", reason="test")
-    with pytest.raises(BudgetRefused, match=r"asks for delta 0\.0001") as refused:
+    with pytest.raises(BudgetRefused, match=r"delta 0\.0001") as refused:
         reserve(ledger, plan_of(tmp_path, privacy="{epsilon: 1, delta: 1e-4}"))
     largest = advised(refused.value, "delta")
     assert largest == "1.33333e-05"
@@ -267,7 +267,7 @@ def test_in_split_mode_the_sets_that_fit_are_told(ledger, tmp_path):
 def test_a_refusal_names_who_can_raise_the_account_and_nobody_is_sent_to_another(ledger, tmp_path):
     with pytest.raises(BudgetRefused) as refused:
         ledger.check(plan_of(tmp_path, privacy="{epsilon: 3}"))
-    raised = "officer answers for it: `dp-release ledger raise town` raises it."
+    raised = "Its owner, officer, can raise it: `dp-release ledger raise town`."
     assert raised in refused.value.message
     open_town(ledger, "country", basic("9", "0"), owner="Grace")
     open_town(ledger, "village", within="country")
@@ -275,7 +275,7 @@ def test_a_refusal_names_who_can_raise_the_account_and_nobody_is_sent_to_another
         ledger.check(plan_of(tmp_path, LAPLACE, account="village", privacy=CURVE))
     message = refused.value.message
     assert "account 'country' (above 'village') has 0 left of 0." in message
-    assert "Grace answers for it" in message
+    assert "Grace" in message
     assert message.endswith("With privacy.delta 0 it fits.")
     assert "another account" not in message
 
@@ -286,7 +286,7 @@ def test_gaussian_noise_without_a_delta_is_not_said_to_be_nothing_left(ledger, t
         ledger.check(plan_of(tmp_path, GAUSSIAN, account="pure", privacy=CURVE))
     message = refused.value.message
     assert "Nothing is left" not in message
-    assert "Gaussian noise needs more: with measure.noise laplace and privacy.delta 0" in message
+    assert "measure.noise laplace and privacy.delta 0" in message
     ledger.check(plan_of(tmp_path, LAPLACE, account="pure", privacy="{epsilon: 1}"))
 
 
@@ -378,7 +378,7 @@ def test_a_stage_spends_its_own_budget_and_not_the_others(ledger, writer, tmp_pa
     held = begin(writer, plan_of(tmp_path))
     before = ledger.verify()
     whole = held.costs["one_way"]
-    with pytest.raises(BudgetRefused, match=r"Stage 'one_way' .* asks for"):
+    with pytest.raises(BudgetRefused, match="Stage 'one_way' "):
         writer.charge(held, "x", [step(held, "one_way", "a", whole + CRUMB)])
     with pytest.raises(BudgetRefused):
         writer.charge(held, "x", [step(held, "one_way", name, whole / 2 + CRUMB) for name in "ab"])
@@ -423,7 +423,7 @@ def test_an_event_with_a_delta_of_its_own_is_refused_before_it_is_charged(
                 writer.charge(held, "one_way-0", steps)
             # Also where whoever writes forgets to ask.
             failing.setattr(writer_module, "check_steps", lambda *_: None)
-            with pytest.raises(BudgetRefused, match="thresholds that fail with"):
+            with pytest.raises(BudgetRefused, match="of delta for thresholds"):
                 writer.charge(held, "one_way-0", steps)
             failing.setattr(writer_module, "check_stages", lambda *_: None)
             with pytest.raises(LedgerCorrupt, match="its promise does not cover"):
@@ -478,7 +478,7 @@ def test_attempts_are_counted_and_end_with_a_person(ledger, writer, tmp_path):
     for attempt in range(2, MOST_ATTEMPTS + 1):
         writer.attempt(held, "one_way-0")
         assert {charge.attempts for charge in writer.charges(held)} == {attempt}
-    with pytest.raises(StageFailed, match="without a person"):
+    with pytest.raises(StageFailed, match=f"drawn {MOST_ATTEMPTS} times"):
         writer.attempt(held, "one_way-0")
     ledger.verify()
 
@@ -495,7 +495,7 @@ def test_nothing_is_added_to_a_release_that_is_over(ledger, writer, tmp_path):
         lambda: writer.attempt(held, "one_way-0"),
         lambda: writer.settle(held, "finished"),
     ):
-        with pytest.raises(StageFailed, match="no longer holds"):
+        with pytest.raises(StageFailed, match="is closed"):
             attempt()
     assert ledger.verify() == before
 

@@ -53,9 +53,9 @@ def test_a_lost_ledger_is_not_replaced_by_a_fresh_budget(home, left):
     for other in {"input.key", "runs"} - {left}:
         (home / other).rmdir() if other == "runs" else (home / other).unlink()
     (home / "ledger.db").unlink()
-    with pytest.raises(LedgerCorrupt, match="no ledger any more"):
+    with pytest.raises(LedgerCorrupt, match=r"ledger\.db"):
         open_ledger(home)
-    with pytest.raises(LedgerCorrupt, match="no ledger any more"):
+    with pytest.raises(LedgerCorrupt, match=r"ledger\.db"):
         assert_not_lost(home)
     assert not (home / "ledger.db").exists()
 
@@ -79,7 +79,7 @@ def test_a_ledger_older_than_the_home_has_seen_is_refused(home):
 
     note_anchor(home, ledger, ledger_url(home))
     (home / "ledger.db").write_bytes(backup)
-    with pytest.raises(LedgerCorrupt, match="older than what"):
+    with pytest.raises(LedgerCorrupt, match="older than"):
         open_ledger(home)
     (home / "ledger.head").unlink()
     open_ledger(home)
@@ -132,7 +132,7 @@ def test_another_ledger_at_the_place_of_a_noted_one_is_refused(home, tmp_path, m
     monkeypatch.setenv("DP_RELEASE_LEDGER", f"sqlite:///{tmp_path / 'shared.db'}")
     note_anchor(home, open_ledger(home), ledger_url(home))
     (tmp_path / "shared.db").unlink()
-    with pytest.raises(LedgerCorrupt, match="Another ledger is where"):
+    with pytest.raises(LedgerCorrupt, match="not the ledger"):
         open_ledger(home)
 
 
@@ -146,7 +146,7 @@ def test_each_ledger_of_a_home_keeps_its_own_note(home, tmp_path, monkeypatch):
     monkeypatch.delenv("DP_RELEASE_LEDGER")
     open_ledger(home)
     (home / "ledger.db").write_bytes(backup)
-    with pytest.raises(LedgerCorrupt, match="older than what"):
+    with pytest.raises(LedgerCorrupt, match="older than"):
         open_ledger(home)
 
 
