@@ -1,1 +1,1 @@
-"""What commands answer, as plain values: of releases, plans, the ledger and regressions."""
+"""The answers of the commands: frozen dataclasses that become JSON or a terminal view."""

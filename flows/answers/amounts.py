@@ -2,44 +2,63 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from dp_core.wall.accounting.composition import Amount, Terms
+from flows.answers.answer import INLINE, OMITTED, Answer
 from tasks.ledger.accounts import Above
 
 
-def amount(epsilon: Fraction, delta: Fraction) -> dict[str, object]:
-    """Return an amount of privacy as decimals and exactly."""
-    return {
-        "epsilon": float(epsilon),
-        "delta": float(delta),
-        "epsilon_exact": str(epsilon),
-        "delta_exact": str(delta),
-    }
+@dataclass(frozen=True, slots=True)
+class PrivacyAmount(Answer):
+    """An epsilon and a delta; rho and own delta too if it belongs to a zcdp account."""
+
+    epsilon: float
+    delta: float
+    epsilon_exact: str
+    delta_exact: str
+    rho: float | None = field(default=None, metadata=OMITTED)
+    rho_exact: str | None = field(default=None, metadata=OMITTED)
+    own_delta: float | None = field(default=None, metadata=OMITTED)
+    own_delta_exact: str | None = field(default=None, metadata=OMITTED)
 
 
-def amount_facts(terms: Terms, of: Amount) -> dict[str, object]:
-    """Return an amount of an account: epsilon and delta, in a zcdp account rho as well."""
+@dataclass(frozen=True, slots=True)
+class AccountAbove(Answer):
+    """An account above another that has less left, and how much."""
+
+    account: str
+    composition: str
+    left: PrivacyAmount = field(metadata=INLINE)
+
+
+def amount(epsilon: Fraction, delta: Fraction) -> PrivacyAmount:
+    """Return an epsilon and a delta."""
+    return PrivacyAmount(float(epsilon), float(delta), str(epsilon), str(delta))
+
+
+def amount_of(terms: Terms, of: Amount) -> PrivacyAmount:
+    """Return an amount of an account with these terms."""
     if terms.is_basic:
         return amount(of.main, of.delta)
     epsilon = terms.epsilon_of(of)
-    return amount(epsilon, terms.conversion_delta if of.main > 0 else Fraction(0)) | {
-        "rho": float(of.main),
-        "rho_exact": str(of.main),
-        "own_delta": float(of.delta),
-        "own_delta_exact": str(of.delta),
-    }
+    delta = terms.conversion_delta if of.main > 0 else Fraction(0)
+    return PrivacyAmount(
+        *(float(epsilon), float(delta), str(epsilon), str(delta)),
+        *(float(of.main), str(of.main), float(of.delta), str(of.delta)),
+    )
 
 
-def left_facts(terms: Terms, left: Amount) -> dict[str, object]:
-    """Return what can still be promised; less than nothing counts as nothing."""
+def amount_left(terms: Terms, left: Amount) -> PrivacyAmount:
+    """Return what can still be reserved; negative parts count as 0."""
     nothing = Fraction(0)
-    return amount_facts(terms, Amount(max(left.main, nothing), max(left.delta, nothing)))
+    return amount_of(terms, Amount(max(left.main, nothing), max(left.delta, nothing)))
 
 
-def above_facts(above: Above | None) -> dict[str, object] | None:
-    """Return the account above another that leaves less than it, and what; None for none."""
+def account_above(above: Above | None) -> AccountAbove | None:
+    """Return the account above another that has less left; None if there is none."""
     if above is None:
         return None
-    composition = above.terms.composition
-    return {"account": above.name, "composition": composition} | left_facts(above.terms, above.left)
+    left = amount_left(above.terms, above.left)
+    return AccountAbove(above.name, above.terms.composition, left)

@@ -1,8 +1,9 @@
-"""How many more releases of one spec fit, as accounts are and as if they were restated."""
+"""The answer of `dp-release ledger forecast`: how many more releases of a spec fit."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from dp_core.spec.account_forecast import forecast
 from dp_core.spec.plan import Plan
 from dp_core.wall.accounting.composition import Amount, Composition
 from dp_core.wall.ledger.account_balance import Standing, room
+from flows.answers.answer import Answer
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.reservation_check import check_terms
 
@@ -22,14 +24,51 @@ if TYPE_CHECKING:
 COMPOSITIONS: tuple[Composition, ...] = ("basic", "zcdp")
 
 
-def forecast_facts(ledger: Ledger, plan: Plan, *, every: Period | None) -> dict[str, object]:
+@dataclass(frozen=True, slots=True)
+class CompositionForecast(Answer):
+    """How many releases fit under one composition, and what stops the next one."""
+
+    composition: str
+    now: bool
+    releases: int
+    last: str | None
+    days: list[str]
+    stopped_by: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImpossibleComposition(Answer):
+    """A composition that the accounts cannot be restated to, and why."""
+
+    composition: str
+    now: bool
+    impossible: str
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast(Answer):
+    """How many more releases of a plan fit, under each composition."""
+
+    release: str
+    account: str
+    accounts: list[str]
+    epsilon: float
+    delta: float
+    currency: str
+    from_: str
+    every: str | None
+    forecasts: tuple[CompositionForecast | ImpossibleComposition, ...]
+
+
+def forecast_answer(ledger: Ledger, plan: Plan, *, every: Period | None) -> Forecast:
     """Return how many more releases of a plan fit, and until when; records nothing.
 
     Args:
-        ledger: Whose accounts pay.
-        plan: Of one such release.
-        every: How often one is made; None for the period of the account's own calendar, or of the
-            nearest account above that has one, and without any for all of them today.
+        ledger: The ledger of the paying accounts.
+        plan: The plan of one release.
+        every: How often a release is made. The default is the period of the account's calendar, or
+            of the nearest account above it with one; without any, all releases are made today.
 
     Raises:
         BadInput: if there is no such account.
@@ -44,27 +83,29 @@ def forecast_facts(ledger: Ledger, plan: Plan, *, every: Period | None) -> dict[
     today = ledger.account(spec.account).day
     kinds = {one.terms.composition for one in now}
     composition = now[0].terms.composition if len(kinds) == 1 else "as they are"
-    forecasts = [_row(composition, now, plan, today, cadence)]
+    forecasts: list[CompositionForecast | ImpossibleComposition] = [
+        _row(composition, now, plan, today, cadence)
+    ]
     for other in COMPOSITIONS:
         if kinds == {other}:
             continue
         try:
             balances = ledger.balances(spec.account, other)
         except BadInput as error:
-            forecasts.append({"composition": other, "now": False, "impossible": error.message})
+            forecasts.append(ImpossibleComposition(other, False, error.message))
             continue
         forecasts.append(_row(other, balances, plan, today, cadence, now=False))
-    return {
-        "release": spec.release,
-        "account": spec.account,
-        "accounts": [one.name for one in now],
-        "epsilon": float(spec.privacy.epsilon),
-        "delta": float(spec.privacy.delta),
-        "currency": plan.currency.kind,
-        "from": today.isoformat(),
-        "every": cadence,
-        "forecasts": forecasts,
-    }
+    return Forecast(
+        release=spec.release,
+        account=spec.account,
+        accounts=[one.name for one in now],
+        epsilon=float(spec.privacy.epsilon),
+        delta=float(spec.privacy.delta),
+        currency=plan.currency.kind,
+        from_=today.isoformat(),
+        every=cadence,
+        forecasts=tuple(forecasts),
+    )
 
 
 def fitting_now(standing: Standing, plan: Plan, day: date) -> int:
@@ -93,22 +134,22 @@ def _row(
     every: Period | None,
     *,
     now: bool = True,
-) -> dict[str, object]:
+) -> CompositionForecast:
     asked = [asked_of(one, plan) for one in balances]
     found = forecast(balances, asked, today=today, every=every)
-    return {
-        "composition": composition,
-        "now": now,
-        "releases": found.releases,
-        "last": found.last.isoformat() if found.last and every else None,
-        "days": [day.isoformat() for day in found.days],
-        "stopped_by": found.stopped_by,
-        "note": "" if now else _supposed(balances),
-    }
+    return CompositionForecast(
+        composition=composition,
+        now=now,
+        releases=found.releases,
+        last=found.last.isoformat() if found.last and every else None,
+        days=[day.isoformat() for day in found.days],
+        stopped_by=found.stopped_by,
+        note="" if now else _supposed(balances),
+    )
 
 
 def _supposed(balances: Sequence[Standing]) -> str:
-    """Return what a restated calendar is supposed to allow of delta, where that is to be stated."""
+    """Return the delta that a restated calendar is assumed to allow, if it must be stated."""
     supposed = {
         float(one.calendar.delta)
         for one in balances

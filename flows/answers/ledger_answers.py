@@ -1,10 +1,11 @@
-"""What the ledger's commands answer, as plain values for staff."""
+"""The answers of the ledger's commands, for staff."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 from dp_core.errors import BadInput
 from dp_core.spec.plan import Plan
@@ -13,7 +14,16 @@ from dp_core.wall.accounting.composition import NOTHING
 from dp_core.wall.accounting.currency import THEOREMS
 from dp_core.wall.ledger.account_balance import Standing, room
 from dp_core.wall.ledger.account_terms import OF_ACCOUNT
-from flows.answers.amounts import above_facts, amount, amount_facts, left_facts
+from dp_core.wall.ledger.receipts import AccountKind
+from flows.answers.amounts import (
+    AccountAbove,
+    PrivacyAmount,
+    account_above,
+    amount,
+    amount_left,
+    amount_of,
+)
+from flows.answers.answer import INLINE, OMITTED, Answer
 from tasks.ledger.accounts import Account
 from tasks.ledger.ledger import Ledger
 
@@ -25,54 +35,280 @@ RESTATING = (
 _SUM = "basic composition: the releases' own (epsilon, delta) are summed (Dwork et al. 2006)"
 
 
-def account_facts(ledger: Ledger, name: str) -> dict[str, object]:
-    """Return everything about an account: terms, balance, period, statements, releases, changes.
+@dataclass(frozen=True, slots=True)
+class PeriodBalance(Answer):
+    """The allowance of an account's calendar, and what the current period has used."""
+
+    period: str
+    allowance: PrivacyAmount = field(metadata=INLINE)
+    carry_over: bool = field(kw_only=True)
+    this: str = field(kw_only=True)
+    until: str = field(kw_only=True)
+    allowed: PrivacyAmount = field(kw_only=True)
+    used: PrivacyAmount = field(kw_only=True)
+    left: PrivacyAmount = field(kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement(Answer):
+    """An (epsilon, delta) guarantee, and the theorem that gives it."""
+
+    guarantee: PrivacyAmount = field(metadata=INLINE)
+    theorem: str = field(kw_only=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountRelease(Answer):
+    """A release that an account pays for."""
+
+    release: str
+    account: str
+    outcome: str | None
+    day: str
+    amount: PrivacyAmount = field(metadata=INLINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountEvent(Answer):
+    """An entry that opened or changed an account.
+
+    Attributes:
+        terms: The terms that the entry states, by key: epsilon, delta, composition, calendar, ...
+    """
+
+    day: str
+    kind: AccountKind
+    terms: Mapping[str, Any] = field(metadata=INLINE)
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AccountAnswer(Answer):
+    """An account: terms, balance, period, statements, releases and changes.
+
+    Attributes:
+        left: What the total leaves.
+        left_today: What the total and the current period leave.
+        above: The account above it, if that has less left.
+        statement: The guarantee that the ledger enforces.
+        tightest: The tightest guarantee known for everything released so far.
+    """
+
+    account: str
+    neighbours: str
+    unit: str
+    composition: str
+    closed: bool
+    owner: str
+    opened: str
+    within: str | None
+    accounts_within: list[str]
+    approved_plans_only: bool
+    total: PrivacyAmount
+    reserved: PrivacyAmount
+    spent: PrivacyAmount
+    left: PrivacyAmount
+    left_today: PrivacyAmount
+    above: AccountAbove | None
+    calendar: PeriodBalance | None
+    statement: Statement
+    tightest: Statement
+    releases: tuple[AccountRelease, ...]
+    history: tuple[AccountEvent, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AllAccounts(Answer):
+    """Every account of the ledger."""
+
+    accounts: tuple[AccountAnswer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AccountChange(Answer):
+    """An account before and after a change of composition."""
+
+    before: AccountAnswer
+    after: AccountAnswer
+    note: str | None = field(default=None, metadata=OMITTED)
+
+
+class AccountRaise(AccountChange):
+    """An account before and after its total was raised; JSON has the account after only."""
+
+    def to_json(self) -> Any:
+        """Return the account as it is now."""
+        return self.after.to_json()
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedAccount(Answer):
+    """An account that takes no more releases."""
+
+    account: str
+    closed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Charge(Answer):
+    """One charge: the ledger entry, what it paid for, and its event."""
+
+    number: int
+    receipt: int
+    at: str
+    account: str
+    release: str | None
+    stage: str
+    step: str
+    cost: str
+    event: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Charges(Answer):
+    """The charges to an account, or those of one release; JSON is a list."""
+
+    account: str
+    release: str | None
+    charges: tuple[Charge, ...]
+
+    def to_json(self) -> Any:
+        """Return the list of charges."""
+        return [charge.to_json() for charge in self.charges]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanApproval(Answer):
+    """Which accounts require approval of a plan, who must give it, and who gave it."""
+
+    demanded_by: list[str]
+    approved: bool
+    waits_for: list[str]
+    by: str | None
+    day: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecidedPlan(Answer):
+    """The plan that was decided about, if its spec was named."""
+
+    release: str
+    account: str
+    account_found: bool
+    method: str
+    sets: int
+    privacy: PrivacyAmount = field(metadata=INLINE)
+    neighbours: str
+    demanded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PlanDecision(Answer):
+    """The approval of a plan, or its withdrawal."""
+
+    plan_hash: str
+    approved: bool
+    by: str
+    plan: DecidedPlan | None = field(metadata=INLINE)
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerExport(Answer):
+    """Where an export is, and what it holds."""
+
+    file: str
+    entries: int
+    head: str
+    signed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SigningKey(Answer):
+    """A new key that signs entries.
+
+    Attributes:
+        found_by_itself: Whether it is in the default place, so that no setting is needed.
+        signing: Fingerprints of all keys that may sign.
+    """
+
+    key: str
+    public_key_file: str
+    public_key: str
+    fingerprint: str
+    replaces: str | None
+    found_by_itself: bool
+    signing: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerCheck(Answer):
+    """A ledger or an export that verifies, and what the verification rests on."""
+
+    ledger: str | None
+    export: str | None
+    seals: str
+    passed: bool
+    entries: int
+    head: str
+    signed: int
+    keys: list[str]
+    trusted: list[str]
+
+
+def account_answer(ledger: Ledger, name: str) -> AccountAnswer:
+    """Return everything about an account.
 
     Raises:
         BadInput: if there is no such account.
     """
     account = ledger.account(name)
     charter, terms, balance = account.charter, account.terms, account.balance
-    standing = ledger.balances(name)[0]
-    return {
-        "account": account.name,
-        "neighbours": charter.neighbours,
-        "unit": charter.unit,
-        "composition": terms.composition,
-        "closed": charter.closed,
-        "owner": charter.owner,
-        "opened": charter.opened.isoformat(),
-        "within": charter.within,
-        "accounts_within": _accounts_within(ledger, name),
-        "approved_plans_only": charter.approved_only,
-        "total": amount_facts(terms, terms.limit) | amount(terms.epsilon, terms.delta),
-        "reserved": amount_facts(terms, balance.reserved),
-        "spent": amount_facts(terms, balance.spent),
-        "left": left_facts(terms, account.total_left),
-        "left_today": left_facts(terms, account.left),
-        "above": above_facts(account.above),
-        "calendar": _calendar(account, standing),
-        "statement": _statement(account),
-        "tightest": _tightest(ledger, account),
-        "releases": [
-            {
-                "release": used.release,
-                "account": used.account,
-                "outcome": used.outcome,
-                "day": used.day.isoformat(),
-                **amount_facts(terms, used.amount),
-            }
-            for used in ledger.uses(name)
+    total, limit = amount_of(terms, terms.limit), amount(terms.epsilon, terms.delta)
+    return AccountAnswer(
+        account=account.name,
+        neighbours=charter.neighbours,
+        unit=charter.unit,
+        composition=terms.composition,
+        closed=charter.closed,
+        owner=charter.owner,
+        opened=charter.opened.isoformat(),
+        within=charter.within,
+        accounts_within=[
+            entry.receipt.account for entry in ledger.entries(kinds=("open",), about=name)
         ],
-        "history": _history(ledger, name),
-    }
+        approved_plans_only=charter.approved_only,
+        total=replace(
+            total,
+            epsilon=limit.epsilon,
+            delta=limit.delta,
+            epsilon_exact=limit.epsilon_exact,
+            delta_exact=limit.delta_exact,
+        ),
+        reserved=amount_of(terms, balance.reserved),
+        spent=amount_of(terms, balance.spent),
+        left=amount_left(terms, account.total_left),
+        left_today=amount_left(terms, account.left),
+        above=account_above(account.above),
+        calendar=_calendar(account, ledger.balances(name)[0]),
+        statement=_statement(account),
+        tightest=_tightest(ledger, account),
+        releases=tuple(
+            AccountRelease(
+                release=used.release,
+                account=used.account,
+                outcome=used.outcome,
+                day=used.day.isoformat(),
+                amount=amount_of(terms, used.amount),
+            )
+            for used in ledger.uses(name)
+        ),
+        history=tuple(_history(ledger, name)),
+    )
 
 
-def _accounts_within(ledger: Ledger, name: str) -> list[str]:
-    return [entry.receipt.account for entry in ledger.entries(kinds=("open",), about=name)]
-
-
-def _calendar(account: Account, standing: Standing) -> dict[str, object] | None:
+def _calendar(account: Account, standing: Standing) -> PeriodBalance | None:
     calendar, terms = account.charter.calendar, account.terms
     if calendar is None:
         return None
@@ -80,37 +316,37 @@ def _calendar(account: Account, standing: Standing) -> dict[str, object] | None:
     used = standing.used_in_period.get(index, NOTHING)
     once = terms.allowance(calendar.epsilon, calendar.delta)
     left = calendar.room(index, once, standing.used, used)
-    return {
-        "period": calendar.period,
-        **amount(calendar.epsilon, calendar.delta),
-        "carry_over": calendar.carry_over,
-        "this": calendar.label(index),
-        "until": calendar.last_day(index).isoformat(),
-        "allowed": left_facts(terms, left + used),
-        "used": amount_facts(terms, used),
-        "left": left_facts(terms, room(standing, account.day)),
-    }
+    return PeriodBalance(
+        period=calendar.period,
+        allowance=amount(calendar.epsilon, calendar.delta),
+        carry_over=calendar.carry_over,
+        this=calendar.label(index),
+        until=calendar.last_day(index).isoformat(),
+        allowed=amount_left(terms, left + used),
+        used=amount_of(terms, used),
+        left=amount_left(terms, room(standing, account.day)),
+    )
 
 
-def _statement(account: Account) -> dict[str, object]:
+def _statement(account: Account) -> Statement:
     terms = account.terms
     theorem = _SUM if terms.is_basic else THEOREMS["zcdp"]
-    return {**amount(terms.epsilon, terms.delta), "theorem": theorem}
+    return Statement(amount(terms.epsilon, terms.delta), theorem=theorem)
 
 
-def _tightest(ledger: Ledger, account: Account) -> dict[str, object]:
-    """Return the tightest statement that is known to hold of everything released so far."""
+def _tightest(ledger: Ledger, account: Account) -> Statement:
+    """Return the tightest statement known to hold for everything released so far."""
     if account.terms.is_basic or _was_changed(ledger, account):
-        # A total that was changed later was not fixed beforehand, which the curve supposes.
+        # The curve requires a total that was fixed beforehand, which a changed total was not.
         return _statement(account)
     epsilon = gaussian_statement(account.terms, ledger.tallies(account.name))
     if epsilon is None:
         return _statement(account)
-    return {**amount(epsilon, account.terms.delta), "theorem": THEOREMS["gaussian"]}
+    return Statement(amount(epsilon, account.terms.delta), theorem=THEOREMS["gaussian"])
 
 
 def _was_changed(ledger: Ledger, account: Account) -> bool:
-    """Return whether the total is another than at the opening, or was at any time."""
+    """Return whether the terms were ever changed after the opening."""
     terms = account.terms
     first = ledger.entries(account=account.name, kinds=("open",))[0].body
     now = terms.composition, str(terms.epsilon), str(terms.delta), str(terms.own_delta)
@@ -119,22 +355,26 @@ def _was_changed(ledger: Ledger, account: Account) -> bool:
     return then != now or any(changed != terms for _, _, changed in account.charter.changes)
 
 
-def _history(ledger: Ledger, name: str) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = []
+def _history(ledger: Ledger, name: str) -> Iterator[AccountEvent]:
     for entry in ledger.entries(account=name, kinds=OF_ACCOUNT):
         body: Mapping[str, Any] = entry.body
-        item: dict[str, object] = {"day": entry.receipt.at, "kind": entry.kind}
-        for field in ("epsilon", "delta"):
-            if field in body:
-                item |= {field: float(Fraction(body[field])), f"{field}_exact": body[field]}
-        for field in ("composition", "own_delta", "calendar"):
-            if field in body:
-                item[field] = body[field]
-        found.append(item | {"by": body["by"], "reason": body["reason"]})
-    return found
+        terms: dict[str, Any] = {}
+        for name in ("epsilon", "delta"):
+            if name in body:
+                terms |= {name: float(Fraction(body[name])), f"{name}_exact": body[name]}
+        for name in ("composition", "own_delta", "calendar"):
+            if name in body:
+                terms[name] = body[name]
+        yield AccountEvent(
+            day=entry.receipt.at,
+            kind=cast(AccountKind, entry.kind),
+            terms=terms,
+            by=body["by"],
+            reason=body["reason"],
+        )
 
 
-def charge_facts(ledger: Ledger, account: str, release: str | None) -> list[Mapping[str, object]]:
+def charges_to(ledger: Ledger, account: str, release: str | None) -> Charges:
     """Return every charge that an account pays for, in order, or those of one release.
 
     Raises:
@@ -155,54 +395,49 @@ def charge_facts(ledger: Ledger, account: str, release: str | None) -> list[Mapp
         for name in names
         for entry in ledger.entries(account=name, kinds=("charge",), release=release)
     ]
-    return [
-        {
-            "number": entry.position,
-            "receipt": entry.receipt.number,
-            "at": entry.recorded,
-            "account": entry.receipt.account,
-            "release": entry.receipt.release,
-            "stage": entry.body["stage"],
-            "step": entry.body["step"],
-            "cost": entry.body["cost"],
-            "event": entry.body["event"],
-        }
+    charges = (
+        Charge(
+            number=entry.position,
+            receipt=entry.receipt.number,
+            at=entry.recorded,
+            account=entry.receipt.account,
+            release=entry.receipt.release,
+            stage=entry.body["stage"],
+            step=entry.body["step"],
+            cost=entry.body["cost"],
+            event=entry.body["event"],
+        )
         for entry in sorted(found, key=lambda entry: entry.position)
-    ]
+    )
+    return Charges(account, release, tuple(charges))
 
 
-def approval_facts(ledger: Ledger, plan: Plan) -> dict[str, object] | None:
-    """Return whether a plan is approved and who has to, None where no account demands it."""
+def plan_approval(ledger: Ledger, plan: Plan) -> PlanApproval | None:
+    """Return whether a plan is approved and by whom; None if no account requires it."""
     demanding = [one for one in ledger.lineage(plan.spec.account) if one.charter.approved_only]
     if not demanding:
         return None
     found = ledger.approval(plan.hash)
-    return {
-        "demanded_by": [one.name for one in demanding],
-        "approved": found is not None,
-        "waits_for": [] if found else list(dict.fromkeys(one.charter.owner for one in demanding)),
-        "by": found.body["by"] if found else None,
-        "day": found.receipt.at if found else None,
-        "reason": found.body["reason"] if found else None,
-    }
+    return PlanApproval(
+        demanded_by=[one.name for one in demanding],
+        approved=found is not None,
+        waits_for=[] if found else list(dict.fromkeys(one.charter.owner for one in demanding)),
+        by=found.body["by"] if found else None,
+        day=found.receipt.at if found else None,
+        reason=found.body["reason"] if found else None,
+    )
 
 
-def decision_facts(
-    ledger: Ledger, digest: str, plan: Plan | None, *, by: str, approved: bool
-) -> dict[str, object]:
-    """Return what was approved or withdrawn; more than the hash where the spec was named."""
-    facts: dict[str, object] = {"plan_hash": digest, "approved": approved, "by": by}
-    if plan is None:
-        return facts
+def decided_plan(ledger: Ledger, plan: Plan) -> DecidedPlan:
+    """Return what an approval of a plan is about."""
     spec, account = plan.spec, ledger.find_account(plan.spec.account)
-    demanded = account is not None and approval_facts(ledger, plan) is not None
-    return facts | {
-        "release": spec.release,
-        "account": spec.account,
-        "account_found": account is not None,
-        "method": spec.method,
-        "sets": spec.sets,
-        **amount(spec.privacy.epsilon, spec.privacy.delta),
-        "neighbours": spec.privacy.neighbours,
-        "demanded": demanded,
-    }
+    return DecidedPlan(
+        release=spec.release,
+        account=spec.account,
+        account_found=account is not None,
+        method=spec.method,
+        sets=spec.sets,
+        privacy=amount(spec.privacy.epsilon, spec.privacy.delta),
+        neighbours=spec.privacy.neighbours,
+        demanded=account is not None and plan_approval(ledger, plan) is not None,
+    )

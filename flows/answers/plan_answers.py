@@ -1,88 +1,222 @@
-"""What `dp-release plan` answers: what a release would cost, and how much noise it would have."""
+"""The answer of `dp-release plan`: the cost of a release and its noise."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
 
 from dp_core.bundle.report.provenance import listed
 from dp_core.methods.private_domain.questions import PlannedChoice
 from dp_core.methods.selection.budget.threshold_delta import Thresholding, planned_threshold
 from dp_core.schema.privacy import PAYING_STAGES
 from dp_core.spec.plan import Plan, PlannedTable, PlannedTotal, check_reach, expected_error
-from flows.answers.amounts import above_facts, amount, left_facts
+from flows.answers.amounts import (
+    AccountAbove,
+    PrivacyAmount,
+    account_above,
+    amount,
+    amount_left,
+)
+from flows.answers.answer import INLINE, OMITTED, Answer
 from tasks.ledger.accounts import Above
 from tasks.ledger.ledger import Ledger
 from tasks.support.budget_refusals import no_account
 
+if TYPE_CHECKING:
+    from flows.answers.ledger_answers import PlanApproval
 
-def plan_facts(plan: Plan, ledger: Ledger | None) -> dict[str, object]:
-    """Return a plan's cost, noise and size, and how many such releases the account holds.
+
+@dataclass(frozen=True, slots=True)
+class PlannedStage(Answer):
+    """A paying stage: its share, its cost in the plan's currency, and what it pays for."""
+
+    stage: str
+    share: str
+    cost: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableNoise(Answer):
+    """The noise of a planned table; `within` is the 95 % bound for one count, in records."""
+
+    stage: str
+    columns: tuple[str, ...]
+    cells: int
+    noise: str
+    scale: float
+    within: float
+    tvd: float | None
+    times: int
+    interaction: bool | None = field(default=None, metadata=OMITTED)
+
+
+@dataclass(frozen=True, slots=True)
+class TotalNoise(Answer):
+    """The noise of planned sums; `within_records` is a 95 % bound in records."""
+
+    step: str
+    columns: tuple[str, ...]
+    numbers: int
+    noise: str
+    scale: float
+    within_records: float
+    tvd: float | None
+    times: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceNoise(Answer):
+    """The noise of a private choice of bins or levels."""
+
+    column: str
+    of: str
+    number: int
+    among: int
+    noise: str
+    scale: float
+    within: float
+    in_words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Checks(Answer):
+    """The tables that are checked against the data, and the TVD bound of a check."""
+
+    tables: tuple[tuple[str, ...], ...]
+    within_tvd: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedError(Answer):
+    """Ranges of the average TVD that a typical file gets."""
+
+    two_way: tuple[float, float]
+    three_way: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold(Answer):
+    """The least noisy count that a method keeps; `rare_lost` warns if rare cells will be lost."""
+
+    kept_from: int
+    tables: int
+    most_cells: int
+    rare_lost: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AccountRoom(Answer):
+    """What the account of a plan has left, and for how many releases of the plan."""
+
+    account_found: bool
+    account_missing: str | None
+    account_closed: bool | None = None
+    left: PrivacyAmount | None = None
+    above: AccountAbove | None = None
+    more_such_releases: int | None = None
+    approval: PlanApproval | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanAnswer(Answer):
+    """What a release would cost, and how much noise it would have."""
+
+    release: str
+    account: str
+    method: str
+    privacy: PrivacyAmount = field(metadata=INLINE)
+    neighbours: str
+    unit: str
+    max_rows: int
+    currency: str
+    limit: str
+    plan_hash: str
+    sets: int
+    mode: str
+    rows: int | str
+    rows_about: int | None
+    columns: int
+    stages: tuple[PlannedStage, ...]
+    tables: tuple[TableNoise, ...]
+    totals: tuple[TotalNoise, ...]
+    choices: tuple[ChoiceNoise, ...] | None = field(default=None, metadata=OMITTED)
+    checks: Checks
+    evenness: float | None
+    bins_unused: list[str]
+    score_noise_within: float | None
+    expected_error: ExpectedError | None
+    threshold: Threshold | None
+    memory_bytes: int | None
+    room: AccountRoom = field(metadata=INLINE)
+    spec: Mapping[str, Any]
+
+
+def plan_answer(plan: Plan, ledger: Ledger | None) -> PlanAnswer:
+    """Return a plan's cost, noise and size, and how many releases of it the account can pay.
 
     Args:
-        plan: What is planned.
-        ledger: Of this home, None where there is none yet.
+        plan: The plan of the release.
+        ledger: The ledger of this home, None if there is none yet.
     """
     spec, privacy = plan.spec, plan.spec.privacy
     rows = spec.schema.rows_about
     threshold = _threshold(plan)
-    return {
-        "release": spec.release,
-        "account": spec.account,
-        "method": spec.method,
-        **amount(privacy.epsilon, privacy.delta),
-        "neighbours": privacy.neighbours,
-        "unit": privacy.unit,
-        "max_rows": privacy.max_rows,
-        "currency": plan.currency.kind,
-        "limit": str(plan.currency.limit),
-        "plan_hash": plan.hash,
-        "sets": spec.sets,
-        "mode": spec.mode,
-        "rows": spec.rows or "same",
-        "rows_about": rows,
-        "columns": len(spec.schema.columns),
-        "stages": [
-            {
-                "stage": stage,
-                "share": str(spec.shares[stage]),
-                "cost": str(plan.costs[stage]),
-                "what": _what(plan, stage, threshold),
-            }
+    return PlanAnswer(
+        release=spec.release,
+        account=spec.account,
+        method=spec.method,
+        privacy=amount(privacy.epsilon, privacy.delta),
+        neighbours=privacy.neighbours,
+        unit=privacy.unit,
+        max_rows=privacy.max_rows,
+        currency=plan.currency.kind,
+        limit=str(plan.currency.limit),
+        plan_hash=plan.hash,
+        sets=spec.sets,
+        mode=spec.mode,
+        rows=spec.rows or "same",
+        rows_about=rows,
+        columns=len(spec.schema.columns),
+        stages=tuple(
+            PlannedStage(
+                stage,
+                str(spec.shares[stage]),
+                str(plan.costs[stage]),
+                _what(plan, stage, threshold),
+            )
             for stage in PAYING_STAGES
             if plan.costs.get(stage)
-        ],
-        "tables": [_table(table, rows) for table in plan.tables],
-        "totals": [_total(total, rows) for total in plan.totals],
-        **({"choices": [_choice(choice) for choice in plan.choices]} if plan.choices else {}),
-        "checks": {
-            "tables": [list(table) for table in plan.spec.checks],
-            "within_tvd": check_reach(plan.spec, plan.check_noise) if plan.check_noise else None,
-        },
-        "evenness": _evenness(plan),
-        "bins_unused": _bins_unused(plan),
-        "score_noise_within": _within(plan.score_noise.half_width) if plan.score_noise else None,
-        "expected_error": _expected_error(plan),
-        "threshold": threshold,
-        "memory_bytes": plan.memory,
-        **_account_of(plan, ledger),
-        "spec": dict(spec.document),
-    }
+        ),
+        tables=tuple(_table(table, rows) for table in plan.tables),
+        totals=tuple(_total(total, rows) for total in plan.totals),
+        choices=tuple(_choice(choice) for choice in plan.choices) or None,
+        checks=Checks(
+            tuple(map(tuple, spec.checks)),
+            check_reach(spec, plan.check_noise) if plan.check_noise else None,
+        ),
+        evenness=_evenness(plan),
+        bins_unused=_bins_unused(plan),
+        score_noise_within=_within(plan.score_noise.half_width) if plan.score_noise else None,
+        expected_error=_expected_error(plan),
+        threshold=threshold,
+        memory_bytes=plan.memory,
+        room=_account_room(plan, ledger),
+        spec=dict(spec.document),
+    )
 
 
-def _account_of(plan: Plan, ledger: Ledger | None) -> dict[str, object]:
+def _account_room(plan: Plan, ledger: Ledger | None) -> AccountRoom:
     from dp_core.wall.ledger.account_balance import room
     from flows.answers.forecast_answers import fitting_now
-    from flows.answers.ledger_answers import approval_facts
+    from flows.answers.ledger_answers import plan_approval
 
     account = ledger.find_account(plan.spec.account) if ledger else None
     if ledger is None or account is None:
         known = [one.name for one in ledger.accounts()] if ledger else []
-        nothing = ("account_closed", "left", "above", "more_such_releases", "approval")
-        missing = no_account(known, plan.spec.account)
-        return {"account_found": False, "account_missing": missing, **dict.fromkeys(nothing)}
-    paying = ledger.lineage(account.name)
-    closed = any(one.charter.closed for one in paying)
+        return AccountRoom(False, no_account(known, plan.spec.account))
+    closed = any(one.charter.closed for one in ledger.lineage(account.name))
     own, *others = ledger.balances(account.name)
     fits, least = fitting_now(own, plan, account.day), own
     for other in others:
@@ -90,31 +224,28 @@ def _account_of(plan: Plan, ledger: Ledger | None) -> dict[str, object]:
         if count < fits:
             fits, least = count, other
     above = None if least is own else Above(least.name, least.terms, room(least, account.day))
-    return {
-        "account_found": True,
-        "account_missing": None,
-        "account_closed": closed,
-        "left": left_facts(account.terms, account.left),
-        "above": above_facts(above),
-        "more_such_releases": 0 if closed else fits,
-        "approval": approval_facts(ledger, plan),
-    }
+    return AccountRoom(
+        account_found=True,
+        account_missing=None,
+        account_closed=closed,
+        left=amount_left(account.terms, account.left),
+        above=account_above(above),
+        more_such_releases=0 if closed else fits,
+        approval=plan_approval(ledger, plan),
+    )
 
 
-def _expected_error(plan: Plan) -> dict[str, object] | None:
-    """Return between which average TVDs a file like others comes out, where the method says so."""
+def _expected_error(plan: Plan) -> ExpectedError | None:
+    """Return the average TVD that a typical file gets; None if it is unknown for the method."""
     expected = expected_error(plan.spec, plan.currency, plan.replicates)
     if expected is None:
         return None
     least, most = expected
-    return {"two_way": [least.two, most.two], "three_way": [least.three, most.three]}
+    return ExpectedError((least.two, most.two), (least.three, most.three))
 
 
-def _threshold(plan: Plan) -> dict[str, object] | None:
-    """Return the threshold of a method that has one: the least noisy count it keeps, and what of.
-
-    `rare_lost` is a sentence where the public figures alone show that rare combinations go.
-    """
+def _threshold(plan: Plan) -> Threshold | None:
+    """Return the threshold of a method; None if it has none."""
     spec, domain = plan.spec, plan.spec.schema.domain
     if not spec.selector.own_delta:
         return None
@@ -135,10 +266,10 @@ def _threshold(plan: Plan) -> dict[str, object] | None:
             f" {rows:,} rows: combinations that fewer than about {kept:,} records share are lost,"
             " and with many columns that can be nearly all."
         )
-    return {"kept_from": kept, "tables": tables, "most_cells": cells, "rare_lost": lost}
+    return Threshold(kept, tables, cells, lost)
 
 
-def _what(plan: Plan, stage: str, threshold: Mapping[str, object] | None) -> str:
+def _what(plan: Plan, stage: str, threshold: Threshold | None) -> str:
     tables = [table for table in plan.tables if table.stage == stage]
     times = f", {plan.replicates} times" if plan.replicates > 1 else ""
     if stage == "domain":
@@ -163,8 +294,8 @@ def _what(plan: Plan, stage: str, threshold: Mapping[str, object] | None) -> str
     gives = plan.spec.selector.gives
     if "sparse" in gives:
         if threshold:
-            each = "" if threshold["tables"] == 1 else f" of {threshold['tables']} tables"
-            return f"cells{each} of {threshold['kept_from']:,} records or more are kept{times}"
+            each = "" if threshold.tables == 1 else f" of {threshold.tables} tables"
+            return f"cells{each} of {threshold.kept_from:,} records or more are kept{times}"
         return f"combinations that enough records share{times}"
     if "answers" in gives:
         return f"single numbers that the selection asks for{times}"
@@ -175,37 +306,37 @@ def _what(plan: Plan, stage: str, threshold: Mapping[str, object] | None) -> str
     return f"tables that the selection chooses{times}"
 
 
-def _choice(choice: PlannedChoice) -> dict[str, object]:
-    return {
-        "column": choice.column,
-        "of": choice.of,
-        "number": choice.number,
-        "among": choice.among,
-        "noise": choice.noise.kind,
-        "scale": choice.noise.scale,
-        "within": _within(choice.within),
-        "in_words": choice.in_words(),
-    }
+def _choice(choice: PlannedChoice) -> ChoiceNoise:
+    return ChoiceNoise(
+        column=choice.column,
+        of=choice.of,
+        number=choice.number,
+        among=choice.among,
+        noise=choice.noise.kind,
+        scale=choice.noise.scale,
+        within=_within(choice.within),
+        in_words=choice.in_words(),
+    )
 
 
-def _total(total: PlannedTotal, rows: int | None) -> dict[str, object]:
+def _total(total: PlannedTotal, rows: int | None) -> TotalNoise:
     counts = total.largest == 1  # every record is in one entry, and adds 1 to it
     moved = total.numbers * total.noise.mean_absolute / (2 * rows) if rows else 0.0
-    return {
-        "step": total.step,
-        "columns": list(total.of),
-        "numbers": total.numbers,
-        "noise": total.noise.kind,
-        "scale": total.noise.scale,
-        # In the same unit for sums of any column: records at the end of its range.
-        "within_records": total.noise.half_width / total.largest,
-        "tvd": min(1.0, moved) if rows and counts else None,
-        "times": total.times,
-    }
+    return TotalNoise(
+        step=total.step,
+        columns=tuple(total.of),
+        numbers=total.numbers,
+        noise=total.noise.kind,
+        scale=total.noise.scale,
+        # One unit for the sums of any column: records at the end of its range.
+        within_records=total.noise.half_width / total.largest,
+        tvd=min(1.0, moved) if rows and counts else None,
+        times=total.times,
+    )
 
 
 def _evenness(plan: Plan) -> float | None:
-    """Return the part of drawn records that will tell nothing of the file, where records are."""
+    """Return the share of uniformly random records; None for methods that draw no records."""
     from dp_core.methods.parametric.adapters import Measuring
     from dp_core.methods.parametric.drawn_records import TableDraws
 
@@ -218,7 +349,7 @@ def _evenness(plan: Plan) -> float | None:
 
 
 def _bins_unused(plan: Plan) -> list[str]:
-    """Return the columns whose bins are paid for, and by which the method does not draw."""
+    """Return the columns whose bins are paid for but not used by the method's model."""
     from dp_core.methods.parametric.adapters import Measuring
 
     half = plan.spec.selector
@@ -227,20 +358,20 @@ def _bins_unused(plan: Plan) -> list[str]:
     return [choice.column for choice in plan.choices if choice.of == "bins"]
 
 
-def _table(table: PlannedTable, rows: int | None) -> dict[str, object]:
-    return {
-        "stage": table.stage,
-        "columns": list(table.clique),
-        "cells": table.cells,
-        "noise": table.noise.kind,
-        "scale": table.noise.scale,
-        "within": _within(table.noise.half_width),
-        "tvd": table.tvd(rows) if rows and table.clique else None,
-        "times": table.times,
-        **({"interaction": True} if table.interaction else {}),
-    }
+def _table(table: PlannedTable, rows: int | None) -> TableNoise:
+    return TableNoise(
+        stage=table.stage,
+        columns=tuple(table.clique),
+        cells=table.cells,
+        noise=table.noise.kind,
+        scale=table.noise.scale,
+        within=_within(table.noise.half_width),
+        tvd=table.tvd(rows) if rows and table.clique else None,
+        times=table.times,
+        interaction=table.interaction or None,
+    )
 
 
 def _within(half_width: float) -> float:
-    """Return a half width as people say it: two digits are enough."""
+    """Return a half width with two significant digits, or in whole records."""
     return float(f"{half_width:.2g}") if half_width < 100 else float(round(half_width))

@@ -1,11 +1,11 @@
-"""`infer`: a regression on every set of a release, combined by the release's own rule."""
+"""The answer of `dp-release infer`: a regression on every set, combined by the release's rule."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -33,22 +33,23 @@ from dp_core.schema.definition import MISSING_LABEL
 from dp_core.schema.dependencies import origin
 from dp_core.spec.release_spec import Mode
 from dp_core.wall.released import Measurement
+from flows.answers.answer import INLINE, OMITTED, Answer
 
 LARGE_NOISE = 0.10
-"""Distance (TVD) that noise alone puts on a table from which on it is called large."""
+"""Distance (TVD) that noise alone puts on a table above which it is called large."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What was asked for.
+    """A regression to fit.
 
     Attributes:
         folder: The bundle.
-        formula: As typed.
-        family: None: by the outcome.
-        level: Of intervals.
-        naive: Whether the fit of one set alone will do.
-        weighted: Whether the release's survey weights are used.
+        formula: The formula as typed.
+        family: The family of the model; None to choose it by the outcome.
+        level: Confidence level of the intervals, 0 to 1.
+        naive: Whether to accept naive intervals if the release has one set.
+        weighted: Whether to use the release's survey weights.
     """
 
     folder: Path
@@ -59,18 +60,122 @@ class Request:
     weighted: bool = False
 
 
-def infer(request: Request) -> dict[str, object]:
+@dataclass(frozen=True, slots=True)
+class SetRows(Answer):
+    """The rows of one set that were used, and those dropped for a missing value."""
+
+    set: int
+    used: int
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True)
+class CombiningRule(Answer):
+    """The rule that combined the sets; `honest` if its intervals include all noise."""
+
+    name: str
+    honest: bool
+    variance: str
+    degrees_of_freedom: str
+    in_words: str
+    covers: object
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetFit(Answer):
+    """The fit of one set."""
+
+    estimate: float
+    std_error: float
+
+
+@dataclass(frozen=True, slots=True)
+class NaiveFit(Answer):
+    """A fit that treats synthetic rows as people, and its interval."""
+
+    estimate: float
+    std_error: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class CombinedFit(Answer):
+    """A combined coefficient: `low` to `high` is its interval."""
+
+    estimate: float
+    std_error: float
+    statistic: float
+    degrees_of_freedom: float | None
+    p_value: float
+    low: float
+    high: float
+    within: float
+    between: float
+
+
+@dataclass(frozen=True, slots=True)
+class Coefficient(Answer):
+    """A coefficient: combined if there are several sets, and the naive fits."""
+
+    name: str
+    combined: CombinedFit | None = field(metadata=INLINE)
+    one_set: NaiveFit = field(kw_only=True)
+    stacked: NaiveFit | None = field(kw_only=True, metadata=OMITTED)
+    by_set: tuple[SetFit, ...] = field(kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class JointTest(Answer):
+    """The test that no term but the intercept matters."""
+
+    statistic: float
+    numerator_df: float
+    denominator_df: float | None
+    p_value: float
+
+
+@dataclass(frozen=True, slots=True)
+class RegressionAnswer(Answer):
+    """A combined regression, its rule, and what to beware of.
+
+    Attributes:
+        size_factor: Factor on W if the sets and the file differ in size; else 1.
+    """
+
+    folder: str
+    release: str
+    formula: str
+    family: str
+    modelled: str
+    outcome_levels: list[object]
+    sets: int
+    level: float
+    weights: str | None
+    rows: tuple[SetRows, ...]
+    rule: CombiningRule
+    size_factor: float
+    complete_df: float | None
+    coefficients: tuple[Coefficient, ...]
+    covariance: list[list[float]]
+    all_terms: JointTest | None
+    warnings: list[str]
+    notes: list[str]
+
+
+def infer(request: Request) -> RegressionAnswer:
     """Return the answer of `dp-release infer`.
 
     Raises:
-        BadInput: if the folder is no whole release, or the formula cannot be fitted on each set.
+        BadInput: if the release is incomplete, or the formula cannot be fitted on each set.
     """
     bundle = read_bundle(request.folder)
     claims = bundle.claims
     if claims.sets == 1 and not request.naive:
         raise BadInput(
-            "This release has one set, so nothing shows how far sets differ and only the naive"
-            " interval exists, which misses synthesis and noise: --naive prints it."
+            "This release has one set, so only naive intervals exist, which ignore synthesis and"
+            " noise; --naive prints them."
         )
     formula = read_formula(request.formula, claims.schema.names)
     weight = claims.schema.weight
@@ -85,40 +190,38 @@ def infer(request: Request) -> dict[str, object]:
     design, fits, combined = found.design, found.fits, found.combined
     stacked = fit_stacked(design) if combined else None
     words = WORDING[bundle.rule]
-    return {
-        "folder": str(request.folder),
-        "release": claims.name,
-        "formula": formula.text,
-        "family": design.outcome.family,
-        "modelled": design.outcome.in_words,
-        "outcome_levels": list(design.outcome.levels),
-        "sets": claims.sets,
-        "level": request.level,
-        "weights": used,
-        "rows": [
-            {"set": frame.number, "used": frame.rows, "dropped": frame.dropped} for frame in frames
-        ],
-        "rule": {
-            "name": bundle.rule,
-            "honest": (combined is not None and combined.honest and bundle.origin == "modelled"),
-            "variance": words.variance,
-            "degrees_of_freedom": words.degrees_of_freedom,
-            "in_words": words.in_words,
-            "covers": covered(bundle.rule, bundle.origin),
-            "source": words.source,
-        },
-        "size_factor": factor,
-        "complete_df": combined.complete_df if combined else None,
-        "coefficients": _coefficients(design, fits, combined, stacked, request.level),
-        "covariance": combined.variance.tolist() if combined else fits[0].covariance.tolist(),
-        "all_terms": _joint(design, combined) if combined else None,
-        "warnings": warnings_of(bundle, formula, combined),
-        "notes": [*_of_weights(bundle, used), *_notes(bundle, design, fits, frames, factor)],
-    }
+    return RegressionAnswer(
+        folder=str(request.folder),
+        release=claims.name,
+        formula=formula.text,
+        family=design.outcome.family,
+        modelled=design.outcome.in_words,
+        outcome_levels=list(design.outcome.levels),
+        sets=claims.sets,
+        level=request.level,
+        weights=used,
+        rows=tuple(SetRows(frame.number, frame.rows, frame.dropped) for frame in frames),
+        rule=CombiningRule(
+            name=bundle.rule,
+            honest=combined is not None and combined.honest and bundle.origin == "modelled",
+            variance=words.variance,
+            degrees_of_freedom=words.degrees_of_freedom,
+            in_words=words.in_words,
+            covers=covered(bundle.rule, bundle.origin),
+            source=words.source,
+        ),
+        size_factor=factor,
+        complete_df=combined.complete_df if combined else None,
+        coefficients=tuple(_coefficients(design, fits, combined, stacked, request.level)),
+        covariance=combined.variance.tolist() if combined else fits[0].covariance.tolist(),
+        all_terms=_joint(design, combined) if combined else None,
+        warnings=warnings_of(bundle, formula, combined),
+        notes=[*_of_weights(bundle, used), *_notes(bundle, design, fits, frames, factor)],
+    )
 
 
 def _size_factor(bundle: Bundle) -> float:
-    """Return by what W is multiplied so that it speaks of the file's size."""
+    """Return the factor that scales W from the sets' size to the file's; 1 if they agree."""
     rows = sum(bundle.claims.rows) / bundle.claims.sets
     ratio = rows / max(bundle.records, 1.0)
     return ratio if abs(ratio - 1) > SIZES_DIFFER else 1.0
@@ -130,54 +233,48 @@ def _coefficients(
     combined: Combined | None,
     stacked: Fit | None,
     level: float,
-) -> list[dict[str, object]]:
-    """Return one row for each coefficient: combined, and beside it what would be naive."""
+) -> Iterator[Coefficient]:
+    """Yield each coefficient: combined, and its naive fits."""
     first = _naive(fits[0], level)
     together = _naive(stacked, level) if stacked else None
-    rows = []
     for place, name in enumerate(coefficient_names(design)):
-        row: dict[str, object] = {"name": name}
-        if combined is not None:
-            (low, high), (statistic, p_value) = combined.interval(level), combined.test()
-            row |= {
-                "estimate": float(combined.estimate[place]),
-                "std_error": float(combined.standard_error[place]),
-                "statistic": float(statistic[place]),
-                "degrees_of_freedom": _finite(combined.degrees_of_freedom[place]),
-                "p_value": float(p_value[place]),
-                "low": float(low[place]),
-                "high": float(high[place]),
-                "within": float(combined.within[place, place]),
-                "between": float(combined.between[place, place]),
-            }
-        row["one_set"] = {key: float(values[place]) for key, values in first.items()}
-        if together is not None:
-            row["stacked"] = {key: float(values[place]) for key, values in together.items()}
-        row["by_set"] = [
-            {
-                "estimate": float(fit.coefficients[place]),
-                "std_error": float(np.sqrt(fit.covariance[place, place])),
-            }
-            for fit in fits
-        ]
-        rows.append(row)
-    return rows
+        yield Coefficient(
+            name,
+            _combined(combined, place, level) if combined else None,
+            one_set=first[place],
+            stacked=together[place] if together else None,
+            by_set=tuple(
+                SetFit(float(fit.coefficients[place]), float(np.sqrt(fit.covariance[place, place])))
+                for fit in fits
+            ),
+        )
 
 
-def _naive(fit: Fit, level: float) -> Mapping[str, Any]:
-    """Return estimate, error and interval of a fit that takes synthetic rows for people."""
+def _combined(combined: Combined, place: int, level: float) -> CombinedFit:
+    (low, high), (statistic, p_value) = combined.interval(level), combined.test()
+    return CombinedFit(
+        estimate=float(combined.estimate[place]),
+        std_error=float(combined.standard_error[place]),
+        statistic=float(statistic[place]),
+        degrees_of_freedom=_finite(combined.degrees_of_freedom[place]),
+        p_value=float(p_value[place]),
+        low=float(low[place]),
+        high=float(high[place]),
+        within=float(combined.within[place, place]),
+        between=float(combined.between[place, place]),
+    )
+
+
+def _naive(fit: Fit, level: float) -> list[NaiveFit]:
+    """Return estimates, errors and intervals that treat synthetic rows as people."""
     variances = np.diag(fit.covariance)
     degrees = np.inf if fit.residual_df is None else fit.residual_df
     low, high = interval(fit.coefficients, variances, degrees, level)
-    return {
-        "estimate": fit.coefficients,
-        "std_error": np.sqrt(variances),
-        "low": low,
-        "high": high,
-    }
+    columns = fit.coefficients, np.sqrt(variances), low, high
+    return [NaiveFit(*map(float, row)) for row in zip(*columns, strict=True)]
 
 
-def _joint(design: Design, combined: Combined) -> dict[str, object] | None:
+def _joint(design: Design, combined: Combined) -> JointTest | None:
     """Return the test that no term but the intercept matters."""
     terms = [
         place
@@ -188,31 +285,26 @@ def _joint(design: Design, combined: Combined) -> dict[str, object] | None:
         return None
     found = combined.wald(terms)
     numerator, denominator = found.degrees_of_freedom
-    return {
-        "statistic": found.statistic,
-        "numerator_df": numerator,
-        "denominator_df": _finite(denominator),
-        "p_value": found.p_value,
-    }
+    return JointTest(found.statistic, numerator, _finite(denominator), found.p_value)
 
 
 def _finite(value: float) -> float | None:
-    """Return a number as JSON has it: none where it is infinite."""
+    """Return a number for JSON; None if it is infinite."""
     return float(value) if np.isfinite(value) else None
 
 
 def warnings_of(bundle: Bundle, formula: Formula, combined: Combined | None) -> list[str]:
-    """Return why the intervals may not mean what they say."""
+    """Return the reasons why the intervals may be wrong."""
     found = []
     if combined is None:
         found.append(
-            "The interval is that of one set taken for real people: it misses the drawing of the"
-            " set and the noise of the measurement, and is too narrow."
+            "The interval treats the rows of one set as people: it ignores the sampling of the set"
+            " and the noise of the measurement, so it is too narrow."
         )
     elif not combined.honest:
         found.append(
             "These intervals are too narrow: all sets come from one noisy measurement, and the"
-            " noise that they share does not show between them."
+            " differences between sets do not show the noise that they share."
         )
     if bundle.origin != "modelled":
         found.append(f"No interval from these sets is honest: {OFF[bundle.origin]}")
@@ -225,8 +317,8 @@ def warnings_of(bundle: Bundle, formula: Formula, combined: Combined | None) -> 
     )
     if not tables and not sums:
         found.append(
-            "The release holds no noisy table, so nothing shows which relations its sets carry; its"
-            " report says what the method models."
+            "The release has no noisy table, so it is unknown which relations its sets reproduce;"
+            " its report says what the method models."
         )
         return found
     missing = unmeasured(groups, tables)
@@ -235,9 +327,8 @@ def warnings_of(bundle: Bundle, formula: Formula, combined: Combined | None) -> 
         found.append(unmeasured_sentence(lost))
     if len(lost) < len(missing):
         found.append(
-            "Some of these relations are in noisy sums, not in tables: the sets have them in the"
-            " form of the release's own model only, and curves and interactions that it lacks are"
-            " not there."
+            "Some of these relations were measured as noisy sums, not as tables: the sets reproduce"
+            " them only as far as the release's model does, without other curves or interactions."
         )
     # Rows with a missing value are left out, so their number is no coefficient's.
     weak = [
@@ -247,32 +338,30 @@ def warnings_of(bundle: Bundle, formula: Formula, combined: Combined | None) -> 
     ]
     if weak:
         found.append(
-            f"Counts of {_listed(weak)} hardly stand out of their noise: coefficients that rest on"
-            " such a level are biased, and covered in 78 to 94 of 100 cases rather than 95; merge"
-            " it with another."
+            f"Counts of {_listed(weak)} are close to the noise level. Coefficients of these levels"
+            " are biased, and 95 % intervals cover them in 78 to 94 % of cases; merge these levels"
+            " with others."
         )
     mode: Mode = "noise-aware" if bundle.rule == "noise-aware" else "shared"
     thin = dict(thin_groups(bundle.measured, bundle.claims.schema, groups, mode=mode))
     if thin:
         named = [f"{' × '.join(group)} ({share:.0%})" for group, share in thin.items()]
         found.append(
-            f"Many cells of {_listed(named)} hardly stand out of their noise. No set has a negative"
-            " count, so the tails of these tables are raised, coefficients are drawn towards no"
-            " relation, and intervals cover less often than they say; answer from the noisy tables"
-            " themselves, or with wider bins."
+            f"Many cells of {_listed(named)} are close to the noise level. Sets have no negative"
+            " counts, so small cells are too large, coefficients are biased towards zero, and"
+            " intervals cover less often than stated. Use the noisy tables, or wider bins."
         )
     noisy = _noisy_groups(bundle, groups)
     if noisy:
         found.append(
-            f"Noise is large against the counts in {_listed(noisy)}, by the part of the records"
-            " that it moves: coefficients that rest on these tables are uncertain, and can be"
-            " biased towards no relation."
+            f"Noise is large in {_listed(noisy)} (expected TVD): coefficients that depend on these"
+            " tables are uncertain, and may be biased towards zero."
         )
     return found
 
 
 def _modelled(bundle: Bundle, names: Sequence[str]) -> list[str]:
-    """Return the columns that these are or follow: what is measured of them."""
+    """Return the measured columns that these columns are or depend on."""
     schema = bundle.claims.schema.coarse or bundle.claims.schema
     return list(dict.fromkeys(origin(schema, name)[0] for name in names))
 
@@ -283,7 +372,7 @@ def _columns(formula: Formula) -> list[str]:
 
 
 def _noisy_groups(bundle: Bundle, groups: Sequence[tuple[str, ...]]) -> list[str]:
-    """Return tables with large noise that are the best there is for a group, and how large."""
+    """Return the tables with large noise that are the best for a group, with their TVD."""
     found: dict[str, float] = {}
     for group in groups:
         held = [
@@ -309,22 +398,22 @@ def _listed(phrases: Sequence[str], most: int = 4) -> str:
 
 
 def _of_weights(bundle: Bundle, used: str | None) -> list[str]:
-    """Return what became of the survey weights."""
+    """Return how the survey weights were used."""
     weight = bundle.claims.schema.weight
     if weight is None:
         return []
     if used is None:
         return [
-            f"The sets have survey weights ({weight.name}), which were not used: the estimates are"
-            " those of the sample; --weighted gives those of the population."
+            f"The survey weights ({weight.name}) were not used: the estimates describe the sample."
+            " --weighted gives estimates for the population."
         ]
     found = [
-        f"Weighted by {used}, with variances by linearization (Binder 1983): rows are taken as"
-        " drawn independently, since a synthetic set knows no strata and clusters."
+        f"Weighted by {used}, with variances by linearization (Binder 1983). Rows are treated as"
+        " independent, since a synthetic set has no strata or clusters."
     ]
     if any(off > WEIGHTS_OFF for off in bundle.claims.off):
         found.append(
-            "The weights do not meet all public totals they were to be calibrated to; the release's"
+            "The weights miss some of the public totals they are calibrated to; the release's"
             " statement says by how much."
         )
     return found
@@ -337,7 +426,7 @@ def _notes(
     frames: Sequence[Frame],
     factor: float,
 ) -> list[str]:
-    """Return what was done on the way that a reader should know."""
+    """Return notes on the design, dropped rows and sizes."""
     found = list(design.notes)
     if any(frame.dropped for frame in frames):
         dropped = ", ".join(f"{frame.dropped:,}" for frame in frames)
@@ -348,17 +437,16 @@ def _notes(
     if factor != 1:
         found.append(
             f"The sets have {sum(bundle.claims.rows) / bundle.claims.sets:,.0f} rows and the file"
-            f" about {bundle.records:,.0f}: W was multiplied by {factor:.3g}, so that it speaks of"
-            " the file's size."
+            f" has about {bundle.records:,.0f}: W was multiplied by {factor:.3g} to match it."
         )
     return found
 
 
 def family_word(text: str | None) -> Family | None:
-    """Return a family of regressions by its name, or by what other software calls it.
+    """Return a family of regressions by its name here or in other software.
 
     Raises:
-        BadInput: if there is none.
+        BadInput: if there is no such family.
     """
     from dp_core.analysis.regression.design import FAMILIES
     from dp_core.errors import nearest

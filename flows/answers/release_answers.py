@@ -1,23 +1,30 @@
-"""What the commands answer of releases, as plain public values.
-
-Of plans it is in `flows.answers.plan_answers`, of accounts in
-`flows.answers.ledger_answers`; how it looks is in `flows.cli.terminal.release_views`.
-"""
+"""The answers about releases: status, publication, approval and end."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from dp_core.errors import BadInput
 from dp_core.spec.plan import Plan
 from dp_core.wall.ledger.approval import Gate
-from flows.answers.amounts import above_facts, amount, amount_facts, left_facts
+from flows.answers.amounts import (
+    AccountAbove,
+    PrivacyAmount,
+    account_above,
+    amount,
+    amount_left,
+    amount_of,
+)
+from flows.answers.answer import OMITTED, Answer
 from tasks.ledger.accounts import Account
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.reservations import Reservation
+from tasks.run.verification_note import last_verified
 from tasks.support.run_folder import RunFolder
 
 STAGE_NAMES = (
@@ -47,8 +54,142 @@ def stages_of(costs: Collection[str]) -> tuple[str, ...]:
     return tuple(stage for stage in STAGE_NAMES if stage != "domain" or stage in costs)
 
 
-def status_facts(home: Path, ledger: Ledger, release: str) -> dict[str, object]:
-    """Return where a release stands.
+@dataclass(frozen=True, slots=True)
+class Holder(Answer):
+    """The process that has the lease of a release."""
+
+    process: int
+    host: str
+    since: str
+    lease_ends: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Approval(Answer):
+    """Since when a release waits for approval, who looked at it, and the decision.
+
+    Looks and decision are ledger entries, for staff: names and reasons are never published.
+    """
+
+    held: str | None
+    cause: str | None
+    looks: tuple[Mapping[str, Any], ...]
+    decision: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseStatus(Answer):
+    """The stages, budget and state of a release.
+
+    Attributes:
+        spent: What stays spent of a release that ended without a bundle; None for others.
+        spent_part: Charged share of the reservation, 0 to 1.
+        here: Whether its folder is in this home.
+    """
+
+    release: str
+    account: str
+    state: str
+    outcome: str | None
+    reserved: PrivacyAmount
+    spent: PrivacyAmount | None
+    spent_part: float
+    charges: int
+    uncommitted: int
+    stages_done: list[str]
+    stages_open: list[str]
+    gate: Approval | None
+    out: str | None
+    plan_hash: str
+    here: bool
+    holder: Holder | None
+
+
+@dataclass(frozen=True, slots=True)
+class Need(Answer):
+    """What a person has to do about a release."""
+
+    release: str
+    do: str
+
+
+@dataclass(frozen=True, slots=True)
+class LastVerified(Answer):
+    """When the ledger was last verified, and whether it passed."""
+
+    at: str
+    passed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AllStatuses(Answer):
+    """The status of every release, and what a person has to do."""
+
+    releases: tuple[ReleaseStatus, ...]
+    needs: tuple[Need, ...]
+    ledger_verified: LastVerified | None
+
+
+@dataclass(frozen=True, slots=True)
+class EndedRelease(Answer):
+    """What a release that ended without a bundle spent, and what its account has left.
+
+    Attributes:
+        files: What became of the confidential files of an abandoned release.
+        by: Who withdrew it.
+    """
+
+    release: str
+    outcome: str | None
+    account: str
+    composition: str
+    spent: PrivacyAmount
+    left: PrivacyAmount
+    above: AccountAbove | None
+    files: str | None = field(default=None, metadata=OMITTED)
+    by: str | None = field(default=None, metadata=OMITTED)
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedRelease(Answer):
+    """What a published release cost, where it is, and how accurate it is.
+
+    Attributes:
+        accuracy: The public figures of the check stage.
+        utility: Distances to the data, by number of columns; for the demo's public data only.
+    """
+
+    release: str
+    account: str
+    spent: PrivacyAmount
+    neighbours: str
+    charges: int
+    left: PrivacyAmount
+    above: AccountAbove | None
+    out: str
+    sets: int
+    rows: int | None
+    accuracy: Mapping[str, Any]
+    internal: str
+    seconds: float
+    utility: Mapping[str, float] | None = field(default=None, metadata=OMITTED)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedLook(Answer):
+    """A look at the internal report of a release, now in the ledger."""
+
+    release: str
+    by: str
+    day: str
+    looks: list[str]
+    held: str | None
+    outcome: str | None
+    internal: str
+
+
+def release_status(home: Path, ledger: Ledger, release: str) -> ReleaseStatus:
+    """Return the status of a release.
 
     Raises:
         BadInput: if the ledger knows no such release.
@@ -66,95 +207,115 @@ def status_facts(home: Path, ledger: Ledger, release: str) -> dict[str, object]:
     done = [stage for stage in stages if folder.done(stage) is not None]
     holder = _holder(ledger, release)
     tidy = folder.done("tidy") is not None
-    gate = gate_facts(ledger, held)
+    gate = _approval(ledger, held)
     state = "at work" if holder else _state(held, done, tidy=tidy, gate=gate)
     left = [stage for stage in stages if stage not in done]
     account = ledger.account(held.account) if held.outcome in WITHOUT_BUNDLE else None
-    return {
-        "release": release,
-        "account": held.account,
-        "state": state,
-        "outcome": held.outcome,
-        "reserved": amount(held.epsilon, held.delta),
-        "spent": _spent(ledger, account, release) if account else None,
-        "spent_part": float(spent / held.currency.limit) if held.currency.limit else 0.0,
-        "charges": len(charges),
-        "uncommitted": sum(charge.result is None for charge in charges),
-        "stages_done": done,
-        "stages_open": [] if held.outcome in WITHOUT_BUNDLE else left,
-        "gate": gate,
-        "out": _out(folder),
-        "plan_hash": held.plan,
-        "here": folder.exists(),
-        "holder": holder,
-    }
+    return ReleaseStatus(
+        release=release,
+        account=held.account,
+        state=state,
+        outcome=held.outcome,
+        reserved=amount(held.epsilon, held.delta),
+        spent=_spent(ledger, account, release) if account else None,
+        spent_part=float(spent / held.currency.limit) if held.currency.limit else 0.0,
+        charges=len(charges),
+        uncommitted=sum(charge.result is None for charge in charges),
+        stages_done=done,
+        stages_open=[] if held.outcome in WITHOUT_BUNDLE else left,
+        gate=gate,
+        out=_out(folder),
+        plan_hash=held.plan,
+        here=folder.exists(),
+        holder=holder,
+    )
 
 
-def _spent(ledger: Ledger, account: Account, release: str) -> dict[str, object]:
+def _spent(ledger: Ledger, account: Account, release: str) -> PrivacyAmount:
     used = next(used for used in ledger.uses(account.name)[::-1] if used.release == release)
-    return amount_facts(account.terms, used.amount)
+    return amount_of(account.terms, used.amount)
 
 
-def ending_facts(ledger: Ledger, over: Reservation) -> dict[str, object]:
+def ended_release(
+    ledger: Ledger, over: Reservation, *, files: str | None = None, by: str | None = None
+) -> EndedRelease:
     """Return what a release that ended without a bundle spent, and what its account has left."""
     account = ledger.account(over.account)
-    return {
-        "release": over.release,
-        "outcome": over.outcome,
-        "account": account.name,
-        "composition": account.terms.composition,
-        "spent": _spent(ledger, account, over.release),
-        "left": left_facts(account.terms, account.left),
-        "above": above_facts(account.above),
-    }
+    return EndedRelease(
+        release=over.release,
+        outcome=over.outcome,
+        account=account.name,
+        composition=account.terms.composition,
+        spent=_spent(ledger, account, over.release),
+        left=amount_left(account.terms, account.left),
+        above=account_above(account.above),
+        files=files,
+        by=by,
+    )
 
 
-def gate_facts(ledger: Ledger, held: Reservation) -> dict[str, object] | None:
-    """Return since when a release is held, who looked at it and who decided what; None if never.
-
-    For staff: names and reasons are never published.
-    """
+def _approval(ledger: Ledger, held: Reservation) -> Approval | None:
+    """Return the looks and the decision of a release; None if it never waited for approval."""
     gate = ledger.gate(held)
     if gate == Gate():
         return None
     kinds = ("look", "decide")
     found = ledger.entries(kinds=kinds, reservation=held.position)
     said = [{"day": one.receipt.at, "kind": one.kind, **one.body} for one in found]
-    return {
-        "held": gate.held,
-        "cause": gate.cause,
-        "looks": [one for one in said if one["kind"] == "look"],
-        "decision": next((one for one in said if one["kind"] == "decide"), None),
-    }
+    return Approval(
+        held=gate.held,
+        cause=gate.cause,
+        looks=tuple(one for one in said if one["kind"] == "look"),
+        decision=next((one for one in said if one["kind"] == "decide"), None),
+    )
 
 
-def _holder(ledger: Ledger, release: str) -> dict[str, object] | None:
-    """Return which process works on a release now, and when its lease ends if it does not go on."""
+def _holder(ledger: Ledger, release: str) -> Holder | None:
+    """Return the process that works on a release, None if there is none."""
     found = ledger.holder(release)
     if found is None:
         return None
-    return {
-        "process": found.process,
-        "host": found.host,
-        "since": found.since,
-        "lease_ends": ledger.lease_ends(release),
-    }
+    return Holder(found.process, found.host, found.since, ledger.lease_ends(release))
 
 
-def all_statuses(home: Path, ledger: Ledger) -> list[dict[str, object]]:
-    """Return where every release of the ledger stands."""
-    return [status_facts(home, ledger, release) for release in ledger.releases()]
+def all_statuses(home: Path, ledger: Ledger) -> AllStatuses:
+    """Return the status of every release in the ledger, and what a person has to do."""
+    found = tuple(release_status(home, ledger, release) for release in ledger.releases())
+    needs = [(release.release, _to_do(release)) for release in found]
+    verified = last_verified(home)
+    return AllStatuses(
+        releases=found,
+        needs=tuple(Need(release, do) for release, do in needs if do is not None),
+        ledger_verified=None
+        if verified is None
+        else LastVerified(verified.at.isoformat(timespec="seconds"), verified.passed),
+    )
 
 
-def _state(
-    held: Reservation, done: list[str], *, tidy: bool, gate: Mapping[str, object] | None
-) -> str:
+def _to_do(status: ReleaseStatus) -> str | None:
+    """Return what a person has to do about a release, None for nothing."""
+    name, outcome = status.release, status.outcome
+    if status.holder:
+        return None
+    if outcome == "finished" and status.state != "finished":
+        return f"dp-release resume {name}"
+    if outcome is not None:
+        return None
+    if status.gate is not None:
+        return f"somebody decides: dp-release look {name}, then publish or withdraw"
+    if status.charges and not status.here:
+        return "resume it in the home that began it, or abandon it"
+    stage = status.stages_open[0] if status.stages_open else "publish"
+    return f"it stopped before {stage!r} was done: dp-release resume {name}"
+
+
+def _state(held: Reservation, done: list[str], *, tidy: bool, gate: Approval | None) -> str:
     if held.outcome == "finished" and "publish" not in done:
         return "paid, to be published: resume it"
     if held.outcome == "finished" and not tidy:
         return "finished; resume it to delete its confidential files"
     if held.outcome is None and gate is not None:
-        return f"held since {gate['held']}, waits for a person: look, publish or withdraw it"
+        return f"held since {gate.held}, waits for a person: look, publish or withdraw it"
     if held.outcome == "failed-thresholds":
         return "ended unpublished, by the thresholds of its spec"
     if held.outcome == "returned":
@@ -169,38 +330,34 @@ def _out(folder: RunFolder) -> str | None:
         return None
 
 
-def made_facts(
+def published_release(
     home: Path, ledger: Ledger, plan: Plan, out: Path, *, seconds: float
-) -> dict[str, object]:
-    """Return what a finished release cost, where it is, and its first public accuracy figures."""
+) -> PublishedRelease:
+    """Return what a published release cost, where it is, and its public accuracy figures."""
     folder = RunFolder(home, plan.spec.release)
     account = ledger.account(plan.spec.account)
     privacy = plan.spec.privacy
     uses = ledger.uses(account.name)
     spent = next(used for used in uses[::-1] if used.release == plan.spec.release)
     synthesis = folder.done("synthesize") or {}
-    return {
-        "release": plan.spec.release,
-        "account": account.name,
-        "spent": amount(spent.epsilon, spent.delta),
-        "neighbours": privacy.neighbours,
-        "charges": len(_charges_of(ledger, plan.spec.release)),
-        "left": left_facts(account.terms, account.left),
-        "above": above_facts(account.above),
-        "out": str(out.absolute()),
-        "sets": plan.spec.sets,
-        "rows": (synthesis.get("rows") or [None])[0],
-        "accuracy": {
+    held = ledger.reservation(plan.spec.release)
+    return PublishedRelease(
+        release=plan.spec.release,
+        account=account.name,
+        spent=amount(spent.epsilon, spent.delta),
+        neighbours=privacy.neighbours,
+        charges=len(ledger.charges(held)) if held else 0,
+        left=amount_left(account.terms, account.left),
+        above=account_above(account.above),
+        out=str(out.absolute()),
+        sets=plan.spec.sets,
+        rows=(synthesis.get("rows") or [None])[0],
+        accuracy={
             name: value for name, value in (folder.done("check") or {}).items() if name != "fits"
         },
-        "internal": str(folder.internal),
-        "seconds": round(seconds, 1),
-    }
-
-
-def _charges_of(ledger: Ledger, release: str) -> tuple[object, ...]:
-    held = ledger.reservation(release)
-    return ledger.charges(held) if held else ()
+        internal=str(folder.internal),
+        seconds=round(seconds, 1),
+    )
 
 
 def utility_means(internal: Path) -> dict[str, float]:

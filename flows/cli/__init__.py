@@ -1,5 +1,5 @@
 """The `dp-release` command.
 
-`main` lists the commands. A file per group of commands parses what was typed; `actions` does it;
-`flows.answers` makes the answer; `terminal` prints it.
+`main` lists the files of `commands`. A command parses its options; `actions` does the work;
+`flows.answers` builds the answer; `terminal` prints it.
 """

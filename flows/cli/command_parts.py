@@ -1,10 +1,12 @@
-"""What all commands share: groups that know their words, `--json`, who decides, home and ledger."""
+"""What all commands share: the command line itself, `--json`, `--by` and `--reason`, the ledger."""
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,44 +14,94 @@ import click
 
 from dp_core.documents.typed_text import plain_text
 from dp_core.errors import BadInput, nearest
+from flows.answers.answer import Answer
 from flows.cli.arguments import person_and_reason
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from tasks.ledger.ledger import Ledger
 
+    View = Callable[[Console, Any], None]
 
-class Words(click.Group):
-    """A group of commands that names the nearest one when a word is mistyped."""
+
+class CommandGroup(click.Group):
+    """A group of commands that suggests the nearest one when a name is mistyped."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Resolve a command, or say which one was probably meant."""
+        """Resolve a command, or suggest the one that was probably meant."""
         if args and args[0] not in self.commands and not args[0].startswith("-"):
             raise BadInput(
                 f"There is no command {args[0]!r}.{nearest(args[0], self.commands)}"
-                f" `{ctx.command_path} --help` lists them."
+                f" `{ctx.command_path} --help` lists the commands."
             )
         return super().resolve_command(ctx, args)
 
 
-def with_json(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--json`: the command returns plain values, which are printed for a machine."""
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="dp-release", prog_name="dp-release")
+def cli() -> None:
+    """Release differentially private synthetic microdata, accounted for in a ledger.
 
-    @click.option("--json", "as_json", is_flag=True, help="Print a machine's answer.")
-    @functools.wraps(command)
-    def wrapped(*arguments: Any, as_json: bool, **options: Any) -> None:
-        click.get_current_context().ensure_object(dict)["json"] = as_json
-        for parameter in click.get_current_context().command.params:
-            given = options.get(parameter.name or "")
-            if isinstance(given, str):
-                option = isinstance(parameter, click.Option)
-                plain_text(parameter.opts[0] if option else parameter.human_readable_name, given)
-        answer = command(*arguments, as_json=as_json, **options)
-        if as_json:
-            click.echo(json.dumps(answer, indent=2, ensure_ascii=False, default=str))
+    \b
+    Try it:           dp-release demo
+    Your own file:    dp-release schema draft FILE > schema.yaml      (then add levels and bounds)
+                      dp-release ledger open ACCOUNT --epsilon 1 --delta 1e-8 --by NAME --reason WHY
+                      dp-release plan release.yaml
+                      dp-release run release.yaml --out DIR
+    """  # noqa: D301 (click's sign for text that is not to be wrapped)
 
-    return wrapped
+
+def answering(view: str | View) -> Callable[[Callable[..., Any]], Callable[..., None]]:
+    """Add `--json` to a command, and print the answer that it returns.
+
+    Args:
+        view: What prints the answer for a person: a function of the console and the answer, or the
+            name of one in `flows.cli.terminal`, such as `ledger_views.account`.
+    """
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., None]:
+        @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+        @functools.wraps(command)
+        def wrapped(*arguments: Any, as_json: bool, **options: Any) -> None:
+            context = click.get_current_context()
+            context.ensure_object(dict)["json"] = as_json
+            for parameter in context.command.params:
+                given = options.get(parameter.name or "")
+                if isinstance(given, str):
+                    option = isinstance(parameter, click.Option)
+                    name = parameter.opts[0] if option else parameter.human_readable_name
+                    plain_text(name, given)
+            answer: Answer = command(*arguments, **options)
+            if as_json:
+                plain = answer.to_json()
+                click.echo(json.dumps(plain, indent=2, ensure_ascii=False, default=str))
+            else:
+                _print(view, answer)
+            if answer.exit_code:
+                sys.exit(answer.exit_code)
+
+        return wrapped
+
+    return decorate
+
+
+def _print(view: str | View, answer: Answer) -> None:
+    from flows.cli.terminal.view_parts import open_console
+
+    if isinstance(view, str):
+        module, _, name = view.partition(".")
+        found: View = getattr(import_module(f"flows.cli.terminal.{module}"), name)
+    else:
+        found = view
+    found(open_console(), answer)
+
+
+def json_wanted() -> bool:
+    """Return whether the command was given `--json`, so that it prints nothing else."""
+    return bool(click.get_current_context().ensure_object(dict).get("json"))
 
 
 def decided(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -65,13 +117,6 @@ def decided(command: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
-def print_answer(what: str, answer: Mapping[str, object]) -> None:
-    """Print an answer for a person."""
-    from flows.cli.terminal.release_views import show
-
-    show(what, answer)
-
-
 def this_home() -> Path:
     """Return the folder of the ledger and of all runs."""
     from tasks.run.home import home
@@ -80,32 +125,32 @@ def this_home() -> Path:
 
 
 def the_ledger() -> Ledger:
-    """Return the ledger, making it where there is none yet."""
+    """Return the ledger; make one if there is none."""
     from tasks.run.home import open_ledger
 
     return open_ledger()
 
 
 def ledger_if_any() -> Ledger | None:
-    """Return the ledger, None where there is none yet; looking does not make one."""
+    """Return the ledger, None if there is none; makes none."""
     from tasks.run.home import assert_not_lost, ledger_exists
 
     assert_not_lost()
-    # A home that is a file can hold no ledger, which opening one says best.
+    # A home that is a file can hold no ledger; opening one gives the clearest error.
     return the_ledger() if ledger_exists() or this_home().is_file() else None
 
 
-def ledger_that_is() -> Ledger:
+def existing_ledger() -> Ledger:
     """Return the ledger.
 
     Raises:
-        BadInput: if there is none yet.
+        BadInput: if there is none.
     """
     found = ledger_if_any()
     if found is None:
         raise BadInput(
-            f"There is no ledger in {this_home()} yet: `dp-release ledger open` makes it with the"
-            " first account. If it is elsewhere, set DP_RELEASE_HOME or DP_RELEASE_LEDGER.",
+            f"There is no ledger in {this_home()}. `dp-release ledger open` makes one with its"
+            " first account; if it is elsewhere, set DP_RELEASE_HOME or DP_RELEASE_LEDGER.",
             row="no-ledger",
         )
     return found

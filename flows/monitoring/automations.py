@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from dp_core.errors import BadInput, StageFailed
+from flows.answers.answer import Answer
 
 WEBHOOK = "DP_RELEASE_ALERT_WEBHOOK"
 """Environment variable: URL that alerts are posted to; not an option, which a list would show."""
@@ -59,8 +61,21 @@ def read_automations(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def apply(path: Path) -> dict[str, object]:
-    """Make the automations of a file on the server that `PREFECT_API_URL` names, or change them.
+@dataclass(frozen=True, slots=True)
+class AppliedAutomations(Answer):
+    """Names of the automations that were made and changed.
+
+    Attributes:
+        told_by: Environment variable that names the recipient; None if neither is set.
+    """
+
+    made: list[str]
+    changed: list[str]
+    told_by: str | None
+
+
+def apply(path: Path) -> AppliedAutomations:
+    """Create or update the automations of a file on the server that `PREFECT_API_URL` names.
 
     Raises:
         BadInput: if the file, the address of the server or the block will not do.
@@ -100,7 +115,7 @@ def apply(path: Path) -> dict[str, object]:
             f" ({type(error).__name__}); see that it runs, then apply them again."
         ) from None
     told = WEBHOOK if os.environ.get(WEBHOOK) else BLOCK if os.environ.get(BLOCK) else None
-    return {"made": made, "changed": changed, "told_by": told}
+    return AppliedAutomations(made, changed, told)
 
 
 def _action() -> Any:

@@ -1,4 +1,4 @@
-"""A schema to complete, for a file or a table; no row of either is looked at."""
+"""Drafting a schema for a file or a table; reads none of its rows."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dp_core.errors import BadInput
-from flows.cli.command_parts import ledger_that_is
+from flows.cli.command_parts import existing_ledger
 from tasks.ledger.input_seals import is_sealed
 from tasks.run.home import home_key
 from tasks.run.internal_inference import write_comparison
@@ -63,7 +63,7 @@ def against_file(home: Path, bundle_folder: Path, formula: str) -> Written:
     bundle = read_bundle(bundle_folder)
     claims = bundle.claims
     check_formula(formula, claims.schema)
-    ledger = ledger_that_is()
+    ledger = existing_ledger()
     held = ledger.reservation(claims.name)
     if held is None or tuple(ledger.receipts(held)) != claims.receipts:
         raise BadInput(

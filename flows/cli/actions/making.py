@@ -1,4 +1,4 @@
-"""Runs the release flow for the command line: Prefect's start, progress, and what goes wrong."""
+"""Runs the release flow for the command line: Prefect's start, progress, and failures."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,9 @@ from dp_core.errors import Held, ReleaseError, Unpublished
 from dp_core.spec.plan import Plan
 from tasks.ledger.reservations import Reservation
 from tasks.run.home import home, open_ledger
+
+if TYPE_CHECKING:
+    from flows.answers.release_answers import PublishedRelease
 
 
 def make(
@@ -27,7 +30,7 @@ def make(
     log_file: str | None = None,
     log_format: str | None = None,
     **options: Any,
-) -> dict[str, object]:
+) -> PublishedRelease:
     """Run the release flow with progress on the terminal."""
     from flows.engine.engine_failures import stopped_outside
     from flows.engine.orphaned_servers import end_orphans, mark
@@ -38,7 +41,7 @@ def make(
 
     log.direct(log_file, log_format)
     started = time.monotonic()
-    # Found at once, without Prefect: mistakes in spec, schema and output, the budget, a full disk.
+    # Faults of spec, schema, output, budget and disk are found at once, without Prefect.
     plan = _opening(spec, out, release)
     made = plan.spec.release
     reservation = open_ledger(home()).reservation(made)
@@ -48,14 +51,14 @@ def make(
         and reservation.outcome is None
         and reservation.plan == plan.hash
     ):
-        click.echo(f"Going on with release {made!r}, which is not finished.", err=True)
+        click.echo(f"Resuming release {made!r}, which is not finished.", err=True)
     prepare(home(), verbose=verbose)
     end_orphans()
     mark()
     server = start_own_server()
     with _progress(quiet=as_json or log.is_on_terminal()) as progress:
         progress.wait("Start Prefect", "its own server takes some seconds")
-        from flows.answers.release_answers import made_facts
+        from flows.answers.release_answers import published_release
         from flows.release import called_with
         from flows.release import release as flow
 
@@ -73,16 +76,16 @@ def make(
                     _show_detail(made)
                 raise
             except Exception as error:
-                # Prefect or its server; what the flow itself does is caught within it.
+                # Prefect or its server failed; the flow catches its own failures.
                 raise stopped_outside(made, error) from None
         if outcomes and outcomes[-1].waits is not None:
-            # Under Prefect it ended well, and waits for a person.
+            # The flow run succeeded, but the release waits for a person.
             raise outcomes[-1].waits
-    return made_facts(home(), open_ledger(), plan, out, seconds=time.monotonic() - started)
+    return published_release(home(), open_ledger(), plan, out, seconds=time.monotonic() - started)
 
 
 def _load_meanwhile(plan: Plan, reservation: Reservation | None) -> None:
-    """Import what takes seconds and the first stage needs, while the server does the same."""
+    """Import what the first stage needs while the server loads; it takes seconds."""
     from tasks.stages.validate_schema import validate_schema
     from tasks.support.run_folder import RunFolder
     from tasks.validation.expectations import load_great_expectations
@@ -94,7 +97,7 @@ def _load_meanwhile(plan: Plan, reservation: Reservation | None) -> None:
 
 
 def _opening(spec: Path, out: Path, release: str | None) -> Plan:
-    """Return the plan of what may begin; what is refused here is in the log too."""
+    """Return the plan of a release that may begin; log a refusal."""
     from flows.engine.settings import require_room
     from flows.monitoring import log
     from flows.monitoring.outcome import outcome_of

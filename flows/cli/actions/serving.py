@@ -1,15 +1,12 @@
-"""A small site: one process that makes a template's releases on a schedule, without a work pool."""
+"""Serving a template: one process makes its releases on a schedule, without a work pool."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
-
-import click
 
 from dp_core.errors import BadInput
 
@@ -17,39 +14,11 @@ NIGHTLY = "30 4 * * *"
 UPKEEP = "*/5 * * * *"
 
 
-@click.command("serve")
-@click.argument("template", type=click.Path(path_type=Path))
-@click.option("--cron", required=True, metavar="'M H D MON DOW'", help="When releases are made.")
-@click.option("--timezone", "zone", default="UTC", metavar="ZONE", help="Of all times; UTC.")
-@click.option("--out-root", required=True, type=click.Path(path_type=Path), help="Of the bundles.")
-@click.option("--dask", metavar="ADDRESS", help="A Dask scheduler; default: threads here.")
-def serve(template: Path, cron: str, zone: str, out_root: Path, dask: str | None) -> None:
-    """Make a release of each scheduled date, until it is stopped.
-
-    It needs Prefect's server (`prefect server start`, PREFECT_API_URL) and nothing else: it also
-    goes on with what was left unfinished, and checks ledger and bundles every night.
-    """
-    from flows.engine.settings import prepare
-    from tasks.run.home import home
-
-    prepare(home())  # before Prefect is imported
-    check_schedule(cron, zone)
-    if not os.environ.get("PREFECT_API_URL"):
-        raise BadInput(
-            "PREFECT_API_URL is not set: start `prefect server start`, and name it, as in"
-            " PREFECT_API_URL=http://127.0.0.1:4200/api."
-        )
-    deployments = served(template, cron=cron, zone=zone, out_root=out_root, dask=dask)
-    click.echo(f"Serving {', '.join(each.full_name for each in deployments)}; stop with Ctrl-C.")
-    run_until_stopped(deployments)
-    click.echo("Stopped. What was under way goes on when it is started again.")
-
-
 def served(template: Path, *, cron: str, zone: str, out_root: Path, dask: str | None) -> list[Any]:
-    """Return the deployments that a small site serves: releases of one template, and their upkeep.
+    """Return the deployments of a small site: releases of one template, and their upkeep.
 
     Raises:
-        BadInput: if the template will not do.
+        BadInput: if the template is invalid.
     """
     from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
     from prefect.schedules import Cron
@@ -91,10 +60,10 @@ def served(template: Path, *, cron: str, zone: str, out_root: Path, dask: str | 
 
 
 def run_until_stopped(deployments: Sequence[Any]) -> None:
-    """Take the runs of some deployments, until SIGTERM or Ctrl-C; then end what is under way.
+    """Take the runs of some deployments until SIGTERM or Ctrl-C; then end the current runs.
 
-    A release that was under way is no loss: it is given back when this is started again, and so is
-    what fell due meanwhile.
+    No release is lost: when this starts again, interrupted releases continue, and releases that
+    fell due meanwhile are made.
     """
     import asyncio
 
@@ -104,8 +73,8 @@ def run_until_stopped(deployments: Sequence[Any]) -> None:
         end: Callable[[], object]
 
         def handle_sigterm(self, *_args: Any, **_options: Any) -> None:
-            # Prefect's own leaves the loop by `sys.exit` and waits for none of its parts, each of
-            # which then says so at length. Cancelled, they end in order.
+            # Prefect's own handler calls `sys.exit` without awaiting its tasks, and each of them
+            # then logs an error. Cancelled tasks end cleanly.
             self.end()
 
     async def run() -> None:
@@ -122,10 +91,10 @@ def run_until_stopped(deployments: Sequence[Any]) -> None:
 
 
 def check_schedule(cron: str, zone: str) -> None:
-    """Refuse a schedule that Prefect would not take.
+    """Check a schedule as Prefect would.
 
     Raises:
-        BadInput: saying what to write.
+        BadInput: if the time zone or the cron expression is invalid.
     """
     from zoneinfo import ZoneInfo
 
@@ -141,6 +110,6 @@ def check_schedule(cron: str, zone: str) -> None:
         CronSchedule(cron=cron, timezone=zone)
     except ValueError:
         raise BadInput(
-            f"--cron {cron!r:.60} is no schedule; write minute, hour, day, month and weekday, such"
-            " as '0 2 1 * *' for the first of each month at 02:00."
+            f"--cron {cron!r:.60} is not a schedule; write minute, hour, day, month and weekday,"
+            " such as '0 2 1 * *' for the first of each month at 02:00."
         ) from None

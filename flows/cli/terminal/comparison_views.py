@@ -1,4 +1,4 @@
-"""How a comparison looks on a terminal: as many figures as the line holds, the rest in files."""
+"""The terminal view of a comparison: as many figures as fit; the files have the rest."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from rich.console import Console
 
 from dp_core.analysis.comparison.cells import BOOTSTRAP
 from dp_core.analysis.comparison.figures import FIGURE, about_runs, shown_number
+from flows.answers.comparison_answers import ComparisonAnswer
 from flows.cli.terminal.view_parts import sentence, table_of
 
 _FIRST = (
@@ -29,11 +30,12 @@ _FIRST = (
     "kl",
     "cost",
 )
-"""What goes first into a narrow line."""
+"""Figures by priority, for a narrow terminal."""
 
 
-def compared(console: Console, answer: Mapping[str, Any]) -> None:
+def compared(console: Console, comparison: ComparisonAnswer) -> None:
     """Print a comparison."""
+    answer = comparison.summary
     sentence(console, answer["declared_public"])
     rows = answer["rows"]
     for file in dict.fromkeys(row["file"] for row in rows):

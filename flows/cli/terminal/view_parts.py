@@ -1,22 +1,22 @@
-"""Pieces that every answer on a terminal is made of."""
+"""Tables, labelled lines and numbers that all terminal views use."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from flows.answers.amounts import AccountAbove, PrivacyAmount
+
 LABEL = 9
-"""Columns that the labels on the left take."""
+"""Width of the labels on the left, in characters."""
 
 
 def open_console() -> Console:
-    """Return the console: as wide as the terminal, 200 columns where there is none."""
-    # Off a terminal nobody is helped by lines cut at 80 characters.
+    """Return the console: as wide as the terminal, or 200 columns without a terminal."""
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=200)
@@ -27,9 +27,9 @@ def table_of(*names: str, right: tuple[str, ...] = (), fold: tuple[str, ...] = (
     """Return an empty table with these columns.
 
     Args:
-        names: Of the columns.
-        right: Those whose values stand on the right.
-        fold: Those whose values may go on in the next line; others are kept whole.
+        names: Column headings.
+        right: Headings of right-aligned columns.
+        fold: Headings of columns whose values may wrap; others are shortened.
     """
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in names:
@@ -40,7 +40,7 @@ def table_of(*names: str, right: tuple[str, ...] = (), fold: tuple[str, ...] = (
 
 
 def fact(console: Console, label: str, text: str) -> None:
-    """Print a labelled sentence; what does not fit in a line goes on below itself."""
+    """Print a labelled sentence, wrapped under its own beginning."""
     indent = " " * LABEL
     lines = textwrap.fill(
         text,
@@ -54,12 +54,12 @@ def fact(console: Console, label: str, text: str) -> None:
 
 
 def sentence(console: Console, text: str) -> None:
-    """Print a sentence, whatever signs are in it, broken between words only."""
+    """Print a sentence without interpreting markup."""
     console.print(text, markup=False)
 
 
 def number(value: float) -> str:
-    """Return a number with the digits that people read.
+    """Return a number with four significant digits.
 
     >>> number(0.5), number(1e-9)
     ('0.5', '1e-09')
@@ -72,24 +72,23 @@ def fraction(text: str) -> float:
     return float(Fraction(text))
 
 
-def privacy(amount: Mapping[str, Any]) -> str:
-    """Return an epsilon and a delta as people say them."""
-    return f"epsilon {number(amount['epsilon'])}, delta {number(amount['delta'])}"
+def privacy(amount: PrivacyAmount) -> str:
+    """Return an epsilon and a delta in words."""
+    return f"epsilon {number(amount.epsilon)}, delta {number(amount.delta)}"
 
 
-def held(amount: Mapping[str, Any]) -> str:
-    """Return an amount that an account holds, with the rho that adds up in a zcdp account."""
-    if "rho" in amount:
-        return f"rho {number(amount['rho'])} (epsilon {number(amount['epsilon'])})"
+def amount_words(amount: PrivacyAmount) -> str:
+    """Return an amount of an account in words: rho first in a zcdp account."""
+    if amount.rho is not None:
+        return f"rho {number(amount.rho)} (epsilon {number(amount.epsilon)})"
     return privacy(amount)
 
 
-def left_of(answer: Mapping[str, Any]) -> str:
-    """Return what an account has left, and the account above it that leaves less."""
-    text = f"account {answer['account']!r} has {held(answer['left'])} left"
-    above = answer["above"]
+def left_of(account: str, left: PrivacyAmount, above: AccountAbove | None) -> str:
+    """Return what an account has left, and the account above it if that has less left."""
+    text = f"account {account!r} has {amount_words(left)} left"
     if above:
-        text += f"; {above['account']!r}, above it, has {held(above)} left"
+        text += f"; {above.account!r}, above it, has {amount_words(above.left)} left"
     return text
 
 

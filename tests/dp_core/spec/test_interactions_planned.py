@@ -25,7 +25,7 @@ from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.released import Totals, interactions_of
 from dp_core.wall.statistics.interactions import Interaction
 from dp_core.wall.statistics.moments import CellCounts
-from flows.answers.plan_answers import _what, plan_facts
+from flows.answers.plan_answers import _what, plan_answer
 from tasks.stages.measure_marginals import read_selections, write_selections
 from tests.specs import SCHEMA, write_spec
 
@@ -89,7 +89,7 @@ def test_they_cost_their_weight_and_are_as_exact_as_planned(tmp_path, mode, priv
 def test_a_plan_says_that_they_are_none_of_its_tables(tmp_path):
     plan = planned(tmp_path)
     assert _what(plan, "measure", None) == "3 tables and 2 interactions, 27 cells"
-    facts = plan_facts(plan, None)["tables"]
+    facts = plan_answer(plan, None).to_json()["tables"]
     marked = [tuple(table["columns"]) for table in facts if table.get("interaction")]
     assert marked == list(BEYOND)
 

@@ -133,7 +133,7 @@ def test_a_bundle_by_a_method_that_is_not_known_is_no_fault_and_not_verified(
     answer = looking("verify", folder)
     assert answer.code == 2
     assert "The method '[/newer]' is not known to this dp-release" in answer.out
-    assert f"The bundle {folder} CANNOT be verified with this dp-release." in answer.out
+    assert f"The bundle {folder} CANNOT be verified" in answer.out
     assert looking("verify", folder, "--json").json["passed"] is False
 
 
@@ -174,7 +174,7 @@ def test_plan_says_where_the_method_does_not_draw_by_the_bins_it_buys(project, c
     for method in ("modips", "laplace-sanitizer", "privsyn"):
         project.write_spec(method=method)
         said[method] = " ".join(command("plan", project.spec).out.split())
-    assert "modips draws pay by a model of its own, not by these bins" in said["modips"]
+    assert "modips uses the bins of pay for plots and checks only" in said["modips"]
     assert not any("not by these bins" in said[method] for method in said if method != "modips")
     project.write_spec("synthesize: {models: [modips, slomag]}\n", method="average")
     assert command("plan", project.spec, "--json").json["bins_unused"] == ["pay"]
@@ -280,13 +280,13 @@ def test_a_failure_is_told_to_machines_as_json(project, command):
     ("words", "said"),
     [
         (["runn"], "Did you mean 'run'?"),
-        (["help"], "`dp-release --help` lists them."),
+        (["help"], "`dp-release --help` lists"),
         (["ledger", "opn"], "Did you mean 'open'?"),
         (["schema", "drft", "x"], "Did you mean 'draft'?"),
-        (["plan"], "Missing argument 'SPEC'; `dp-release plan --help` shows the form."),
-        (["run", "x.yaml"], "Missing option '--out'; `dp-release run --help`"),
+        (["plan"], "Missing argument 'SPEC'; see `dp-release plan --help`."),
+        (["run", "x.yaml"], "Missing option '--out'; see `dp-release run --help`"),
         (["run", "x.yaml", "--out"], "'--out' requires an argument"),
-        (["plan", "a", "b"], "unexpected extra argument (b); `dp-release plan --help`"),
+        (["plan", "a", "b"], "unexpected extra argument (b); see `dp-release plan --help`"),
         (["plan", "x.yaml", "--jsn"], "Did you mean '--json'?"),
         (["ledger", "open", "a", "--neighbors", "x"], "Did you mean '--neighbours'?"),
         (["status", "nope"], "There is no release 'nope' in this ledger"),
@@ -598,7 +598,7 @@ def test_detail_is_shown_only_to_a_terminal_that_asked(project, command):
         ("DP_RELEASE_LEDGER", "sqlite:///{file}", 4),
     ],
 )
-def test_a_home_or_ledger_that_is_none_is_one_sentence(
+def test_a_home_or_existing_ledger_none_is_one_sentence(
     command, monkeypatch, tmp_path, variable, value, code
 ):
     file = tmp_path / "file.csv"

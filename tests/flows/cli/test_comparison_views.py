@@ -1,6 +1,7 @@
 import pytest
 from rich.console import Console
 
+from flows.answers.comparison_answers import ComparisonAnswer
 from flows.cli.terminal.comparison_views import compared
 
 
@@ -41,7 +42,7 @@ def answer():
 def shown(width):
     console = Console(width=width, highlight=False)
     with console.capture() as text:
-        compared(console, answer())
+        compared(console, ComparisonAnswer(answer()))
     return text.get().splitlines()
 
 
@@ -78,13 +79,13 @@ def test_the_spread_is_told_where_there_is_one():
         rows = [{**row, "runs": runs, "outcomes": {"done": runs}} for row in answer()["rows"]]
         console = Console(width=200, highlight=False)
         with console.capture() as text:
-            compared(console, {**answer(), "rows": rows})
+            compared(console, ComparisonAnswer({**answer(), "rows": rows}))
         return text.get()
 
     assert "standard deviation." in told(3)
     assert "from 1 run" in told(1)
     assert "standard deviation" not in told(1)
-    assert "CPU s leaves out start-up" in told(1)
+    assert "CPU s excludes start-up" in told(1)
 
 
 def test_what_was_refused_is_told_once_for_all_epsilons():

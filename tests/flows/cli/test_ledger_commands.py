@@ -89,9 +89,9 @@ def test_an_account_is_opened_with_all_its_terms(project, command):
     text = command("ledger", "show", "ward").out
     assert "ward: add-remove, unit row, composition zcdp" in text
     assert "Owner    Grace; opened" in text
-    assert "Within   city" in text
+    assert "Within   account city" in text
     assert "Period   epsilon 0.5, own delta 1e-07 per quarter" in text
-    assert "stays for later ones" in text
+    assert "carries over" in text
     assert command("ledger", "verify").code == 0
 
 
@@ -133,7 +133,7 @@ MISTAKES = [
         "Account 'town' protects one row under add-remove",
     ),
     (["raise", "twon", "--epsilon", "3", *WHO], "Did you mean 'town'?"),
-    (["raise", "town", *WHO], "Nothing is raised: give --epsilon, --delta"),
+    (["raise", "town", *WHO], "give --epsilon, --delta"),
     (["raise", "town", "--epsilon", "1", *WHO], "can only be raised"),
     (["raise", "town", "--epsilon", "2", *WHO], "has that total already"),
     (["raise", "town", "--epsilon", "3", "--delta", "1e-7", *WHO], "can only be raised"),
@@ -271,7 +271,8 @@ def test_a_closed_account_is_not_closed_raised_or_forecast(project, command):
     assert_refused(command("ledger", "close", "town", *WHO), 2, "closed already")
     assert_refused(command("ledger", "raise", "town", "--epsilon", "9", *WHO), 2, "is closed")
     assert_refused(command("ledger", "forecast", project.spec), 3, "is closed")
-    assert "Account 'town' is closed" in command("plan", project.spec).out
+    room = command("plan", project.spec, "--json").json
+    assert (room["account_closed"], room["more_such_releases"]) == (True, 0)
     assert entries(project) == count
 
 
@@ -327,7 +328,7 @@ def test_an_approval_is_withdrawn(guarded, command):
 
 def test_approving_says_where_nobody_demands_it(project, command):
     text = command("ledger", "approve", project.spec, *WHO).out
-    assert "'town' runs plans without approval, too" in text
+    assert "'town' does not require approval" in text
     project.write_spec(account="none")
     assert "'none' is not open yet" in command("ledger", "approve", project.spec, *WHO).out
 
@@ -374,14 +375,14 @@ def test_a_key_that_the_ledger_refuses_is_not_left(command, tmp_path):
     assert not (tmp_path / "second.pub").exists()
     assert (tmp_path / "first").exists()
     answer = command("ledger", "keygen", tmp_path / "third", "--replaces", "abcd", *WHO)
-    assert_refused(answer, 2, "--replaces 'abcd' is no key that signs this ledger. Known:")
+    assert_refused(answer, 2, "--replaces 'abcd'", "Known:")
 
 
 @pytest.mark.parametrize("taken", ["key", "key.pub"])
 def test_a_key_is_never_written_over(project, command, tmp_path, taken):
     (tmp_path / taken).write_text("mine")
     answer = command("ledger", "keygen", tmp_path / "key", *WHO)
-    assert_refused(answer, 2, f"There is a file {tmp_path / taken} already")
+    assert_refused(answer, 2, str(tmp_path / taken))
     assert (tmp_path / taken).read_text() == "mine"
     assert project.kinds() == ["ledger", "open"]
 
@@ -477,7 +478,7 @@ def test_another_home_checks_all_but_the_seals(project, command, tmp_path, monke
     monkeypatch.setenv("DP_RELEASE_LEDGER", f"sqlite:///{project.home / 'ledger.db'}")
     monkeypatch.setenv("DP_RELEASE_HOME", str(tmp_path / "auditor"))
     assert command("ledger", "verify", "--json").json["seals"] == "not checked"
-    assert "Seals    of inputs are not checked" in command("ledger", "verify").out
+    assert "Seals    not checked" in command("ledger", "verify").out
     assert not (tmp_path / "auditor").exists()
 
 
@@ -625,7 +626,7 @@ def test_the_account_above_that_leaves_less_is_named_wherever_left_is_told(proje
     assert shown["above"] == planned["above"]
     text = command("ledger", "show", "inner").out
     assert "left today" not in text
-    assert "Above    outer, which pays for every release too, has rho" in text
+    assert "Above    account outer also pays for every release and has less left: rho" in text
     overview = command("ledger", "show").out
     assert "2 (by outer)" in overview
     pay(project, account="inner", settle="", release="short")
@@ -665,7 +666,7 @@ def test_status_tells_who_holds_a_release(project, command):
         assert holder["lease_ends"] > holder["since"]
         text = command("status", "town").out
         assert text.startswith("town: at work\n")
-        assert f"by process {holder['process']} on {holder['host']}" in text
+        assert f"process {holder['process']} on {holder['host']}" in text
     answer = command("status", "town", "--json").json
     assert answer["holder"] is None
     assert answer["state"] == "unfinished: resume or abandon it"
@@ -674,7 +675,7 @@ def test_status_tells_who_holds_a_release(project, command):
 def test_status_says_where_the_folder_of_a_release_is_not_here(project, command):
     pay(project, settle="")
     text = command("status", "town").out
-    assert "Folder   not in this home: it was begun in another one, or the folder is gone." in text
+    assert "Folder   not in this home" in text
 
 
 def test_a_release_whose_folder_is_gone_is_abandoned_and_counts_in_full(project, command):
@@ -700,7 +701,7 @@ def test_run_says_where_it_goes_on_with_a_release_that_is_not_finished(
     with project.ledger().lease("town", home_id(project.home)) as writer:
         writer.reserve(plan_of(project))
     answer = command(*words)
-    assert "Going on with release 'town', which is not finished." in answer.err
+    assert "release 'town', which is not finished." in answer.err
     assert answer.code == 130
 
 
@@ -709,7 +710,7 @@ def test_status_says_what_stays_spent_of_an_abandoned_release(project, command):
     spent = project.ledger().uses("town")[0].amount.main
     assert 0 < spent < Fraction(1, 2)
     text = command("status", "town").out
-    assert f"Spent    epsilon {float(spent):.4g}, delta 0 of account 'town', for good" in text
+    assert f"Spent    epsilon {float(spent):.4g}, delta 0 from account 'town', permanently" in text
     assert "Reserved epsilon 0.5" in text
     assert command("status", "town", "--json").json["spent"]["epsilon_exact"] == str(spent)
 
@@ -732,9 +733,7 @@ def test_verify_and_export_say_from_where_on_a_ledger_is_signed(project, command
     text = command("ledger", "export", file).out
     assert f"Check    dp-release ledger verify {file}\n" in text
     command("ledger", "keygen", project.home / "signing.key", *WHO)
-    assert "Signed   from entry 3 on, where the first key was made" in (
-        command("ledger", "verify").out
-    )
+    assert "Signed   since entry 3" in (command("ledger", "verify").out)
     text = command("ledger", "export", tmp_path / "signed.jsonl").out
     assert f"verify {tmp_path / 'signed.jsonl'} --public-key KEY.pub" in text
 
@@ -751,7 +750,6 @@ def test_a_release_of_another_home_is_abandoned_and_its_files_are_named(
     monkeypatch.setenv("DP_RELEASE_HOME", str(tmp_path / "second"))
     text = command("abandon", "town").out
     assert "epsilon 1 stays spent" in text
-    assert "Another home began it" in text
     assert "runs/town/confidential" in text
 
 
@@ -768,7 +766,7 @@ def test_a_release_that_was_charged_nothing_gives_all_back(project, command):
 
 
 def test_every_ledger_command_answers_machines_and_its_help_fits(command):
-    from flows.cli.ledger_commands import ledger
+    from flows.cli.commands.ledger_commands import ledger
 
     for name, found in ledger.commands.items():
         assert "--json" in {option for param in found.params for option in param.opts}
@@ -781,23 +779,20 @@ def test_every_ledger_command_answers_machines_and_its_help_fits(command):
 def test_answers_fit_a_terminal_of_80_columns(project, command, monkeypatch):
     from rich.console import Console
 
-    from flows.cli.terminal import release_views
+    from flows.cli.terminal import view_parts
 
     project.open_account("z", terms=ZCDP, owner="Grace Hopper of the statistical office")
     pay(project, account="z")
-    for words, what in (
-        (["show", "z"], "account"),
-        (["show"], "accounts"),
-        (["charges", "z"], "charges"),
-        (["forecast", project.spec, "--every", "month"], "forecast"),
+    for words in (
+        ["show", "z"],
+        ["show"],
+        ["charges", "z"],
+        ["forecast", project.spec, "--every", "month"],
     ):
-        answer = command("ledger", *words, "--json").json
-        if what == "charges":
-            answer = {"account": "z", "release": None, "charges": answer}
         page = io.StringIO()
         console = Console(file=page, width=80, highlight=False)
-        monkeypatch.setattr(release_views, "open_console", lambda console=console: console)
-        release_views.show(what, answer)
+        monkeypatch.setattr(view_parts, "open_console", lambda console=console: console)
+        command("ledger", *words)
         lines = page.getvalue().splitlines()
         assert lines
         assert all(len(line.rstrip()) <= 80 for line in lines)

@@ -166,10 +166,10 @@ def test_accuracy_begins_with_the_table_that_is_furthest_from_its_plan():
 @pytest.mark.parametrize(
     ("interactions", "said"),
     [
-        ({}, "from the 3 noisy tables; noise"),
-        ({"interactions": 0}, "from the 3 noisy tables; noise"),
-        ({"interactions": 1}, "from the 3 noisy tables and the interaction; noise"),
-        ({"interactions": 40}, "from the 3 noisy tables and the 40 interactions; noise"),
+        ({}, "the 3 noisy tables: 0.1000"),
+        ({"interactions": 0}, "the 3 noisy tables: 0.1000"),
+        ({"interactions": 1}, "the 3 noisy tables and the interaction: 0.1000"),
+        ({"interactions": 40}, "the 3 noisy tables and the 40 interactions: 0.1000"),
     ],
 )
 def test_the_terminal_names_what_the_sets_were_compared_with(interactions, said, capsys):

@@ -15,7 +15,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from dp_core.errors import BadInput
-from flows.cli.metrics_command import listening
+from flows.cli.commands.metrics_command import listening
 from flows.monitoring.home_state import read_health
 from flows.monitoring.metrics import families, text_of
 from tasks.run.home import open_ledger
@@ -186,7 +186,7 @@ def test_metrics_are_on_the_loopback_unless_an_address_is_stated(text, meant):
 
 @pytest.mark.parametrize("text", ["", "host:", "host:port", "1.2.3.4:70000", ":0"])
 def test_an_address_that_is_none_is_one_sentence(text):
-    with pytest.raises(BadInput, match="no address and port"):
+    with pytest.raises(BadInput, match="--listen"):
         listening(text)
 
 

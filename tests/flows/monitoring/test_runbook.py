@@ -443,7 +443,7 @@ def test_a_result_that_never_reaches_the_disk(project, command, monkeypatch, say
 
 
 @row("result-without-charge")
-def test_a_ledger_that_is_older_than_the_run_s_folder(project, command, says):
+def test_a_existing_ledger_older_than_the_run_s_folder(project, command, says):
     copy = project.folder / "backup.db"
     shutil.copy(project.home / "ledger.db", copy)
     stop_before(project, "select")
@@ -774,7 +774,7 @@ def test_a_key_that_is_gone(project, command, says):
 
 
 @row("ledger-lost")
-def test_a_ledger_that_is_gone(project, command, says):
+def test_a_existing_ledger_gone(project, command, says):
     stop_before(project, "count")
     (project.home / "ledger.db").unlink()
     says(refused(command, "status"))

@@ -270,7 +270,7 @@ def test_what_goes_wrong_outside_leaves_one_sentence_and_no_cause(schedule, monk
     assert str(detail) not in error.value.message
 
 
-def test_a_ledger_that_is_lost_or_older_is_told_by_the_nightly_check(project, told):
+def test_a_existing_ledger_lost_or_older_is_told_by_the_nightly_check(project, told):
     (project.home / "runs").mkdir()
     (project.home / "ledger.db").unlink()
     with pytest.raises(LedgerCorrupt) as error:

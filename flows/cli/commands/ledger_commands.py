@@ -1,11 +1,11 @@
-"""`dp-release ledger`: what people decide, each with a name and a reason."""
+"""`dp-release ledger`: the commands that add an entry, each with a name and a reason."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -25,42 +25,54 @@ from flows.cli.arguments import (
     restated_calendar,
 )
 from flows.cli.command_parts import (
-    Words,
+    CommandGroup,
+    answering,
+    cli,
     decided,
-    ledger_that_is,
-    print_answer,
+    existing_ledger,
     the_ledger,
     this_home,
-    with_json,
 )
 
-_OWN_DELTA = "Of delta, for the thresholds of methods that have one (sba, sbhg)."
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from flows.answers.ledger_answers import (
+        AccountAnswer,
+        AccountChange,
+        AccountRaise,
+        ClosedAccount,
+        PlanDecision,
+        SigningKey,
+    )
+
+_OWN_DELTA = "Part of delta reserved for methods with a threshold (sba, sbhg)."
 
 
-@click.group(cls=Words)
+@cli.group(cls=CommandGroup)
 def ledger() -> None:
-    """Accounts, and every epsilon that was spent."""
+    """Manage accounts, and show what was spent."""
 
 
 @ledger.command("open")
 @click.argument("account")
 @click.option("--epsilon", required=True, metavar="E", help="Total epsilon.")
-@click.option("--delta", default="0", metavar="D", help="Total delta; 0: pure releases only.")
+@click.option("--delta", default="0", metavar="D", help="Total delta; 0 allows pure releases only.")
 @click.option("--neighbours", default="add-remove", help="add-remove or replace-one.")
 @click.option("--unit", default="row", help="Who is protected: row or person.")
-@click.option("--composition", default="basic", help="How releases add up: basic or zcdp.")
+@click.option("--composition", default="basic", help="Composition of releases: basic or zcdp.")
 @click.option("--own-delta", default="0", metavar="D", help=_OWN_DELTA)
-@click.option("--owner", metavar="NAME", help="Who answers for it; default: --by.")
-@click.option("--per", metavar="PERIOD", help="Allowance per month, quarter or year.")
-@click.option("--period-epsilon", metavar="E", help="Epsilon that one period may use.")
+@click.option("--owner", metavar="NAME", help="Who is responsible for it; default: --by.")
+@click.option("--per", metavar="PERIOD", help="Limit each month, quarter or year.")
+@click.option("--period-epsilon", metavar="E", help="Epsilon allowed in one period.")
 @click.option(
-    "--period-delta", metavar="D", help="Delta of one period; zcdp: own delta (default all)."
+    "--period-delta", metavar="D", help="Delta of one period; for zcdp, its own delta (all)."
 )
-@click.option("--carry-over", is_flag=True, help="What a period leaves is for later ones.")
-@click.option("--within", metavar="ACCOUNT", help="Account whose total covers this one too.")
-@click.option("--approved-plans-only", is_flag=True, help="Run only plans that were approved.")
+@click.option("--carry-over", is_flag=True, help="Keep unused allowance for later periods.")
+@click.option("--within", metavar="ACCOUNT", help="Account whose total also limits this one.")
+@click.option("--approved-plans-only", is_flag=True, help="Run approved plans only.")
 @decided
-@with_json
+@answering("ledger_views.opened")
 def ledger_open(
     account: str,
     epsilon: str,
@@ -78,10 +90,9 @@ def ledger_open(
     approved_plans_only: bool,
     by: str,
     reason: str,
-    as_json: bool,
-) -> Mapping[str, object]:
-    """Open an account: its total, and how releases add up."""
-    from flows.answers.ledger_answers import account_facts
+) -> AccountAnswer:
+    """Open an account with a total budget."""
+    from flows.answers.ledger_answers import account_answer
 
     name = check_name(account, what="account")
     terms = account_terms(
@@ -94,9 +105,9 @@ def ledger_open(
         terms, per=per, epsilon=period_epsilon, delta=period_delta, carry_over=carry_over
     )
     if owner is not None and not owner.strip():
-        raise BadInput("--owner is empty; name who answers for the account, or leave it out.")
+        raise BadInput("--owner is empty; name the person responsible, or leave the option out.")
     known = relation(neighbours), known_word("--unit", unit)
-    found = ledger_that_is() if within else the_ledger()
+    found = existing_ledger() if within else the_ledger()
     found.open_account(
         name,
         terms=terms,
@@ -109,12 +120,7 @@ def ledger_open(
         within=within,
         approved_only=approved_plans_only,
     )
-    answer = account_facts(found, name)
-    if not as_json:
-        print_answer("account", answer)
-        if not terms.delta:
-            click.echo("With a total delta of 0 it takes releases of delta 0 only.")
-    return answer
+    return account_answer(found, name)
 
 
 @ledger.command("raise")
@@ -122,9 +128,11 @@ def ledger_open(
 @click.option("--epsilon", metavar="E", help="New total epsilon.")
 @click.option("--delta", metavar="D", help="New total delta.")
 @click.option("--period-epsilon", metavar="E", help="New epsilon of one period.")
-@click.option("--period-delta", metavar="D", help="New delta of one period; zcdp: own delta.")
+@click.option(
+    "--period-delta", metavar="D", help="New delta of one period; for zcdp, its own delta."
+)
 @decided
-@with_json
+@answering("ledger_views.changed")
 def ledger_raise(
     account: str,
     epsilon: str | None,
@@ -133,17 +141,16 @@ def ledger_raise(
     period_delta: str | None,
     by: str,
     reason: str,
-    as_json: bool,
-) -> Mapping[str, object]:
-    """Raise a total, or the allowance of a period."""
-    from flows.answers.ledger_answers import account_facts
+) -> AccountRaise:
+    """Raise the total, or the allowance per period."""
+    from flows.answers.ledger_answers import AccountRaise, account_answer
 
     new_epsilon, new_delta = exact_epsilon("--epsilon", epsilon), exact_delta("--delta", delta)
     if (epsilon, delta, period_epsilon, period_delta) == (None, None, None, None):
         raise BadInput(
-            "Nothing is raised: give --epsilon, --delta, --period-epsilon or --period-delta."
+            "Nothing to raise; give --epsilon, --delta, --period-epsilon or --period-delta."
         )
-    found = ledger_that_is()
+    found = existing_ledger()
     charter = found.account(account).charter
     terms = replace(
         charter.terms,
@@ -153,44 +160,37 @@ def ledger_raise(
     calendar = raised_calendar(
         account, charter.calendar, terms, epsilon=period_epsilon, delta=period_delta
     )
-    before = account_facts(found, account)
+    before = account_answer(found, account)
     found.raise_account(
         account, epsilon=new_epsilon, delta=new_delta, calendar=calendar, by=by, reason=reason
     )
-    answer = account_facts(found, account)
-    if not as_json:
-        print_answer("changed", {"before": before, "after": answer})
-    return answer
+    return AccountRaise(before, account_answer(found, account))
 
 
 @ledger.command("restate")
 @click.argument("account")
-@click.option("--composition", required=True, help="How releases add up: basic or zcdp.")
+@click.option("--composition", required=True, help="Composition of releases: basic or zcdp.")
 @click.option("--own-delta", default="0", metavar="D", help=_OWN_DELTA)
-@click.option("--period-delta", metavar="D", help="New delta of one period; zcdp: own delta.")
+@click.option(
+    "--period-delta", metavar="D", help="New delta of one period; for zcdp, its own delta."
+)
 @decided
-@with_json
+@answering("ledger_views.changed")
 def ledger_restate(
-    account: str,
-    composition: str,
-    own_delta: str,
-    period_delta: str | None,
-    by: str,
-    reason: str,
-    as_json: bool,
-) -> Mapping[str, object]:
-    """Let releases add up in another way, history included."""
-    from flows.answers.ledger_answers import RESTATING, account_facts
+    account: str, composition: str, own_delta: str, period_delta: str | None, by: str, reason: str
+) -> AccountChange:
+    """Change the composition, for all releases so far too."""
+    from flows.answers.ledger_answers import RESTATING, AccountChange, account_answer
 
     kind = composition_word(composition)
     part = exact_number("--own-delta", own_delta, below_one=True)
-    found = ledger_that_is()
-    before = account_facts(found, account)
+    found = existing_ledger()
+    before = account_answer(found, account)
     charter = found.account(account).charter
     terms = charter.terms
     if kind == "zcdp" and terms.delta == 0:
         raise BadInput(
-            f"Account {account!r} has delta 0, and zcdp needs one above 0; raise it first with"
+            f"Account {account!r} has delta 0, but zcdp needs delta above 0. Raise it first:"
             f" `dp-release ledger raise {account} --delta D --by NAME --reason TEXT`."
         )
     after = account_terms(kind, epsilon=terms.epsilon, delta=terms.delta, own_delta=part)
@@ -203,72 +203,63 @@ def ledger_restate(
         by=by,
         reason=reason,
     )
-    answer = {"before": before, "after": account_facts(found, account), "note": RESTATING}
-    if not as_json:
-        print_answer("changed", answer)
-    return answer
+    return AccountChange(before, account_answer(found, account), RESTATING)
+
+
+def _print_closed(_console: Console, answer: ClosedAccount) -> None:
+    click.echo(f"Account {answer.account!r} is closed.")
 
 
 @ledger.command("close")
 @click.argument("account")
 @decided
-@with_json
-def ledger_close(account: str, by: str, reason: str, as_json: bool) -> Mapping[str, object]:
-    """Let no more releases be made from an account."""
-    found = ledger_that_is()
+@answering(_print_closed)
+def ledger_close(account: str, by: str, reason: str) -> ClosedAccount:
+    """Close an account; it takes no more releases."""
+    from flows.answers.ledger_answers import ClosedAccount
+
+    found = existing_ledger()
     found.close_account(account, by=by, reason=reason)
-    if not as_json:
-        click.echo(f"Account {account!r} is closed.")
-    return {"account": account, "closed": True}
+    return ClosedAccount(account)
 
 
 @ledger.command("approve")
 @click.argument("plan", metavar="PLAN-HASH|SPEC")
 @decided
-@with_json
-def ledger_approve(plan: str, by: str, reason: str, as_json: bool) -> Mapping[str, object]:
-    """Approve a plan, by its hash or its spec."""
-    return _decide(plan, approved=True, by=by, reason=reason, as_json=as_json)
+@answering("ledger_views.decision")
+def ledger_approve(plan: str, by: str, reason: str) -> PlanDecision:
+    """Approve a plan, given its hash or spec."""
+    return _decide(plan, approved=True, by=by, reason=reason)
 
 
 @ledger.command("withdraw")
 @click.argument("plan", metavar="PLAN-HASH|SPEC")
 @decided
-@with_json
-def ledger_withdraw(plan: str, by: str, reason: str, as_json: bool) -> Mapping[str, object]:
+@answering("ledger_views.decision")
+def ledger_withdraw(plan: str, by: str, reason: str) -> PlanDecision:
     """Withdraw the approval of a plan."""
-    return _decide(plan, approved=False, by=by, reason=reason, as_json=as_json)
+    return _decide(plan, approved=False, by=by, reason=reason)
 
 
-def _decide(
-    plan: str, *, approved: bool, by: str, reason: str, as_json: bool
-) -> Mapping[str, object]:
-    from flows.answers.ledger_answers import decision_facts
+def _decide(plan: str, *, approved: bool, by: str, reason: str) -> PlanDecision:
+    from flows.answers.ledger_answers import PlanDecision, decided_plan
 
     digest, made = plan_named(plan)
-    found = ledger_that_is()
+    found = existing_ledger()
     decide = found.approve if approved else found.withdraw
     decide(digest, by=by, reason=reason)
-    answer = decision_facts(found, digest, made, by=by, approved=approved)
-    if not as_json:
-        print_answer("decision", answer)
-    return answer
+    return PlanDecision(digest, approved, by, decided_plan(found, made) if made else None)
 
 
 @ledger.command("keygen")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--replaces", metavar="FINGERPRINT", help="Key that signs no longer.")
+@click.option("--replaces", metavar="FINGERPRINT", help="Key that the new one replaces.")
 @decided
-@with_json
-def ledger_keygen(
-    file: Path, replaces: str | None, by: str, reason: str, as_json: bool
-) -> Mapping[str, object]:
-    """Make a key; from then on every entry is signed."""
+@answering("ledger_views.key")
+def ledger_keygen(file: Path, replaces: str | None, by: str, reason: str) -> SigningKey:
+    """Make a key that signs every entry from now on."""
     from flows.cli.actions.signing_keys import make_signing_key
 
-    answer = make_signing_key(
+    return make_signing_key(
         the_ledger(), this_home(), file, replaces=replaces, by=by, reason=reason
     )
-    if not as_json:
-        print_answer("key", answer)
-    return answer

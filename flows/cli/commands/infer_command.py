@@ -1,0 +1,122 @@
+"""`dp-release infer`: a regression on the sets of a release."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dp_core.documents.typed_text import exact_number, plain_text
+from dp_core.errors import BadInput
+from flows.answers.answer import Answer
+from flows.cli.command_parts import answering, cli, this_home
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from flows.answers.regression_answers import RegressionAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class InternalComparison(Answer):
+    """Where the regression on the confidential file is."""
+
+    release: str
+    formula: str
+    internal: str
+
+
+def _print(console: Console, answer: RegressionAnswer | InternalComparison) -> None:
+    if isinstance(answer, InternalComparison):
+        click.echo(f"Result: {answer.internal} (confidential, for staff)")
+        return
+    from flows.cli.terminal.regression_views import inferred
+
+    inferred(console, answer)
+
+
+@cli.command("infer")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("formula", metavar="FORMULA", nargs=-1, required=True)
+@click.option(
+    "--family",
+    metavar="NAME",
+    help="linear, logistic, multinomial or poisson; default: by the outcome.",
+)
+@click.option("--level", default="0.95", metavar="LEVEL", help="Level of the intervals; 0.95.")
+@click.option("--naive", is_flag=True, help="Accept naive intervals if there is only one set.")
+@click.option(
+    "--against-confidential",
+    is_flag=True,
+    help="Staff: fit the data file too, in the internal folder.",
+)
+@click.option("--weighted", is_flag=True, help="Use the release's survey weights.")
+@answering(_print)
+def infer(
+    folder: Path,
+    formula: tuple[str, ...],
+    family: str | None,
+    level: str,
+    naive: bool,
+    against_confidential: bool,
+    weighted: bool,
+) -> RegressionAnswer | InternalComparison:
+    """Fit a regression on every set, and combine the results.
+
+    \b
+    dp-release infer DIR "income ~ age + sex"              a number: linear
+    dp-release infer DIR "smoker ~ age * sex"              two levels: logistic
+    dp-release infer DIR "health == 'poor' ~ age"          one level against the others: logistic
+    dp-release infer DIR "visits ~ age" --family poisson   counts
+
+    It needs the bundle only. The combining rule depends on how the sets were made.
+    """  # noqa: D301 (click's sign for text that is not to be wrapped)
+    text = one_formula(folder, formula)
+    stated = exact_number("--level", level, positive=True)
+    if stated >= 1:
+        raise BadInput(f"--level must be between 0 and 1, such as 0.95, not {level}.")
+    if against_confidential:
+        if family is not None or stated != Fraction(19, 20) or naive or weighted:
+            raise BadInput(
+                "--against-confidential uses the default family and level, without weights; leave"
+                " out --family, --level, --naive and --weighted."
+            )
+        return _against(folder, text)
+    from flows.answers.regression_answers import Request, family_word
+    from flows.answers.regression_answers import infer as carry_out
+
+    return carry_out(Request(folder, text, family_word(family), float(stated), naive, weighted))
+
+
+def _against(folder: Path, formula: str) -> InternalComparison:
+    """Compare with the confidential file; return only where the result is.
+
+    Privacy:
+        The answer is the same whatever was found: whether a formula can be fitted may depend on
+        one record, and a formula can be written so that it does.
+    """
+    from flows.cli.actions.internal_regression import against_file
+
+    written = against_file(this_home(), folder, formula)
+    return InternalComparison(written.release, formula, str(written.page))
+
+
+def one_formula(folder: Path, words: tuple[str, ...]) -> str:
+    """Return the formula, which must be one argument.
+
+    Raises:
+        BadInput: if it is in several pieces, or comes before the folder.
+    """
+    for word in words:
+        plain_text("FORMULA", word)
+    if len(words) > 1:
+        raise BadInput(
+            "The formula is in several pieces; put it in quotes:"
+            ' dp-release infer DIR "income ~ age + sex".'
+        )
+    if "~" in str(folder) and not folder.exists() and Path(words[0]).is_dir():
+        raise BadInput("The folder comes first: dp-release infer DIR FORMULA.")
+    return words[0]
