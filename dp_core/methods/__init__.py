@@ -1,7 +1,7 @@
 """The methods of the papers: what to measure, and how to make records from noisy tables.
 
-Imports `wall` (a method is handed a curator) but neither `confidential` nor the noise. `selection`
+Imports `wall` (a method receives a curator) but neither `confidential` nor the noise. `selection`
 says which tables to measure; `reconstruction` fits a model to them; `parametric` holds methods that
-do both; `replicates` makes sets whose spread carries the noise; `private_domain` chooses bins and
+do both; `replicates` makes sets whose spread reflects the noise; `private_domain` chooses bins and
 levels. `registry` finds a method by the name of its file.
 """

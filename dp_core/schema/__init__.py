@@ -2,5 +2,5 @@
 
 Imports `documents` and `tables`. Read `definition` first, then `privacy`. `reading` parses
 `schema.yaml`; `decoding` turns synthetic codes into labels and numbers; `grid` and `variables` are
-the view that parametric methods have of numeric columns.
+how parametric methods see numeric columns.
 """

@@ -1,4 +1,4 @@
-"""A comparison of methods on public data: its request, its processes and their progress.
+"""Comparisons of methods on public data: requests, processes and their progress.
 
 Read `comparison` first.
 """

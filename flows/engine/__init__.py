@@ -1,4 +1,4 @@
-"""Prefect's own server and settings, and what is made ready at installation.
+"""Prefect's server and settings, and what installation prepares.
 
 Read `settings` first: it is applied before Prefect is imported.
 """

@@ -1,4 +1,4 @@
-"""What people and machines can watch: log, events, metrics, alerts, and pages in Prefect.
+"""Monitoring for people and machines: log, events, metrics, alerts, and pages in Prefect.
 
 Public values only.
 """

@@ -1,1 +1,1 @@
-"""What the flows share: may a release begin, which runs there were, and specs from templates."""
+"""Shared by the flows: whether a release may begin, past runs, and specs from templates."""

@@ -1,4 +1,4 @@
-"""The stages of a release, one Prefect task per file, named as the stage.
+"""The stages of a release: one Prefect task per file, with the stage's name.
 
-Read `stage_task` first: what every stage has in common.
+Read `stage_task` first: it has what every stage shares.
 """

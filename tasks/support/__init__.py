@@ -1,1 +1,1 @@
-"""What the other rooms of `tasks` stand on: a run's folder, processors, lazy package loading."""
+"""Shared tools of `tasks`: a run's folder, processors, lazy package loading."""

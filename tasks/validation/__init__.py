@@ -1,4 +1,4 @@
-"""Does the confidential file fit its schema? Great Expectations judges.
+"""Checks with Great Expectations whether the confidential file fits its schema.
 
 Read `expectations` first.
 """

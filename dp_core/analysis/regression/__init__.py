@@ -1,4 +1,4 @@
-"""Regressions on the m sets of a release: design and fits. statsmodels does the fitting.
+"""Regressions on the m sets of a release: designs, and fits by statsmodels.
 
 Read `analysis` first.
 """

@@ -1,4 +1,4 @@
-"""How far the sets and tables of a release can be relied on, from public figures alone.
+"""How reliable the sets and tables of a release are, from public figures alone.
 
 Read `table_fit` first.
 """

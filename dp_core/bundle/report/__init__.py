@@ -1,4 +1,4 @@
-"""`report.html`: the release for people, in one file that loads nothing from the network.
+"""`report.html`: the release for readers, in one file that loads nothing from the network.
 
 Read `page` first.
 """

@@ -1,4 +1,4 @@
-"""The language of regression formulas: a closed grammar, so that no formula is a program.
+"""The language of regression formulas: a closed grammar that never runs as code.
 
 Read `formula` first; `grammar` and `factors` serve it.
 """

@@ -1,4 +1,4 @@
-"""Privately chosen bins and levels: the questions to the data, and the resulting cuts.
+"""Privately chosen bins and levels: the questions about the data, and the resulting cuts.
 
 Read `questions` first.
 """

@@ -1,5 +1,5 @@
 """What an event costs, and how costs add up.
 
 Read `events` (what was done to the data), `sensitivity`, `currency` (one release) and `composition`
-(one account). `guarantee` gives the statement to publish.
+(one account). `guarantee` gives the published guarantee.
 """

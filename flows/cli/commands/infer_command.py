@@ -44,14 +44,14 @@ def _print(console: Console, answer: RegressionAnswer | InternalComparison) -> N
 @click.option(
     "--family",
     metavar="NAME",
-    help="linear, logistic, multinomial or poisson; default: by the outcome.",
+    help="linear, logistic, multinomial or poisson; default: depends on the outcome.",
 )
 @click.option("--level", default="0.95", metavar="LEVEL", help="Level of the intervals; 0.95.")
 @click.option("--naive", is_flag=True, help="Accept naive intervals if there is only one set.")
 @click.option(
     "--against-confidential",
     is_flag=True,
-    help="Staff: fit the data file too, in the internal folder.",
+    help="Staff: also fit the data file, in the internal folder.",
 )
 @click.option("--weighted", is_flag=True, help="Use the release's survey weights.")
 @answering(_print)

@@ -179,7 +179,7 @@ def ledger_raise(
 def ledger_restate(
     account: str, composition: str, own_delta: str, period_delta: str | None, by: str, reason: str
 ) -> AccountChange:
-    """Change the composition, for all releases so far too."""
+    """Change the composition, for past releases too."""
     from flows.answers.ledger_answers import RESTATING, AccountChange, account_answer
 
     kind = composition_word(composition)

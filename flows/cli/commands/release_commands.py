@@ -136,7 +136,7 @@ def status(release: str | None) -> ReleaseStatus | AllStatuses:
 @click.argument("release")
 @answering("ledger_views.abandoned")
 def abandon(release: str) -> EndedRelease:
-    """Give up a release; its charges stay spent, its name used."""
+    """Abandon a release; its charges and name stay used."""
     from flows.answers.release_answers import ended_release
     from flows.cli.actions.abandonment import abandon as give_up
 

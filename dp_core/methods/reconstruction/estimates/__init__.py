@@ -1,4 +1,4 @@
 """Noisy tables made consistent, nonnegative and more accurate.
 
-Read `consistency` first, then `shrinkage`. `raking` and `table_parts` are their arithmetic.
+Read `consistency` first, then `shrinkage`. `raking` and `table_parts` do the arithmetic.
 """

@@ -1,1 +1,1 @@
-"""Graphical models: junction trees, their fit to noisy tables, answers and records of them."""
+"""Graphical models: junction trees, their fit to noisy tables, and answers and records from them."""

@@ -1,4 +1,4 @@
-"""What selections choose from, and how they score it.
+"""The candidates of selections, and their scores.
 
 `pairs`, `parent_sets`, `query_sets` and `feature_choice` list candidates; `model_errors` and
 `best_record` score them; `known_rows` reads what is known before the choice. Imports `budget`.

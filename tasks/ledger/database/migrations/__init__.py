@@ -1,1 +1,1 @@
-"""The ledger's tables through the versions of the program, by Alembic."""
+"""Alembic migrations of the ledger's tables between versions of the program."""

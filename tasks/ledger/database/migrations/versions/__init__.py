@@ -1,1 +1,1 @@
-"""One module per step, from the first on; a step that was released never changes."""
+"""One module per migration; a released migration never changes."""
