@@ -1,4 +1,4 @@
-"""`release.json` and the files that repeat it: the guarantee, the spending, the decision and the citation.
+"""`release.json` and its copies: the guarantee, the spending, the decision and the citation.
 
 Read `release_json` first.
 """

@@ -1,6 +1,6 @@
 """From noisy tables to a model that draws records. One method, one file.
 
 Read `reconstructor` first (the protocols), then `independent`, a short method. Shared by several
-methods: `estimates` (better tables from noisy ones), `joint` (one table of all columns), `graphical`
-(junction trees), `sampling` (drawing records) and `kernels` (compiled loops).
+methods: `estimates` (better tables from noisy ones), `joint` (one table of all columns),
+`graphical` (junction trees), `sampling` (drawing records) and `kernels` (compiled loops).
 """

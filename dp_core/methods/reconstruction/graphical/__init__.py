@@ -1,1 +1,1 @@
-"""Graphical models: junction trees, their fit to noisy tables, and answers and records from them."""
+"""Graphical models: junction trees, their fit to noisy tables, and their answers and records."""
