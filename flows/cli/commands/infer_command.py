@@ -46,7 +46,7 @@ def _print(console: Console, answer: RegressionAnswer | InternalComparison) -> N
     metavar="NAME",
     help="linear, logistic, multinomial or poisson; default: depends on the outcome.",
 )
-@click.option("--level", default="0.95", metavar="LEVEL", help="Level of the intervals; 0.95.")
+@click.option("--level", default="0.95", metavar="LEVEL", help="Confidence level; 0.95.")
 @click.option("--naive", is_flag=True, help="Accept naive intervals if there is only one set.")
 @click.option(
     "--against-confidential",

@@ -22,7 +22,7 @@ from flows.cli.command_parts import cli, this_home
 def serve(template: Path, cron: str, zone: str, out_root: Path, dask: str | None) -> None:
     """Make releases on a schedule, until stopped.
 
-    It needs a Prefect server only (`prefect server start`, PREFECT_API_URL). It also continues
+    It needs only a Prefect server (`prefect server start`, PREFECT_API_URL). It also continues
     unfinished releases, and verifies ledger and bundles every night.
     """
     from flows.cli.actions.serving import check_schedule, run_until_stopped, served
