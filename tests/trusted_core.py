@@ -8,7 +8,9 @@ A file belongs to the trusted core if it
 
 - may hold rows or exact counts: it lies in a confidential room, or imports from one;
 - decides what a release costs: it lies in `dp_core/wall`, or is named in `DECIDES`;
-- records what a release cost: it lies in `tasks/ledger`;
+- records what a release cost: it lies in `tasks/ledger`, calls a method of the ledger that binds or
+  ends a reservation, or is named in `RECORDS`;
+- keeps the data out of the errors that Prefect stores: it is named in `GUARDS`;
 - or lies below the wall, and is imported by the wall, the confidential side, the ledger or the
   counting.
 
@@ -33,8 +35,22 @@ HANDLES = ("dp_core.tables.marginal", "tasks.run.confidential_run")
 """Modules whose objects reach rows or exact counts: a module that imports one may hold them."""
 BEYOND = ("dp_core.methods", "dp_core.spec", "dp_core.bundle", "dp_core.analysis")
 """Rooms that the import contracts keep from the data."""
-DECIDES = ("dp_core.spec.fixed_plan",)
-"""Modules beyond the wall that decide a cost all the same."""
+DECIDES = (
+    "dp_core.spec.fixed_plan",
+    "dp_core.methods.registry",
+    "dp_core.methods.selection.selector",
+)
+"""Modules beyond the wall that decide a cost all the same: by the class of its selection, a release
+may be accounted for as one that no answer influenced."""
+WRITES = frozenset(
+    ("reserve", "bind_input", "charge", "attempt", "commit", "settle", "decide", "await_approval")
+)
+"""Methods of `ReleaseWriter` that write an entry of a release."""
+RECORDS = ("tasks.support.run_folder", "flows.releases.opening")
+"""Modules outside `tasks/ledger` by which it knows which noisy results exist: if one overlooks a
+result, it is drawn again, or its budget is returned."""
+GUARDS = ("dp_core.errors", "tasks.stages.stage_task", "flows.engine.engine_failures")
+"""Modules that replace an error that may hold data, or decide what an error may carry."""
 BELOW = ("dp_core.documents", "dp_core.tables", "dp_core.metrics", "dp_core.schema")
 """Rooms below the wall."""
 CORE = ("dp_core.wall", "dp_core.confidential", "tasks.ledger", "tasks.counting")
@@ -44,6 +60,7 @@ PARTS = {
     "holds": "May hold rows or exact counts",
     "decides": "Decides what a release costs, and draws the noise",
     "records": "Records what a release cost",
+    "guards": "Keeps the data out of the errors that Prefect stores",
     "below": "Imported by these from the rooms below the wall",
 }
 
@@ -79,6 +96,17 @@ def imports(module: str) -> frozenset[str]:
     return frozenset(found & modules().keys())
 
 
+@cache
+def writes(module: str) -> bool:
+    """Return whether a module outside dp_core calls a method that writes an entry of a release."""
+    return not within(module, ("dp_core",)) and any(
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in WRITES
+        for node in ast.walk(ast.parse(modules()[module].read_text(encoding="utf-8")))
+    )
+
+
 def is_confidential(module: str) -> bool:
     """Return whether objects of a module hold rows or exact counts, or reach them."""
     return within(module, CONFIDENTIAL) or module in HANDLES
@@ -92,10 +120,12 @@ def trusted() -> dict[str, str]:
             found[module] = "decides"
         elif within(module, ("tasks.ledger",)):
             found[module] = "records"
-        elif is_confidential(module) or (
-            not within(module, BEYOND) and any(map(is_confidential, imports(module)))
-        ):
+        elif module in GUARDS:
+            found[module] = "guards"
+        elif is_confidential(module) or any(map(is_confidential, imports(module))):
             found[module] = "holds"
+        elif module in RECORDS or writes(module):
+            found[module] = "records"
     ahead = [module for module in found if within(module, CORE) or module in DECIDES]
     while ahead:
         for each in imports(ahead.pop()):
