@@ -107,7 +107,7 @@ class Average:
 
     takes: ClassVar[frozenset[ReleasedKind]] = TABLES
     against_inference: ClassVar[str] = (
-        "has models with their own defaults, which draw noisy tables towards what is likely"
+        "averages models whose defaults shrink noisy tables towards likely values"
     )
 
     def __post_init__(self) -> None:

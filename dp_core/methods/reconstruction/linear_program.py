@@ -45,7 +45,7 @@ class LinearProgram(JointTable):
     max_cells: int = 2**12
 
     takes: ClassVar[frozenset[ReleasedKind]] = frozenset({"tables", "answers"})
-    against_inference: ClassVar[str] = "takes one of many tables that are as near, and no mean"
+    against_inference: ClassVar[str] = "returns one of many equally close tables and not their mean"
 
     def check(self, domain: Domain) -> None:
         if domain.size() > self.max_cells:

@@ -202,8 +202,8 @@ def check_mode(
     if reason:
         other = "reconstruct: {method: pgm}" if selector.gives <= {"tables"} else "method: aim"
         raise BadInput(
-            f"{reconstructor_name} cannot make noise-aware sets, because it {reason} and their"
-            f" intervals would be wrong; use {other}, or mode: split."
+            f"{reconstructor_name} cannot make noise-aware sets: it {reason}, so their intervals"
+            f" would be wrong. Use {other}, or mode: split."
         )
 
 

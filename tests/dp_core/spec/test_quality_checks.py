@@ -48,7 +48,7 @@ def test_a_charged_figure_cannot_be_made_without_its_receipt(grant):
 
 
 def test_a_charged_figure_is_of_what_was_paid_for():
-    with pytest.raises(ValueError, match="its grant paid for"):
+    with pytest.raises(ValueError, match="charged figure"):
         Charged(Grant(3, STEP), ("a",), 12)
 
 

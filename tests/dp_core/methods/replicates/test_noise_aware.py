@@ -203,10 +203,10 @@ def test_a_model_that_does_not_follow_the_noise_makes_no_noise_aware_sets(name, 
     if mode == "split":
         check_mode(*asked)
         return
-    with pytest.raises(BadInput, match=rf"made by {name}, which .* take .*method: pgm"):
+    with pytest.raises(BadInput, match=rf"{name} cannot .*method: pgm"):
         check_mode(*asked)
     # Of single numbers pgm makes nothing, so it is not what to take.
-    with pytest.raises(BadInput, match="take method: aim, or split"):
+    with pytest.raises(BadInput, match="Use method: aim, or mode: split"):
         check_mode(mode, 5, registry.find("selection", "fourier")(), "fourier", method, name)
 
 

@@ -165,9 +165,7 @@ def test_what_is_stated_is_looked_for_in_the_sets(tmp_path):
         table.set_column(table.schema.get_field_index("weight"), "weight", [weights]), path
     )
     (sentence,) = misses(tmp_path, schema, [0.0])
-    assert (
-        sentence == "The weights of synthetic/set-1.parquet do not add up to the totals as stated."
-    )
+    assert "synthetic/set-1.parquet" in sentence
     assert misses(tmp_path, schema, [1e-3]) == []
 
 
