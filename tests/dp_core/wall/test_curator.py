@@ -29,12 +29,12 @@ from tests.conftest import DatasetCounter
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
 
 
-def curator_of(kind="pure", neighbours="add-remove", *, rows=50, limit=None):
+def curator_of(kind="pure", neighbours="add-remove", *, rows=50, limit=None, max_rows=1):
     rng = np.random.default_rng(5)
     codes = np.stack([rng.integers(0, size, rows) for size in DOMAIN.sizes]).astype(np.uint16)
     counter = DatasetCounter(Dataset(DOMAIN, codes), [])
     limit = limit or largest_limit(kind, Fraction(1), Fraction("1e-9"))
-    session = MemorySession(Currency(kind, limit), neighbours)
+    session = MemorySession(Currency(kind, limit), neighbours, max_rows=max_rows)
     return Curator(DOMAIN, counter, session), counter, session
 
 
@@ -104,10 +104,25 @@ def test_a_statistic_without_a_proof_is_refused():
         def largest_change(self, _):
             return 1
 
-    curator, counter, _ = curator_of("pure")
-    with pytest.raises(TypeError, match="no proven sensitivity"):
-        curator.perturb("select", "x", Homemade((("a", "b"),)), Fraction(1))
+    curator, counter, session = curator_of("pure")
+    for ask in (curator.perturb, curator.choose):
+        with pytest.raises(TypeError, match="no proven sensitivity"):
+            ask("select", "x", Homemade((("a", "b"),)), Fraction(1))
     assert counter.asked == []
+    assert session.charges == []
+
+
+@pytest.mark.parametrize("kind", ["pure", "zcdp"])
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("max_rows", [1, 3])
+def test_a_choice_is_made_at_the_largest_change_of_its_relation(kind, neighbours, max_rows):
+    curator, _, session = curator_of(kind, neighbours, max_rows=max_rows)
+    statistic = InDif((("a", "b"), ("b", "c")))
+    curator.choose("select", "indif", statistic, Fraction(1, 100))
+    (grant,) = session.charges
+    change = max_rows * (4 if neighbours == "add-remove" else 7)
+    assert grant.step.event.sensitivity == change
+    assert session.currency.cost(grant.step.event) <= Fraction(1, 100)
 
 
 def test_the_number_of_rows_is_public_under_replace_one_only():
