@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_core.errors import BudgetRefused
+from dp_core.schema.privacy import Relation
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.marginal import Marginal
@@ -17,7 +18,14 @@ from dp_core.wall.accounting.currency import Currency, largest_limit
 from dp_core.wall.curator import Curator, choice_event
 from dp_core.wall.ledger.session import Grant, MemorySession
 from dp_core.wall.noise import granted_noise
-from dp_core.wall.statistics import SUMS, InDif, check_codes
+from dp_core.wall.statistics import (
+    SUMS,
+    InDif,
+    bounds,
+    check_codes,
+    required,
+    sum_from_json,
+)
 from dp_core.wall.statistics.binned_counts import BinnedCounts
 from dp_core.wall.statistics.interactions import Interaction
 from dp_core.wall.statistics.moments import CellCounts, CellSums, Products
@@ -245,3 +253,14 @@ def test_a_sum_of_other_codes_than_the_files_is_refused_before_it_is_charged(sum
 
     assert not session.charges
     assert not counter.asked
+
+
+@pytest.mark.parametrize("asked", sums_of(), ids=lambda asked: asked.NAME)
+def test_a_description_with_a_key_that_its_sum_does_not_know_is_refused(asked):
+    document = asked.to_json()
+    assert sum_from_json(document) == asked
+    relation = Relation("add-remove", 1)
+    assert required(document, relation) == bounds(asked, relation)
+    for read in (sum_from_json, lambda changed: required(changed, relation)):
+        with pytest.raises(ValueError, match=r"Expected|unknown"):
+            read({**document, "weight": 2})
