@@ -89,7 +89,8 @@ def require_room(home: Path) -> None:
         else:
             raise StageFailed(
                 f"{folder} could not be written ({os.strerror(error.errno or errno.EIO)}), where"
-                f" Prefect's own server keeps its database; check the folder, then {next_step}"
+                f" Prefect's own server keeps its database; check the folder, then {next_step}",
+                row="not-written",
             ) from None
     if free < ROOM:
         raise StageFailed(

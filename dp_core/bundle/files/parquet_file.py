@@ -132,7 +132,9 @@ def write_failure(path: Path, error: OSError) -> StageFailed:
             row="disk-full",
         )
     reason = error.strerror or "the system refused"
-    return StageFailed(f"{path} could not be written ({reason}). Fix the cause and resume.")
+    return StageFailed(
+        f"{path} could not be written ({reason}). Fix the cause and resume.", row="not-written"
+    )
 
 
 def settle(path: Path) -> None:

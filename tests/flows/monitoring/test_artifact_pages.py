@@ -196,7 +196,9 @@ def test_runs_of_an_earlier_version_left_no_fits():
     ],
 )
 def test_the_outcome_says_what_happened_and_what_comes_next(name, sentence, holds):
-    page = outcome_page(Outcome(name, sentence, 0), release="r", out=Path("/x/out"))
+    row = {"failed": "disk-full", "refused": "account-closed"}.get(name)
+    outcome = Outcome(name, sentence, 0, row=row)
+    page = outcome_page(outcome, release="r", out=Path("/x/out"))
     assert sentence in page
     assert holds in page
     assert ("dp-release verify" in page) == (name == "published")

@@ -48,7 +48,9 @@ def only(posted):
 
 
 def test_an_outcome_is_an_event_about_the_release_and_its_account(server):
-    outcome = Outcome("failed", "The disk is full: a result could not be written.", 4)
+    outcome = Outcome(
+        "failed", "The disk is full: a result could not be written.", 4, row="disk-full"
+    )
     announce(outcome, release="town-1", account="town")
     event = only(server)
     assert event["event"] == "dp-release.release.failed"

@@ -125,7 +125,7 @@ def test_days_later_it_is_published_as_at_once_would_have(held, command):
     assert len(decision["looks"]) == 1
     assert decision["outcome"] == "published"
     told = (held.out / "report.html").read_text()
-    assert f"held on {decision['held']}, because its plan has a person look first" in told
+    assert f"from {decision['held']} on, because its plan requires approval" in told
     assert "Look" in command("status", "town").out
     again = command("publish", "town", *WHO)
     assert again.code == 2

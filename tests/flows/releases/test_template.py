@@ -73,8 +73,8 @@ def test_a_date_has_the_usual_forms_and_the_quarter(path, name, expected):
         ("town-{day:%d}", "line 3, release: {day:%d} is no place for the date"),
         ("town-{date:%Y%B}", "line 3, release: %B is not known in a date; there are %Y year,"),
         ("town-{date:%}", "line 3, release: % is not known in a date"),
-        ("town {date:%Y}", "line 3, release: 'town 2026' is not a name of a release"),
-        ("town-{date:%Y/%m}", "line 3, release: 'town-2026/12' is not a name of a release"),
+        ("town {date:%Y}", "line 3, release: 'town 2026'"),
+        ("town-{date:%Y/%m}", "line 3, release: 'town-2026/12'"),
         (">\n  town-{date:%Y}", "release: write the key and its name on one line"),
     ],
 )
