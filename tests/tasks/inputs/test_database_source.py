@@ -227,13 +227,8 @@ def test_only_wanted_columns_leave_the_database(reader, tmp_path):
 @pytest.mark.runbook("data-empty")
 def test_columns_are_checked_as_those_of_files(survey_database, tmp_path, says):
     survey_database.run("CREATE TABLE persons (a integer, b integer)")
-    assert refusal(tmp_path / "run", ["a", "c"]) == (
-        "Table 'persons' lacks column 'c' of the schema."
-    )
-    assert refusal(tmp_path / "run", ["a"]) == (
-        "Table 'persons' has column 'b', which the schema does not describe; describe it under"
-        " `columns` or name it under `ignore`."
-    )
+    assert "'c'" in refusal(tmp_path / "run", ["a", "c"])
+    assert "'b'" in refusal(tmp_path / "run", ["a"])
     says(refused(tmp_path / "run", ["a"], ignore=["b"]))
 
 
@@ -613,10 +608,7 @@ def test_a_draft_of_a_table_looks_at_no_row(reader):
         ("active", "category"),
         ("free", "number"),
     ]
-    assert (
-        "ignore:                  # stored in a way that is not read as one value\n  - photo\n"
-        in text
-    )
+    assert re.search(r"^ignore: .*\n  - photo$", text, flags=re.MULTILINE)
 
 
 def test_a_draft_refuses_what_is_no_variable_without_showing_it():

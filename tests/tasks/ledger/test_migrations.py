@@ -19,14 +19,14 @@ from tasks.ledger.ledger import Ledger
 from tests.ledgers import open_town, reserve, spend
 from tests.specs import plan_of
 
+pytestmark = pytest.mark.any_database
+
 NEXT = f"{int(ledger_database.SCHEMA_VERSION) + 1:04d}"
 STEP = f'''
 import sqlalchemy as sa
 from alembic import op
 
 from tasks.ledger.database.ledger_tables import refusals
-
-pytestmark = pytest.mark.any_database
 
 revision = "{NEXT}"
 down_revision = "{ledger_database.SCHEMA_VERSION}"
