@@ -198,21 +198,24 @@ def test_metrics_are_served_until_the_process_is_ended(ledger, home):
         port = free.getsockname()[1]
     words = [sys.executable, "-m", "flows.cli.main", "metrics", "--listen", str(port)]
     with subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
-        assert str(port) in process.stderr.readline()
-        address = f"http://127.0.0.1:{port}/metrics"
-        with urllib.request.urlopen(address, timeout=120) as answer:
-            text = answer.read().decode()
-        assert re.search(
-            r'^dp_release_account_epsilon{account="town",part="left"} 2.0$', text, re.M
-        )
-        second = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
-        assert (second.returncode, "Nothing can listen" in second.stderr) == (2, True)
-        # The ledger goes while it is watched.
-        (home / "ledger.db").write_bytes(b"x" * 8192)
-        with urllib.request.urlopen(address, timeout=120) as answer:
-            assert b"dp_release_ledger_up 0.0" in answer.read()
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(120) == 0
+        try:
+            assert str(port) in process.stderr.readline()
+            address = f"http://127.0.0.1:{port}/metrics"
+            with urllib.request.urlopen(address, timeout=120) as answer:
+                text = answer.read().decode()
+            assert re.search(
+                r'^dp_release_account_epsilon{account="town",part="left"} 2.0$', text, re.M
+            )
+            second = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+            assert (second.returncode, str(port) in second.stderr) == (2, True)
+            # The ledger goes while it is watched.
+            (home / "ledger.db").write_bytes(b"x" * 8192)
+            with urllib.request.urlopen(address, timeout=120) as answer:
+                assert b"dp_release_ledger_up 0.0" in answer.read()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(120) == 0
+        finally:
+            process.kill()
 
 
 def test_every_metric_has_its_prefix_and_says_what_it_is(ledger):
