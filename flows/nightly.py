@@ -12,7 +12,7 @@ from prefect.states import Completed, State
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, LedgerCorrupt, ReleaseError
 from dp_core.wall.ledger.signatures import read_public
-from flows.monitoring.events import tell_bundles, tell_ledger
+from flows.monitoring.prefect_events import tell_bundles, tell_ledger
 from flows.releases.attempts import Begun
 from flows.releases.ledger_check import check_ledger
 from flows.releases.unattended import unattended

@@ -17,12 +17,12 @@ from dp_core.spec.plan import Plan, make_plan
 from dp_core.spec.reading.spec_file import load_spec
 from flows.engine.engine_failures import without_data
 from flows.monitoring import log
-from flows.monitoring.events import tell_release
+from flows.monitoring.announcement import tell
 from flows.monitoring.outcome import outcome_of
-from flows.monitoring.outcomes import tell
 from flows.monitoring.prefect_artifacts import ReleaseArtifacts
+from flows.monitoring.prefect_events import tell_release
 from flows.releases.lost_results import forget_lost, needs_data
-from flows.releases.opening import check_opening, is_publishing, require_known_results
+from flows.releases.start_check import check_start, is_publishing, require_known_results
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.release_writer import ReleaseWriter
 from tasks.run.confidential_run import ConfidentialRun
@@ -170,7 +170,7 @@ def carry_out(
     where = home()
     log.check()
     plan = plan or make_plan(load_spec(spec))
-    check_opening(plan, out)
+    check_start(plan, out)
     ledger = open_ledger(where)
     # The lease comes before any reservation is made or returned: another process may be at work.
     with (
@@ -235,7 +235,7 @@ def open_run(
         BudgetRefused: if the account does not allow it.
     """
     # Again, now under the lease: another process may have changed what the first check saw.
-    check_opening(plan, out)
+    check_start(plan, out)
     where = home()
     reservation = writer.reservation()
     if reservation and not reservation.outcome and ledger.charges(reservation):

@@ -16,8 +16,8 @@ from pydantic import Field
 
 from dp_core.errors import BadInput, ReleaseError
 from dp_core.spec.reading.spec_file import load_spec
+from flows.monitoring.announcement import heard, tell
 from flows.monitoring.outcome import TITLES, outcome_of
-from flows.monitoring.outcomes import heard, tell
 from flows.release import release as make_release
 from flows.releases.attempts import Begun
 from flows.releases.template import Template, keep_copy, read_template, write_spec
@@ -113,10 +113,10 @@ def _make(
 
 def is_complete(release: str) -> bool:
     """Return whether a release is published and nothing of it is left to do."""
-    held = open_ledger(home()).reservation(release)
-    if held is None or held.outcome != "finished":
+    reservation = open_ledger(home()).reservation(release)
+    if reservation is None or reservation.outcome != "finished":
         return False
-    folder = RunFolder(home(), release, held.link)
+    folder = RunFolder(home(), release, reservation.link)
     return all(folder.done(stage) is not None for stage in ("publish", "tidy"))
 
 
@@ -127,8 +127,8 @@ def prepare(template: Template, moment: datetime.datetime, out_root: Path) -> tu
         BadInput: if it cannot be written, or the template makes no spec.
     """
     release = template.release(moment)
-    held = open_ledger(home()).reservation(release)
-    begun = held is not None and held.outcome != "returned"
+    reservation = open_ledger(home()).reservation(release)
+    begun = reservation is not None and reservation.outcome != "returned"
     spec = write_spec(template, moment, keep=begun)
     if not begun:
         _check(template, spec)

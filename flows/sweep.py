@@ -198,8 +198,8 @@ class Sweep:
         if attempt.holder.host == os.uname().nodename and _same_machine(attempt):
             return False
         # What is elsewhere, or was before a restart, shows life by the lease of its release.
-        held = ledger and attempt.release and ledger.holder(attempt.release)
-        return not held and age > self.rules.patience
+        holder = ledger and attempt.release and ledger.holder(attempt.release)
+        return not holder and age > self.rules.patience
 
     def _never_begun(self) -> Iterator[FlowRun]:
         """Yield runs that Prefect takes to be alive, or says crashed, and that are unknown here."""

@@ -173,7 +173,7 @@ def test_every_room_and_module_that_the_trusted_core_names_is_there():
         "dp_core.methods.selection.selector",  # `fixed_beforehand` believes its classes
         "dp_core.methods.registry",
         "tasks.support.run_folder",  # says which noisy results are there
-        "flows.releases.opening",  # says whether each has a charge, before a budget is returned
+        "flows.releases.start_check",  # says whether each has a charge, before a budget is returned
         "flows.cli.actions.abandonment",  # states whether a result may have been seen
         "flows.cli.actions.deciding",
         "tasks.stages.publish",

@@ -46,7 +46,7 @@ WRITES = frozenset(
     ("reserve", "bind_input", "charge", "attempt", "commit", "settle", "decide", "await_approval")
 )
 """Methods of `ReleaseWriter` that write an entry of a release."""
-RECORDS = ("tasks.support.run_folder", "flows.releases.opening")
+RECORDS = ("tasks.support.run_folder", "flows.releases.start_check")
 """Modules outside `tasks/ledger` by which it knows which noisy results exist: if one overlooks a
 result, it is drawn again, or its budget is returned."""
 GUARDS = ("dp_core.errors", "tasks.stages.stage_task", "flows.engine.engine_failures")

@@ -1,4 +1,5 @@
-"""Distances between tables, records and estimates, as pure functions of arrays.
+"""Measures of error, as pure functions of arrays: distances, and the expected size of noise.
 
-Imports `tables` only. One file per measure, and `resource_usage` for the cost of a piece of work.
+Imports `tables` only. One file per measure. `noise_size` has the margin of error of a noisy cell;
+the others compare tables, records or estimates. `resource_usage` is time and memory.
 """

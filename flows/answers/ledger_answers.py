@@ -382,14 +382,16 @@ def charges_to(ledger: Ledger, account: str, release: str | None) -> Charges:
     """
     names = list(ledger.covered(account))
     if release is not None:
-        held = ledger.reservation(release)
-        if held is None or held.account not in names:
-            paid = "is in this ledger" if held is None else f"is paid from account {account!r}"
-            elsewhere = "" if held is None else f"; {held.account!r} pays for it"
+        reservation = ledger.reservation(release)
+        if reservation is None or reservation.account not in names:
+            paid = (
+                "is in this ledger" if reservation is None else f"is paid from account {account!r}"
+            )
+            elsewhere = "" if reservation is None else f"; {reservation.account!r} pays for it"
             raise BadInput(
                 f"No release {release!r} {paid}{elsewhere}. `dp-release status` lists them."
             )
-        names = [held.account]
+        names = [reservation.account]
     found = [
         entry
         for name in names

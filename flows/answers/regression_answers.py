@@ -375,7 +375,7 @@ def _noisy_groups(bundle: Bundle, groups: Sequence[tuple[str, ...]]) -> list[str
     """Return the tables with large noise that are the best for a group, with their TVD."""
     found: dict[str, float] = {}
     for group in groups:
-        held = [
+        noisy = [
             (
                 expected_tvd(
                     item.noise, item.scale, cells=item.values.size, records=bundle.records
@@ -385,8 +385,8 @@ def _noisy_groups(bundle: Bundle, groups: Sequence[tuple[str, ...]]) -> list[str
             for item in bundle.measured
             if isinstance(item, Measurement) and set(group) <= set(item.clique)
         ]
-        if held and min(held)[0] > LARGE_NOISE:
-            found[min(held)[1]] = min(held)[0]
+        if noisy and min(noisy)[0] > LARGE_NOISE:
+            found[min(noisy)[1]] = min(noisy)[0]
     return [f"{name} ({100 * min(tvd, 1):.0f} %)" for name, tvd in found.items()]
 
 

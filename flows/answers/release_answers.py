@@ -194,38 +194,38 @@ def release_status(home: Path, ledger: Ledger, release: str) -> ReleaseStatus:
     Raises:
         BadInput: if the ledger knows no such release.
     """
-    held = ledger.reservation(release)
-    if held is None:
+    reservation = ledger.reservation(release)
+    if reservation is None:
         raise BadInput(
             f"There is no release {release!r} in this ledger; `dp-release status` lists them.",
             row="no-such-release",
         )
-    folder = RunFolder(home, release, held.link)
-    charges = ledger.charges(held)
+    folder = RunFolder(home, release, reservation.link)
+    charges = ledger.charges(reservation)
     spent = sum((charge.cost for charge in charges), Fraction(0))
-    stages = stages_of(held.costs)
+    stages = stages_of(reservation.costs)
     done = [stage for stage in stages if folder.done(stage) is not None]
     holder = _holder(ledger, release)
     tidy = folder.done("tidy") is not None
-    gate = _approval(ledger, held)
-    state = "at work" if holder else _state(held, done, tidy=tidy, gate=gate)
+    gate = _approval(ledger, reservation)
+    state = "at work" if holder else _state(reservation, done, tidy=tidy, gate=gate)
     left = [stage for stage in stages if stage not in done]
-    account = ledger.account(held.account) if held.outcome in WITHOUT_BUNDLE else None
+    account = ledger.account(reservation.account) if reservation.outcome in WITHOUT_BUNDLE else None
     return ReleaseStatus(
         release=release,
-        account=held.account,
+        account=reservation.account,
         state=state,
-        outcome=held.outcome,
-        reserved=amount(held.epsilon, held.delta),
+        outcome=reservation.outcome,
+        reserved=amount(reservation.epsilon, reservation.delta),
         spent=_spent(ledger, account, release) if account else None,
-        spent_part=float(spent / held.currency.limit) if held.currency.limit else 0.0,
+        spent_part=float(spent / reservation.currency.limit) if reservation.currency.limit else 0.0,
         charges=len(charges),
         uncommitted=sum(charge.result is None for charge in charges),
         stages_done=done,
-        stages_open=[] if held.outcome in WITHOUT_BUNDLE else left,
+        stages_open=[] if reservation.outcome in WITHOUT_BUNDLE else left,
         gate=gate,
         out=_out(folder),
-        plan_hash=held.plan,
+        plan_hash=reservation.plan,
         here=folder.exists(),
         holder=holder,
     )
@@ -254,13 +254,13 @@ def ended_release(
     )
 
 
-def _approval(ledger: Ledger, held: Reservation) -> Approval | None:
+def _approval(ledger: Ledger, reservation: Reservation) -> Approval | None:
     """Return the looks and the decision of a release; None if it never waited for approval."""
-    gate = ledger.gate(held)
+    gate = ledger.gate(reservation)
     if gate == Gate():
         return None
     kinds = ("look", "decide")
-    found = ledger.entries(kinds=kinds, reservation=held.position)
+    found = ledger.entries(kinds=kinds, reservation=reservation.position)
     said = [{"day": one.receipt.at, "kind": one.kind, **one.body} for one in found]
     return Approval(
         held=gate.held,
@@ -309,18 +309,18 @@ def _to_do(status: ReleaseStatus) -> str | None:
     return f"it stopped before {stage!r} was done: dp-release resume {name}"
 
 
-def _state(held: Reservation, done: list[str], *, tidy: bool, gate: Approval | None) -> str:
-    if held.outcome == "finished" and "publish" not in done:
+def _state(reservation: Reservation, done: list[str], *, tidy: bool, gate: Approval | None) -> str:
+    if reservation.outcome == "finished" and "publish" not in done:
         return "paid, to be published: resume it"
-    if held.outcome == "finished" and not tidy:
+    if reservation.outcome == "finished" and not tidy:
         return "finished; resume it to delete its confidential files"
-    if held.outcome is None and gate is not None:
+    if reservation.outcome is None and gate is not None:
         return f"held since {gate.held}, waits for a person: look, publish or withdraw it"
-    if held.outcome == "failed-thresholds":
+    if reservation.outcome == "failed-thresholds":
         return "ended unpublished, by the thresholds of its spec"
-    if held.outcome == "returned":
+    if reservation.outcome == "returned":
         return "stopped before anything was spent; its reservation was given back"
-    return held.outcome or "unfinished: resume or abandon it"
+    return reservation.outcome or "unfinished: resume or abandon it"
 
 
 def _out(folder: RunFolder) -> str | None:
@@ -340,13 +340,13 @@ def published_release(
     uses = ledger.uses(account.name)
     spent = next(used for used in uses[::-1] if used.release == plan.spec.release)
     synthesis = folder.done("synthesize") or {}
-    held = ledger.reservation(plan.spec.release)
+    reservation = ledger.reservation(plan.spec.release)
     return PublishedRelease(
         release=plan.spec.release,
         account=account.name,
         spent=amount(spent.epsilon, spent.delta),
         neighbours=privacy.neighbours,
-        charges=len(ledger.charges(held)) if held else 0,
+        charges=len(ledger.charges(reservation)) if reservation else 0,
         left=amount_left(account.terms, account.left),
         above=account_above(account.above),
         out=str(out.absolute()),

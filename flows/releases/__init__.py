@@ -1,1 +1,4 @@
-"""Shared by the flows: whether a release may begin, past runs, and specs from templates."""
+"""Shared by the flows: whether a release may begin, past runs, and specs from templates.
+
+Read `start_check` first.
+"""

@@ -14,7 +14,7 @@ from dp_core.wall.ledger.audit import Audit, audit
 from dp_core.wall.ledger.entries import Entry
 from dp_core.wall.ledger.export import read_export
 from dp_core.wall.ledger.signatures import fingerprint, read_public
-from flows.monitoring.events import tell_ledger
+from flows.monitoring.prefect_events import tell_ledger
 from tasks.run.verification_note import noting
 
 if TYPE_CHECKING:

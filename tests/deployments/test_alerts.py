@@ -228,7 +228,7 @@ def test_an_event_reaches_whoever_listens_once_and_so_does_its_absence(
     assert address not in applied.stdout
 
     monkeypatch.setenv("PREFECT_API_URL", environment["PREFECT_API_URL"])
-    from flows.monitoring.events import tell_ledger, tell_release
+    from flows.monitoring.prefect_events import tell_ledger, tell_release
 
     # Its own words may hold anything that JSON and templates give a meaning.
     sentence = 'The disk is full: "a" {{ b }}\\ could not be written.'

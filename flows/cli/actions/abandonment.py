@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dp_core.errors import BadInput
-from flows.releases.opening import require_known_results
+from flows.releases.start_check import require_known_results
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.reservations import Reservation
 from tasks.run.home import home_id
@@ -41,34 +41,36 @@ def abandon(home: Path, ledger: Ledger, name: str) -> Abandoned:
     Raises:
         BadInput: if there is no such release, or it is over.
     """
-    held = ledger.reservation(name)
-    if held is None:
+    reservation = ledger.reservation(name)
+    if reservation is None:
         raise BadInput(
             f"There is no release {name!r} in this ledger; `dp-release status` lists them.",
             row="no-such-release",
         )
-    if held.outcome is not None:
+    if reservation.outcome is not None:
         clear_leftovers(home, ledger, name)
-        raise BadInput(f"Release {name!r} is {held.outcome} already; there is nothing to abandon.")
-    if ledger.gate(held).held is not None:
+        raise BadInput(
+            f"Release {name!r} is {reservation.outcome} already; there is nothing to abandon."
+        )
+    if ledger.gate(reservation).held is not None:
         raise BadInput(
             f"Release {name!r} is held for a person; `dp-release withdraw {name} --by NAME --reason"
             " TEXT` ends it without a bundle, and records who decided."
         )
-    folder = RunFolder(home, name, held.link)
+    folder = RunFolder(home, name, reservation.link)
     with ledger.lease(name, home_id(home)) as writer:
         here = folder.exists()
         if here:
             folder.bar_results()
-            require_known_results(home, ledger, held)
+            require_known_results(home, ledger, reservation)
         # privacy: a crash between storing and committing leaves a result that anyone here can
         # read. Where the folder is not here, nobody knows what was in it.
-        stored = folder.has_results() if here else bool(ledger.charges(held))
-        settled = writer.settle(held, "abandoned", stored=stored)
+        stored = folder.has_results() if here else bool(ledger.charges(reservation))
+        settled = writer.settle(reservation, "abandoned", stored=stored)
         folder.remove_confidential()
     if here:
         return Abandoned(settled, "deleted")
-    began = ledger.entries(kinds=("input",), reservation=held.position)
+    began = ledger.entries(kinds=("input",), reservation=reservation.position)
     if not began:
         return Abandoned(settled, "none")
     elsewhere = any(entry.body["home"] != home_id(home) for entry in began)

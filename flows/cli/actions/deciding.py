@@ -1,4 +1,4 @@
-"""What a person does with a held release: look at it, publish it, or withdraw it."""
+"""`look`, `publish` and `withdraw`: what a person does with a release that awaits approval."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from dp_core.bundle.writer import check_destination
 from dp_core.errors import BadInput
 from dp_core.spec.plan import Plan
 from dp_core.wall.ledger.approval import Gate
+from flows.monitoring.announcement import tell
 from flows.monitoring.outcome import Outcome
-from flows.monitoring.outcomes import tell
 from flows.release import carry_out
-from flows.releases.opening import plan_of_release
+from flows.releases.start_check import plan_of_release
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.reservations import Reservation
 from tasks.run.home import home_id
@@ -46,8 +46,8 @@ def look(home: Path, ledger: Ledger, name: str, *, by: str, reason: str) -> Look
     Raises:
         BadInput: if the release is still made, or its files are not in this home.
     """
-    held = _known(ledger, name)
-    folder = RunFolder(home, name, held.link)
+    reservation = _known(ledger, name)
+    folder = RunFolder(home, name, reservation.link)
     if not folder.internal.is_dir():
         raise BadInput(
             f"The internal files of release {name!r} are not in this home, so nothing was recorded;"
@@ -56,7 +56,7 @@ def look(home: Path, ledger: Ledger, name: str, *, by: str, reason: str) -> Look
         )
     with ledger.lease(name, home_id(home)) as writer:
         gate = writer.look(by=by, reason=reason)
-    return Look(folder.internal_name, gate, held.outcome)
+    return Look(folder.internal_name, gate, reservation.outcome)
 
 
 def publish(
@@ -78,15 +78,15 @@ def publish(
         BadInput: if it is not held, its spec was changed, or no bundle can be put there.
         StageFailed: if what was held is not there as it was.
     """
-    held = _known(ledger, name)
-    folder = RunFolder(home, name, held.link)
-    decided = ledger.gate(held).decided == "publish" and folder.done("tidy") is None
+    reservation = _known(ledger, name)
+    folder = RunFolder(home, name, reservation.link)
+    decided = ledger.gate(reservation).decided == "publish" and folder.done("tidy") is None
     if not decided:
-        _require_held(ledger, held)
+        _require_held(ledger, reservation)
     spec, before = folder.remembered()
     out = before if out is None else out
     plan = plan_of_release(spec, name)
-    if plan.hash != held.plan:
+    if plan.hash != reservation.plan:
         raise BadInput(
             f"The spec {spec} or its schema changed since release {name!r} was held, or the"
             " program, whose versions may resolve a spec differently. Undo the change, then publish"
@@ -96,14 +96,14 @@ def publish(
     if not decided:
         check_destination(out)
         with ledger.lease(name, home_id(home)) as writer:
-            run = Run(plan, spec, out, home, ledger, writer, held)
+            run = Run(plan, spec, out, home, ledger, writer, reservation)
             require_unchanged(run)
-            writer.decide(held, "publish", by=by, reason=reason)
+            writer.decide(reservation, "publish", by=by, reason=reason)
     carry_out(spec, out, plan=plan, perform=_plainly)
     tell(
         Outcome("published", f"Release {name!r} is published, as {by} decided.", 0),
         release=name,
-        account=held.account,
+        account=reservation.account,
     )
     return plan, out
 
@@ -116,22 +116,22 @@ def withdraw(home: Path, ledger: Ledger, name: str, *, by: str, reason: str) -> 
     Raises:
         BadInput: if it is not held.
     """
-    held = _known(ledger, name)
-    folder = RunFolder(home, name, held.link)
-    left = folder.exists() and held.outcome == "withdrawn" and folder.done("tidy") is None
+    reservation = _known(ledger, name)
+    folder = RunFolder(home, name, reservation.link)
+    left = folder.exists() and reservation.outcome == "withdrawn" and folder.done("tidy") is None
     if not left:
-        _require_held(ledger, held)
+        _require_held(ledger, reservation)
     with ledger.lease(name, home_id(home)) as writer:
         if not left:
-            held = writer.decide(held, "withdraw", by=by, reason=reason)
+            reservation = writer.decide(reservation, "withdraw", by=by, reason=reason)
         if folder.exists():
             remove_unpublished(folder)
     tell(
         Outcome("withdrawn", f"Release {name!r} is withdrawn, as {by} decided.", 0),
         release=name,
-        account=held.account,
+        account=reservation.account,
     )
-    return held
+    return reservation
 
 
 def _plainly(stage: Task[[Any], None], run: Run) -> None:
@@ -140,26 +140,26 @@ def _plainly(stage: Task[[Any], None], run: Run) -> None:
 
 
 def _known(ledger: Ledger, name: str) -> Reservation:
-    held = ledger.reservation(name)
-    if held is None:
+    reservation = ledger.reservation(name)
+    if reservation is None:
         raise BadInput(
             f"There is no release {name!r} in this ledger; `dp-release status` lists them.",
             row="no-such-release",
         )
-    return held
+    return reservation
 
 
-def _require_held(ledger: Ledger, held: Reservation) -> None:
+def _require_held(ledger: Ledger, reservation: Reservation) -> None:
     """Refuse what is decided about a release that does not wait for a decision."""
-    if held.outcome is not None:
+    if reservation.outcome is not None:
         raise BadInput(
-            f"Release {held.release!r} is over ({held.outcome}); it is decided about once, and its"
-            " name stays used.",
+            f"Release {reservation.release!r} is over ({reservation.outcome}); it is decided about"
+            " once, and its name stays used.",
             row="not-held",
         )
-    if ledger.gate(held).held is None:
+    if ledger.gate(reservation).held is None:
         raise BadInput(
-            f"Release {held.release!r} is not held, so there is nothing to decide about it;"
-            f" `dp-release status {held.release}` shows where it stands.",
+            f"Release {reservation.release!r} is not held, so there is nothing to decide about it;"
+            f" `dp-release status {reservation.release}` shows where it stands.",
             row="not-held",
         )

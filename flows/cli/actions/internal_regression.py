@@ -64,13 +64,13 @@ def against_file(home: Path, bundle_folder: Path, formula: str) -> Written:
     claims = bundle.claims
     check_formula(formula, claims.schema)
     ledger = existing_ledger()
-    held = ledger.reservation(claims.name)
-    if held is None or tuple(ledger.receipts(held)) != claims.receipts:
+    reservation = ledger.reservation(claims.name)
+    if reservation is None or tuple(ledger.receipts(reservation)) != claims.receipts:
         raise BadInput(
             f"Release {claims.name!r} was not made with the ledger of this home; its confidential"
             " file is with those who made it."
         )
-    folder = RunFolder(home, claims.name, held.link)
+    folder = RunFolder(home, claims.name, reservation.link)
     if not folder.exists():
         raise BadInput(
             f"Release {claims.name!r} was made in another home, or its folder is gone; go to the"
@@ -85,7 +85,7 @@ def against_file(home: Path, bundle_folder: Path, formula: str) -> Written:
     with confidential_folder(folder):
         page = write_comparison(
             folder.internal,
-            _same_source(home, ledger, held, folder, claims.schema),
+            _same_source(home, ledger, reservation, folder, claims.schema),
             claims.schema,
             files,
             [formula],
@@ -108,7 +108,7 @@ def confidential_folder(folder: RunFolder) -> Iterator[None]:
 
 
 def _same_source(
-    home: Path, ledger: Ledger, held: Reservation, folder: RunFolder, schema: Schema
+    home: Path, ledger: Ledger, reservation: Reservation, folder: RunFolder, schema: Schema
 ) -> Source:
     """Return the confidential file as it was when the release was made.
 
@@ -123,10 +123,10 @@ def _same_source(
     source = open_input(spec, schema, folder.confidential)
     key = home_key(home, ledger)
     digest = keyed_digest(source, key)
-    bound = ledger.entries(kinds=("input",), reservation=held.position)
+    bound = ledger.entries(kinds=("input",), reservation=reservation.position)
     if not any(entry.about == digest and is_sealed(entry, key) for entry in bound):
         raise BadInput(
-            f"The data of release {held.release!r} are not those that it was made of any more; put"
-            " that file back where the spec has it."
+            f"The data of release {reservation.release!r} are not those that it was made of any"
+            " more; put that file back where the spec has it."
         )
     return source

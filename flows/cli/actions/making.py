@@ -37,7 +37,7 @@ def make(
     from flows.engine.own_server import start_own_server
     from flows.engine.settings import prepare
     from flows.monitoring import log
-    from flows.monitoring.outcomes import heard
+    from flows.monitoring.announcement import heard
 
     log.direct(log_file, log_format)
     started = time.monotonic()
@@ -101,11 +101,11 @@ def _opening(spec: Path, out: Path, release: str | None) -> Plan:
     from flows.engine.settings import require_room
     from flows.monitoring import log
     from flows.monitoring.outcome import outcome_of
-    from flows.releases.opening import check_opening, plan_of_release
+    from flows.releases.start_check import check_start, plan_of_release
 
     try:
         plan = plan_of_release(spec, release)
-        check_opening(plan, out)
+        check_start(plan, out)
         require_room(home())
         return plan
     except ReleaseError as error:

@@ -12,8 +12,8 @@ import pytest
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, LedgerCorrupt, ReleaseError, StageFailed
 from flows import nightly, scheduled
+from flows.monitoring.announcement import tell
 from flows.monitoring.outcome import outcome_of
-from flows.monitoring.outcomes import tell
 from flows.release import carry_out
 from flows.releases import unattended
 from flows.releases.attempts import Attempts
@@ -79,7 +79,7 @@ def told(monkeypatch):
     def tell(event, resource, _account, payload):
         events.append((event, resource["prefect.resource.name"], payload["sentence"]))
 
-    monkeypatch.setattr("flows.monitoring.events._tell", tell)
+    monkeypatch.setattr("flows.monitoring.prefect_events._tell", tell)
     return events
 
 

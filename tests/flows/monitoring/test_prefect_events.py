@@ -8,9 +8,9 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from flows.monitoring.events import tell_ledger, tell_release
+from flows.monitoring.announcement import announce
 from flows.monitoring.outcome import Outcome
-from flows.monitoring.outcomes import announce
+from flows.monitoring.prefect_events import tell_ledger, tell_release
 from tests.ledgers import open_town, owner
 
 

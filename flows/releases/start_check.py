@@ -16,7 +16,7 @@ from tasks.run.release_cleanup import clear_leftovers
 from tasks.support.run_folder import RunFolder
 
 
-def check_opening(plan: Plan, out: Path) -> None:
+def check_start(plan: Plan, out: Path) -> None:
     """Raise unless a release may begin or continue; nothing is written or reserved.
 
     If the release awaits approval, or ended without a bundle, this deletes the files that an

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from flows.monitoring import log
-from flows.monitoring.events import tell_release
 from flows.monitoring.outcome import Outcome
+from flows.monitoring.prefect_events import tell_release
 
 _HEARD: ContextVar[list[Outcome] | None] = ContextVar("heard", default=None)
 
