@@ -348,8 +348,8 @@ def warnings_of(bundle: Bundle, formula: Formula, combined: Combined | None) -> 
         named = [f"{' × '.join(group)} ({share:.0%})" for group, share in thin.items()]
         found.append(
             f"Many cells of {_listed(named)} are close to the noise level. Sets have no negative"
-            " counts, so small cells are too large, coefficients are biased towards zero, and"
-            " intervals cover less often than stated. Use the noisy tables, or wider bins."
+            " counts, so small cells are too large, coefficients are often biased towards zero,"
+            " and intervals cover less often than stated. Use the noisy tables, or wider bins."
         )
     noisy = _noisy_groups(bundle, groups)
     if noisy:
