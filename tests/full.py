@@ -6,12 +6,16 @@ A case that is marked `full` is one of many that show the same. One of each kind
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 
 full = pytest.mark.full
+EXHAUSTIVE = os.environ.get("DP_RELEASE_EXHAUSTIVE") == "1"
+"""Kill a release at every point, and stress the ledger for long; takes hours."""
+exhaustive = pytest.mark.skipif(not EXHAUSTIVE, reason="takes long; set DP_RELEASE_EXHAUSTIVE=1")
 _asked = False
 
 

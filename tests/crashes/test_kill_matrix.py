@@ -1,7 +1,8 @@
 """A release that is killed anywhere goes on: nothing is paid twice, or measured unpaid.
 
-With `--full` it is killed at every point, at 200 random times, and ten times under Prefect's
-engine, which takes a few minutes; `python -m tests.crashes.matrix` prints the same.
+With `--full` it is killed at 40 points and at ten random times. With `DP_RELEASE_EXHAUSTIVE=1`
+besides, it is killed at every point, at 200 random times, and ten times under Prefect's engine,
+which takes about an hour; `python -m tests.crashes.matrix` prints the same.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tests.crashes.matrix import (
     on_postgres,
 )
 from tests.crashes.points import Point
-from tests.full import at_full_size, some
+from tests.full import EXHAUSTIVE, at_full_size, exhaustive, some
 from tests.postgres import PostgresServer
 
 FULL = at_full_size()
@@ -78,8 +79,9 @@ def test_a_choice_is_of_points_at_which_the_disk_was_changed(points):
 
 
 def test_a_release_that_is_killed_at_a_point_goes_on(server, points, tmp_path):
-    number = len(points) if FULL else 7
-    killed = kill_at_points(Matrix(server, tmp_path), None if FULL else number, points=points)
+    number = len(points) if EXHAUSTIVE else 40 if FULL else 7
+    chosen = None if EXHAUSTIVE else number
+    killed = kill_at_points(Matrix(server, tmp_path), chosen, points=points)
     assert_nothing_wrong(killed, number)
 
 
@@ -87,12 +89,13 @@ def test_a_release_that_is_killed_at_a_point_goes_on(server, points, tmp_path):
 def test_a_release_that_waits_or_ends_is_killed_there_and_goes_on(server, tmp_path, kind):
     """In the hold, the look and the decision, and between an entry and the files it is about."""
     outcomes = list(
-        kill_at_points(Matrix(server, tmp_path, kind=kind), None if FULL else 2, gate=True)
+        kill_at_points(Matrix(server, tmp_path, kind=kind), None if EXHAUSTIVE else 2, gate=True)
     )
     assert len(outcomes) >= 2
     assert_nothing_wrong(outcomes, len(outcomes))
 
 
+@exhaustive
 @pytest.mark.full
 @pytest.mark.parametrize("kind", WITH_A_GATE)
 def test_a_release_with_charged_checks_that_is_killed_anywhere_goes_on(
@@ -106,6 +109,7 @@ def test_a_release_with_charged_checks_that_is_killed_anywhere_goes_on(
     assert_nothing_wrong(outcomes, len(outcomes))
 
 
+@exhaustive
 @pytest.mark.full
 def test_a_release_that_is_killed_as_it_goes_on_goes_on(server, tmp_path):
     outcomes = list(kill_as_it_goes_on(Matrix(server, tmp_path)))
@@ -122,7 +126,7 @@ def test_a_draw_that_is_killed_twice_is_done_under_the_same_charge(server, point
 
 
 def test_a_release_that_is_killed_at_any_time_goes_on(server, tmp_path):
-    number = 200 if FULL else 2
+    number = 200 if EXHAUSTIVE else 10 if FULL else 2
     assert_nothing_wrong(kill_at_random_times(Matrix(server, tmp_path), number), number)
 
 
@@ -131,13 +135,15 @@ def test_a_release_on_postgresql_that_is_killed_goes_on(
 ):
     matrix = Matrix(server, tmp_path, on_postgres(postgres_server))
     points = matrix.points()
-    number = len(points) if FULL else 3
-    killed = kill_at_points(matrix, None if FULL else number, points=points)
+    number = len(points) if EXHAUSTIVE else 10 if FULL else 3
+    killed = kill_at_points(matrix, None if EXHAUSTIVE else number, points=points)
     assert_nothing_wrong(killed, number)
     if FULL:
-        assert_nothing_wrong(kill_at_random_times(matrix, 200), 200)
+        times = 200 if EXHAUSTIVE else 2
+        assert_nothing_wrong(kill_at_random_times(matrix, times), times)
 
 
+@exhaustive
 @pytest.mark.full
 def test_a_release_under_prefects_engine_that_is_killed_goes_on(server, tmp_path):
     engine = Matrix(CommandLine(server, tmp_path / "prefect"), tmp_path / "engine")

@@ -38,6 +38,7 @@ from tasks.ledger.database import transaction
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.release_writer import ReleaseWriter
 from tasks.ledger.reservations import Reservation
+from tests.full import exhaustive
 from tests.ledgers import monthly, open_town, reserve
 from tests.postgres import PostgresServer
 from tests.specs import plan_of
@@ -675,6 +676,7 @@ def test_the_ledger_does_what_the_model_does(sqlite_machine: type[LedgerMachine]
     run_state_machine_as_test(sqlite_machine, settings=many(10, 30))
 
 
+@exhaustive
 @pytest.mark.full
 def test_the_ledger_does_what_the_model_does_for_long(
     sqlite_machine: type[LedgerMachine],

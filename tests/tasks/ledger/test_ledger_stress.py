@@ -1,7 +1,7 @@
 """Eight processes at once on one ledger, some of them killed or stopped at random times.
 
-With `--full` each process does 500 operations, otherwise it is a shorter form, on SQLite. What
-each process was told is in its own journal (`tests/ledger_worker.py`); the ledger is compared with
+With `DP_RELEASE_EXHAUSTIVE=1` each process does 500 operations; otherwise it is a shorter form.
+What each process was told is in its own journal (`tests/ledger_worker.py`); the ledger is compared with
 all of them, and its totals with sums made here.
 """
 
@@ -30,11 +30,11 @@ from dp_core.wall.accounting.composition import RHO_UNITS, Amount, Terms
 from dp_core.wall.ledger.entries import Entry
 from tasks.ledger.database.ledger_tables import LEASES
 from tasks.ledger.ledger import Ledger
-from tests.full import at_full_size
+from tests.full import EXHAUSTIVE
 from tests.ledger_worker import EPSILONS, LIFETIME_MS, batches_of, make_templates
 
 PROCESSES = 8
-FULL = at_full_size()
+FULL = EXHAUSTIVE
 OPERATIONS = 500 if FULL else 24
 DISTURBANCES = 60 if FULL else 8
 """Four of five kill a process, the fifth stops one for longer than its lease lives."""
