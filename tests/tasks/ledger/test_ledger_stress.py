@@ -1,8 +1,8 @@
 """Eight processes at once on one ledger, some of them killed or stopped at random times.
 
 With `DP_RELEASE_EXHAUSTIVE=1` each process does 500 operations; otherwise it is a shorter form.
-What each process was told is in its own journal (`tests/ledger_worker.py`); the ledger is compared with
-all of them, and its totals with sums made here.
+What each process was told is in its own journal (`tests/ledger_worker.py`); the ledger is compared
+with all of them, and its totals with sums made here.
 """
 
 from __future__ import annotations
