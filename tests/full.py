@@ -14,7 +14,7 @@ import pytest
 
 full = pytest.mark.full
 EXHAUSTIVE = os.environ.get("DP_RELEASE_EXHAUSTIVE") == "1"
-"""Kill a release at every point, and stress the ledger for long; takes hours."""
+"""Kill a release at every point, and stress the ledger for long."""
 exhaustive = pytest.mark.skipif(not EXHAUSTIVE, reason="takes long; set DP_RELEASE_EXHAUSTIVE=1")
 _asked = False
 

@@ -2,7 +2,7 @@
 
 With `--full` it is killed at 40 points and at ten random times. With `DP_RELEASE_EXHAUSTIVE=1`
 besides, it is killed at every point, at 200 random times, and ten times under Prefect's engine,
-which takes about an hour; `python -m tests.crashes.matrix` prints the same.
+which takes long; `python -m tests.crashes.matrix` prints the same.
 """
 
 from __future__ import annotations
