@@ -34,7 +34,7 @@ def handed_over(patch: pytest.MonkeyPatch, ask: Callable[[], Values]) -> tuple[V
         return values + 1_000_003 + np.arange(values.size).reshape(values.shape)
 
     with patch.context() as here:
-        # In the place of OpenDP: the curator computes, charges and hands over as ever.
+        # In place of the sampler: the curator computes, charges and hands over as ever.
         here.setattr(granted_noise, "add_noise", noise)
         answer = ask()
     ((values, kind, scale),) = asked

@@ -54,7 +54,7 @@ def chances(
         return 0
 
     with patch.context() as here:
-        # In the place of OpenDP: the curator computes, charges and hands over as ever.
+        # In place of the sampler: the curator computes, charges and hands over as ever.
         here.setattr(granted_noise, "noisy_max", noise)
         curator.choose("select", "x", statistic, cost)
     (found,) = asked

@@ -45,7 +45,7 @@ from dp_core.spec.procedure import carry_out, sample
 from dp_core.spec.release_spec import ReleaseSpec
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.wall.noise.opendp_mechanisms import add_noise
+from dp_core.wall.noise.exact_samplers import add_noise
 
 _MEGABYTE = 10**6
 

@@ -226,9 +226,8 @@ def _implementation(
             " the file was read; nothing was tuned on the file outside the privacy loss.\n"
         ),
         "mechanisms": (
-            f"{used}\n- Noise is drawn on whole numbers by exact samplers, from the operating"
-            " system's randomness, with scales that are exact fractions: no floating point enters a"
-            f" draw.\n- Software: {reads}.\n"
+            f"{used}\n- Samplers: {accounting['noise']['samplers']}\n- Randomness:"
+            f" {accounting['noise']['randomness']}\n- Software: {reads}.\n"
         ),
         "composition": (
             f"Paid in {_CURRENCIES[document['ledger']['currency']['kind']]}"

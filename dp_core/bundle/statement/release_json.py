@@ -32,7 +32,7 @@ from dp_core.wall.accounting.guarantee import Guarantee
 from dp_core.wall.ledger.ledger_position import Place, Total
 
 FORMAT_NAME = "dp-release bundle"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 """Increased whenever a sentence of the statement changes, because `verify` recomputes the sentences
 and would reject those of another version."""
 TOLERANCE = 1e-9
@@ -284,7 +284,6 @@ def software_versions() -> dict[str, str]:
     versions = {"python": f"{sys.version_info.major}.{sys.version_info.minor}"}
     for name, distribution in (
         ("dp_release", "dp-release"),
-        ("opendp", "opendp"),
         ("numpy", "numpy"),
         ("pyarrow", "pyarrow"),
     ):

@@ -20,6 +20,18 @@ from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.accounting.curves import MOST_CELLS, SMOOTHING
 from dp_core.wall.ledger.receipts import Receipt
 
+SAMPLERS = (
+    "Exact samplers of dp_release, at the version in `software`. Discrete Laplace and Gaussian"
+    " noise: Canonne, Kamath & Steinke 2020, Algorithms 1 to 3. Choices: the exponential mechanism"
+    " by rejection, and permute-and-flip. Records: whole numbers below sums of whole weights."
+)
+"""How noise is drawn."""
+RANDOMNESS = (
+    "The operating system's generator (os.urandom of Python; on Linux getrandom), read anew for"
+    " every draw. No generator of the process is used, and no seed."
+)
+"""Where random bits come from."""
+
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
@@ -234,6 +246,7 @@ def accounting_json(
         },
         **({"unit": _UNIT.format(k=relation.max_rows)} if relation.max_rows > 1 else {}),
         "questions": {name: QUESTIONS[name] for name in questions},
+        "noise": {"samplers": SAMPLERS, "randomness": RANDOMNESS},
         "events": events,
     }
 

@@ -187,9 +187,11 @@ def _statement(path: Path) -> tuple[dict[str, Any] | None, Check]:
         if name != FORMAT_NAME:
             return failed(f"{STATEMENT} is not the statement of a release.")
         if version != FORMAT_VERSION:
+            older = isinstance(version, int) and version < FORMAT_VERSION
             return failed(
                 f"{STATEMENT} has format version {version!r:.20}, but this program reads"
-                f" {FORMAT_VERSION}; verify it with a newer dp-release."
+                f" {FORMAT_VERSION}; verify it with"
+                f" {'the dp-release that made it' if older else 'a newer dp-release'}."
             )
         body = {key: value for key, value in document.items() if key != "sha256"}
         if digest(body) != document["sha256"] or render(document) != content:

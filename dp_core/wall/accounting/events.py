@@ -379,7 +379,7 @@ def _several(rows: int) -> dict[str, int]:
 
 
 def _positive(scale: Fraction, sensitivity: int) -> None:
-    # privacy: OpenDP takes a scale of 0 to mean "no noise" and returns the exact value.
+    # privacy: a scale of 0 would mean no noise.
     if scale <= 0:
         raise ValueError(f"Noise needs a positive scale, got {scale}.")
     if sensitivity < 1:

@@ -1,4 +1,6 @@
-"""The random draws, by OpenDP's exact samplers. Each takes a grant; none takes a seed.
+"""The random draws: exact, from the operating system's random bits. None takes a seed.
 
-Only the curator imports this room. `opendp_mechanisms` is the only file that calls OpenDP.
+Only the curator imports this room. Read in this order: `system_randomness` (the bits),
+`exact_bernoulli` (events of probability exp(-x)), `exact_samplers` (noise and choices of a given
+scale), `granted_noise` (the same for a grant), then the mechanisms that do more than add noise.
 """

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from dp_core.wall.accounting.events import GaussianEvent, LaplaceEvent, NoisyMaxEvent
 from dp_core.wall.ledger.session import Grant
-from dp_core.wall.noise.opendp_mechanisms import add_noise, noisy_max
+from dp_core.wall.noise.exact_samplers import add_noise, noisy_max
 
 
 def add(values: NDArray[np.int64], grant: Grant) -> NDArray[np.int64]:

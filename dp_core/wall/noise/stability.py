@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dp_core.tables.sparse_cells import sparse_result
 from dp_core.wall.accounting.events import StabilityEvent
 from dp_core.wall.ledger.session import Grant
-from dp_core.wall.noise.opendp_mechanisms import add_noise
+from dp_core.wall.noise.exact_samplers import add_noise
 
 
 def release(

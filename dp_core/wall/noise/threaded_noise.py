@@ -1,4 +1,4 @@
-"""Noise for many cells, drawn on several threads: exact samplers take microseconds per cell."""
+"""Noise for many cells, drawn on several threads."""
 
 from __future__ import annotations
 
