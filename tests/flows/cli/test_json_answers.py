@@ -123,4 +123,7 @@ def test_the_answers_of_the_commands_keep_their_shape(project, command, tmp_path
     if "WRITE_JSON_ANSWERS" in os.environ:
         lines = [f"{json.dumps(name)}: {json.dumps(said)}" for name, said in answers.items()]
         GOLDEN.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
-    assert answers == json.loads(GOLDEN.read_text(encoding="utf-8"))
+    expected = json.loads(GOLDEN.read_text(encoding="utf-8"))
+    for name, answer in answers.items():
+        assert answer == expected.get(name), name
+    assert list(answers) == list(expected)
