@@ -70,6 +70,12 @@ class TableFit:
     beyond: bool = False
 
     @property
+    def name(self) -> str:
+        """Name of the table in the report, with the set if it serves one only."""
+        only = f" (for set {self.replicate})" if self.replicate else ""
+        return " × ".join(self.clique) + only
+
+    @property
     def ratio(self) -> float:
         """Distance of the sets divided by the expected distance; about 1 is a good fit."""
         expected = math.fsum(self.expected_tvd)

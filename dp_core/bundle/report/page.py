@@ -20,17 +20,15 @@ from dp_core.bundle.report.table_precision import (
     FINE,
     VERDICTS,
     grouped,
-    interaction_rows,
+    interactions,
     precision_of,
+    ratio_text,
     summary_sentence,
     table_rows,
 )
 from dp_core.bundle.statement.citation import CITATION
 from dp_core.bundle.statement.deployment_registry import REGISTRY
-from dp_core.bundle.statement.release_json import (
-    origin_of,
-    statement,
-)
+from dp_core.bundle.statement.release_json import origin_of, statement
 from dp_core.inference.combining_rules import OFF, WORDING, rule_of
 from dp_core.metrics.marginal_error import Tally
 from dp_core.schema.dependencies import origin
@@ -102,7 +100,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         shown=_TABLES_SHOWN,
         tables=len(fits),
         pooled=known.pooled is not None,
-        made=any(line.made for line in lines),
+        made=any(line.of.beyond for line in lines),
         verdicts=[
             (verdict, [line for line in lines if line.verdict == verdict]) for verdict in VERDICTS
         ],
@@ -124,7 +122,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         spending=_spending(published),
         made_from=listed(made_from(published)),
         headline=headline(published),
-        beyond=interaction_rows(fits),
+        beyond=interactions(fits),
         thresholds=any(isinstance(item, SparseTable) for item in published.released),
         rows=rows,
         uneven=len(set(published.set_rows)) > 1,
@@ -151,6 +149,7 @@ def _template() -> Template:
     )
     environment.filters["count"] = grouped
     environment.filters["decimal"] = decimal
+    environment.filters["ratio"] = ratio_text
     environment.filters["fraction"] = lambda text: decimal(Fraction(text))
     return environment.get_template("report.html.jinja")
 
