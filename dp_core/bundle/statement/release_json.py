@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import hashlib
 import importlib.metadata
@@ -29,7 +30,7 @@ from dp_core.spec.method_options import plain_options
 from dp_core.tables.domain import Domain
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.accounting.guarantee import Guarantee
-from dp_core.wall.ledger.ledger_position import Place, Total
+from dp_core.wall.ledger.ledger_position import Total
 
 FORMAT_NAME = "dp-release bundle"
 FORMAT_VERSION = 4
@@ -114,7 +115,7 @@ def statement(
             "currency": currency_json(published.currency),
             "receipts": [receipt.to_json() for receipt in published.receipts],
             "head": published.head,
-            "place": _place(published.place),
+            "place": published.place and dataclasses.asdict(published.place),
             "totals": [total_json(total) for total in published.totals],
         },
         "sets": {
@@ -336,16 +337,6 @@ def total_json(total: Total) -> dict[str, object]:
             }
             for day, kind, composition, epsilon, delta in total.changed
         ],
-    }
-
-
-def _place(place: Place | None) -> dict[str, object] | None:
-    if place is None:
-        return None
-    return {
-        "link": place.link,
-        "public_key": place.public_key,
-        "signature": place.signature,
     }
 
 
