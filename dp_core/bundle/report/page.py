@@ -13,7 +13,7 @@ from dp_core.bundle.published import Published
 from dp_core.bundle.quality.relations import relations
 from dp_core.bundle.quality.table_fit import check_fit, comparable
 from dp_core.bundle.report.example_code import example_code, size_factor
-from dp_core.bundle.report.pictures import Picture, picture
+from dp_core.bundle.report.pictures import Picture, picture, place_on_axis
 from dp_core.bundle.report.provenance import chosen, headline, listed, made_from
 from dp_core.bundle.report.table_precision import (
     CARE,
@@ -90,12 +90,8 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
     return _template().render(
         published=published,
         stated=stated,
-        privacy=published.privacy,
-        enforced=published.enforced,
-        best=published.best,
         sharper=_sharper(published.best, published.enforced),
         unit=unit_words(published.privacy.unit, published.privacy.max_rows),
-        day=published.moment[:10],
         lines=lines,
         shown=_TABLES_SHOWN,
         tables=len(fits),
@@ -106,9 +102,6 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         ],
         bets=bets(published.best.epsilon),
         values=sum(len(drawn.marks) for drawn in pictures) <= _VALUES_SHOWN,
-        publication=published.schema.publication,
-        decision=stated["decision"],
-        charged=stated["checks"]["charged"],
         summary=summary_sentence(fits),
         pictures=pictures,
         chosen=chosen(published),
@@ -150,6 +143,7 @@ def _template() -> Template:
     environment.filters["count"] = grouped
     environment.filters["decimal"] = decimal
     environment.filters["ratio"] = ratio_text
+    environment.filters["place"] = place_on_axis
     environment.filters["fraction"] = lambda text: decimal(Fraction(text))
     return environment.get_template("report.html.jinja")
 
