@@ -106,10 +106,8 @@ def write_marginals(path: Path, released: Sequence[Released], schema: Schema) ->
     Raises:
         StageFailed: if the disk is full or the file cannot be written.
     """
-    labels = _Labels(schema)
-    # Small tables share a piece and large ones are cut, so that row groups have similar sizes.
     measured = [item for item in released if not isinstance(item, Records)]
-    return write_parquet(path, SCHEMA, _gathered(_pieces(measured, labels)))
+    return write_parquet(path, SCHEMA, _pieces(measured, _Labels(schema)))
 
 
 class _Labels:
@@ -174,19 +172,6 @@ def _cells_of(domain: Domain, start: int, stop: int) -> NDArray[np.uint16]:
     for axis in range(len(domain) - 1, -1, -1):
         flat, codes[:, axis] = np.divmod(flat, domain.sizes[axis])
     return codes
-
-
-def _gathered(pieces: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    waiting: list[pa.Table] = []
-    rows = 0
-    for piece in pieces:
-        waiting.append(piece)
-        rows += piece.num_rows
-        if rows >= _PIECE:
-            yield pa.concat_tables(waiting)
-            waiting, rows = [], 0
-    if waiting:
-        yield pa.concat_tables(waiting)
 
 
 def _piece(
