@@ -33,7 +33,6 @@ from dp_core.inference.combining_rules import OFF, WORDING, rule_of
 from dp_core.metrics.marginal_error import Tally
 from dp_core.schema.dependencies import origin
 from dp_core.schema.privacy import unit_words
-from dp_core.wall.accounting.guarantee import Guarantee
 from dp_core.wall.released import SparseTable, tables_of
 
 if TYPE_CHECKING:
@@ -86,11 +85,11 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
     ]
     rows = sum(published.set_rows) / published.sets
     rule = rule_of(published.mode, published.sets)
-    stated = statement(published, {})
+    stated, best, enforced = statement(published, {}), published.best, published.enforced
     return _template().render(
         published=published,
         stated=stated,
-        sharper=_sharper(published.best, published.enforced),
+        sharper=(decimal(best.epsilon), best.delta) != (decimal(enforced.epsilon), enforced.delta),
         unit=unit_words(published.privacy.unit, published.privacy.max_rows),
         lines=lines,
         shown=_TABLES_SHOWN,
@@ -100,7 +99,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         verdicts=[
             (verdict, [line for line in lines if line.verdict == verdict]) for verdict in VERDICTS
         ],
-        bets=bets(published.best.epsilon),
+        bets=bets(best.epsilon),
         values=sum(len(drawn.marks) for drawn in pictures) <= _VALUES_SHOWN,
         summary=summary_sentence(fits),
         pictures=pictures,
@@ -184,7 +183,3 @@ def _spending(published: Published) -> list[tuple[str, float]]:
         (_STAGE_WORDS.get(stage, stage), 100 * float(cost / published.currency.limit))
         for stage, cost in spent.items()
     ]
-
-
-def _sharper(best: Guarantee, enforced: Guarantee) -> bool:
-    return decimal(best.epsilon) != decimal(enforced.epsilon) or best.delta != enforced.delta

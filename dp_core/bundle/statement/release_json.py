@@ -77,7 +77,7 @@ def statement(
         files: `file_record` of every other file, by its path in the bundle with forward slashes.
         sign: Signs a message with the ledger's key; by default nothing is signed.
     """
-    privacy = published.privacy
+    privacy, weights = published.privacy, weights_statement(published.schema, published.off)
     document: dict[str, Any] = {
         "format": {"name": FORMAT_NAME, "version": FORMAT_VERSION},
         "release": {
@@ -105,7 +105,7 @@ def statement(
             "schema": plain(published.schema.document),
             "schema_sha256": digest(plain(published.schema.document)),
             "selection": plain(published.note),
-            **_domain(published.schema),
+            **({"domain": chosen(published.schema)} if published.schema.private else {}),
         },
         "accounting": accounting_json(published.currency, privacy.relation, published.receipts),
         "software": dict(sorted((published.software or software_versions()).items())),
@@ -127,7 +127,7 @@ def statement(
                 "value": round(published.records, 3),
                 "how": "public" if published.records_public else "estimated from noisy tables",
             },
-            **_weights(published),
+            **({} if weights is None else {"weights": weights}),
         },
         "inference": inference_statement(
             published.mode, published.sets, origin=origin_of(published.plan)
@@ -145,11 +145,6 @@ def statement(
     document["signature"] = signed and {"public_key": signed[0], "signature": signed[1]}
     document["sha256"] = digest(document)
     return document
-
-
-def _weights(published: Published) -> dict[str, object]:
-    stated = weights_statement(published.schema, published.off)
-    return {} if stated is None else {"weights": stated}
 
 
 def weights_statement(schema: Schema, off: Sequence[float]) -> dict[str, object] | None:
@@ -178,11 +173,6 @@ def _up(value: float) -> float:
     """
     step = 10.0 ** (math.floor(math.log10(value)) - 1)
     return float(f"{math.ceil(value / step - 1e-9) * step:.2g}")
-
-
-def _domain(schema: Schema) -> dict[str, object]:
-    """Return the bins and levels that were chosen privately, if any."""
-    return {"domain": chosen(schema)} if schema.private else {}
 
 
 def origin_of(plan: Mapping[str, Any]) -> Origin:

@@ -17,7 +17,7 @@ from dp_core.bundle.report.page import report
 from dp_core.bundle.report.pictures import estimate_column, picture
 from dp_core.bundle.report.provenance import headline, made_from
 from dp_core.bundle.report.table_precision import interactions, precision_of, table_rows
-from dp_core.bundle.verification.set_counts import counts_of_sets
+from dp_core.bundle.verification.figures_check import counts_of_sets
 from dp_core.bundle.verification.verify import verify
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.spec.quality_checks import public_figures

@@ -241,9 +241,7 @@ def test_marks_stay_on_the_picture(release):
 
 def test_a_table_is_judged_by_the_noise_in_its_typical_cell():
     """600 records in 3 cells: a typical cell of 200, of which 10 % are 20 and half are 100."""
-    fits = [
-        TableFit(("a",), "measure", 0, 3, width, (), (), ()) for width in (20, 21, 100, 101)
-    ]
+    fits = [TableFit(("a",), "measure", 0, 3, width, (), (), ()) for width in (20, 21, 100, 101)]
     found = [(line.relative, line.verdict) for line in table_rows(fits, records=600.0)]
 
     assert found == [
