@@ -31,6 +31,7 @@ from dp_core.wall.accounting.currency import (
 from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
 from dp_core.wall.statistics import TableChecks, sensitivities
 from dp_core.wall.statistics.interactions import Interaction
+from dp_core.wall.statistics.statistic import Statistic
 
 PLAN_VERSION = 1
 MOST_NOISY_ROWS = 10**7
@@ -175,7 +176,7 @@ def make_plan(spec: ReleaseSpec) -> Plan:
 
     tables: list[PlannedTable] = []
 
-    def noise_of(statistic: Any, cost: Fraction) -> NoiseScale:
+    def noise_of(statistic: Statistic, cost: Fraction) -> NoiseScale:
         own_l1, own_l2_squared = sensitivities(statistic, privacy.relation)
         return currency.noise(cost, l1=own_l1, l2_squared=own_l2_squared)
 
