@@ -89,18 +89,12 @@ def resolved(schema: Schema, choices: Choices) -> Schema:
     """
     if {*choices} != {column.name for column in schema.private}:
         raise ValueError("The choices are for other columns than the schema's private ones.")
-    if schema.coarse is not None:
-        coarse = resolved(schema.coarse, choices)
-        columns = tuple(
-            _chosen(column, choices[column.name]) if column.choice is not None else column
-            for column in schema.columns
-        )
-        return replace(schema, columns=columns, coarse=coarse)
+    coarse = None if schema.coarse is None else resolved(schema.coarse, choices)
     columns = tuple(
         column if column.choice is None else _chosen(column, choices[column.name])
         for column in schema.columns
     )
-    return replace(schema, columns=columns)
+    return replace(schema, columns=columns, coarse=coarse)
 
 
 def resolved_plan(plan: Plan, choices: Choices) -> Plan:

@@ -31,6 +31,7 @@ from dp_core.wall.accounting.currency import (
 from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
 from dp_core.wall.statistics import TableChecks, sensitivities
 from dp_core.wall.statistics.interactions import Interaction
+from dp_core.wall.statistics.statistic import Statistic
 
 PLAN_VERSION = 1
 MOST_NOISY_ROWS = 10**7
@@ -175,6 +176,10 @@ def make_plan(spec: ReleaseSpec) -> Plan:
 
     tables: list[PlannedTable] = []
 
+    def noise_of(statistic: Statistic, cost: Fraction) -> NoiseScale:
+        own_l1, own_l2_squared = sensitivities(statistic, privacy.relation)
+        return currency.noise(cost, l1=own_l1, l2_squared=own_l2_squared)
+
     def add(
         stage: Stage,
         cliques: Sequence[Clique],
@@ -191,8 +196,7 @@ def make_plan(spec: ReleaseSpec) -> Plan:
             cost = costs[stage] * weight / times
             if clique in interactions:
                 of = _interaction(spec, clique)
-                own_l1, own_l2_squared = sensitivities(of, privacy.relation)
-                noise = currency.noise(cost, l1=own_l1, l2_squared=own_l2_squared)
+                noise = noise_of(of, cost)
                 noise = NoiseScale(noise.kind, noise.scale * of.cell_stddev(1.0))
             else:
                 noise = currency.noise(cost, l1=l1, l2_squared=l2_squared)
@@ -221,15 +225,12 @@ def make_plan(spec: ReleaseSpec) -> Plan:
             add("measure", [ask.what], [ask.share])
             continue
         cost = costs["measure"] * ask.share / times
-        sum_l1, sum_l2_squared = sensitivities(ask.what, privacy.relation)
-        noise = currency.noise(cost, l1=sum_l1, l2_squared=sum_l2_squared)
-        length = ask.what.length
+        noise, length = noise_of(ask.what, cost), ask.what.length
         largest = ask.what.l1("add-remove")
         totals.append(PlannedTotal(ask.step, ask.what.clique, length, cost, noise, largest, times))
     statistic, score_noise = spec.selector.statistic(domain), None
     if costs["select"] and statistic:
-        score_l1, score_l2_squared = sensitivities(statistic, privacy.relation)
-        score_noise = currency.noise(costs["select"], l1=score_l1, l2_squared=score_l2_squared)
+        score_noise = noise_of(statistic, costs["select"])
     _check_rows(spec, tables)
     memory = None
     if spec.schema.rows_about is not None:

@@ -31,147 +31,99 @@ class Preset:
     options: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
 
 
+def _percent(
+    *, total: int = 0, one_way: int = 0, select: int = 0, measure: int = 0
+) -> Mapping[Stage, Fraction]:
+    """Return the shares of stages from percentages; a stage with 0 is left out."""
+    stated: Mapping[Stage, int] = {
+        "total": total,
+        "one_way": one_way,
+        "select": select,
+        "measure": measure,
+    }
+    return {stage: Fraction(percent, 100) for stage, percent in stated.items() if percent}
+
+
 PRESETS: Mapping[str, Preset] = {
     "auto": Preset(
-        select="auto",
-        reconstruct="auto",
-        shares={
-            "one_way": Fraction(1, 10),
-            "select": Fraction(1, 20),
-            "measure": Fraction(17, 20),
-        },
+        select="auto", reconstruct="auto", shares=_percent(one_way=10, select=5, measure=85)
     ),
     "independent": Preset(
-        select="one_way",
-        reconstruct="independent",
-        shares={"measure": Fraction(1)},
+        select="one_way", reconstruct="independent", shares=_percent(measure=100)
     ),
     "fdh": Preset(
-        select="full",
-        reconstruct="dense",
-        shares={"total": Fraction(1, 50), "measure": Fraction(49, 50)},
-        noise="laplace",
+        select="full", reconstruct="dense", shares=_percent(total=2, measure=98), noise="laplace"
     ),
-    "fixed": Preset(
-        select="fixed",
-        reconstruct="gum",
-        shares={"one_way": Fraction(1, 10), "measure": Fraction(9, 10)},
-    ),
+    "fixed": Preset(select="fixed", reconstruct="gum", shares=_percent(one_way=10, measure=90)),
     "privsyn": Preset(
-        select="densemarg",
-        reconstruct="gum",
-        shares={
-            "one_way": Fraction(1, 10),
-            "select": Fraction(1, 20),
-            "measure": Fraction(17, 20),
-        },
+        select="densemarg", reconstruct="gum", shares=_percent(one_way=10, select=5, measure=85)
     ),
     "cipher": Preset(
         select="ways",
         reconstruct="cipher",
-        shares={"total": Fraction(1, 50), "measure": Fraction(49, 50)},
+        shares=_percent(total=2, measure=98),
         noise="laplace",
         options={"select": {"allocation": "equal"}},
     ),
     "mwem": Preset(
         select="mwem",
         reconstruct="multiplicative_weights",
-        shares={
-            "total": Fraction(1, 50),
-            "select": Fraction(49, 100),
-            "measure": Fraction(49, 100),
-        },
+        shares=_percent(total=2, select=49, measure=49),
     ),
     "fourier": Preset(
-        select="fourier",
-        reconstruct="multiplicative_weights",
-        shares={"measure": Fraction(1)},
+        select="fourier", reconstruct="multiplicative_weights", shares=_percent(measure=100)
     ),
     "mst": Preset(
-        select="mst",
-        reconstruct="pgm",
-        shares={"one_way": Fraction(3, 10), "select": Fraction(1, 5), "measure": Fraction(1, 2)},
+        select="mst", reconstruct="pgm", shares=_percent(one_way=30, select=20, measure=50)
     ),
-    "aim": Preset(
-        select="aim",
-        reconstruct="pgm",
-        shares={"select": Fraction(1, 10), "measure": Fraction(9, 10)},
-    ),
+    "aim": Preset(select="aim", reconstruct="pgm", shares=_percent(select=10, measure=90)),
     "mwem-pgm": Preset(
-        select="mwem_pgm",
-        reconstruct="pgm",
-        shares={"select": Fraction(1, 5), "measure": Fraction(4, 5)},
+        select="mwem_pgm", reconstruct="pgm", shares=_percent(select=20, measure=80)
     ),
     "privbayes": Preset(
         select="privbayes",
         reconstruct="bayes_network",
-        shares={
-            "total": Fraction(1, 100),
-            "select": Fraction(1, 10),
-            "measure": Fraction(89, 100),
-        },
+        shares=_percent(total=1, select=10, measure=89),
     ),
     "dualquery": Preset(
-        select="dualquery",
-        reconstruct="records",
-        shares={"one_way": Fraction(1, 5), "select": Fraction(4, 5)},
+        select="dualquery", reconstruct="records", shares=_percent(one_way=20, select=80)
     ),
     "sba": Preset(
-        select="sba",
-        reconstruct="sparse",
-        shares={"total": Fraction(1, 50), "measure": Fraction(49, 50)},
-        noise="laplace",
+        select="sba", reconstruct="sparse", shares=_percent(total=2, measure=98), noise="laplace"
     ),
     "sbhg": Preset(
         select="sbhg",
         reconstruct="gibbs",
-        shares={"total": Fraction(1, 50), "select": Fraction(1, 20), "measure": Fraction(93, 100)},
+        shares=_percent(total=2, select=5, measure=93),
         noise="laplace",
     ),
     "pegs": Preset(
-        select="pegs",
-        reconstruct="records",
-        shares={"total": Fraction(1, 50), "select": Fraction(1, 10), "measure": Fraction(22, 25)},
+        select="pegs", reconstruct="records", shares=_percent(total=2, select=10, measure=88)
     ),
     "laplace-sanitizer": Preset(
-        synthesize="laplace_sanitizer",
-        shares={"total": Fraction(1, 50), "measure": Fraction(49, 50)},
+        synthesize="laplace_sanitizer", shares=_percent(total=2, measure=98)
     ),
     "perturbed-histogram": Preset(
         synthesize="laplace_sanitizer",
-        shares={"total": Fraction(1, 50), "measure": Fraction(49, 50)},
+        shares=_percent(total=2, measure=98),
         noise="laplace",
         options={
-            "synthesize": {
-                "categories": Fraction(1, 2),
-                "negative": "zero",
-                "draw": "multinomial",
-            }
+            "synthesize": {"categories": Fraction(1, 2), "negative": "zero", "draw": "multinomial"}
         },
     ),
     "smoothed-histogram": Preset(
-        synthesize="smoothed_histogram",
-        shares={"total": Fraction(1, 50), "measure": Fraction(49, 50)},
-        noise="laplace",
+        synthesize="smoothed_histogram", shares=_percent(total=2, measure=98), noise="laplace"
     ),
     "multinomial-dirichlet": Preset(
-        synthesize="multinomial_dirichlet",
-        shares={"total": Fraction(1, 50), "measure": Fraction(49, 50)},
-        noise="laplace",
+        synthesize="multinomial_dirichlet", shares=_percent(total=2, measure=98), noise="laplace"
     ),
     "beta-binomial": Preset(
-        synthesize="beta_binomial",
-        shares={"total": Fraction(1, 50), "measure": Fraction(49, 50)},
-        noise="laplace",
+        synthesize="beta_binomial", shares=_percent(total=2, measure=98), noise="laplace"
     ),
-    "modips": Preset(
-        synthesize="modips", shares={"total": Fraction(1, 50), "measure": Fraction(49, 50)}
-    ),
-    "slomag": Preset(synthesize="slomag", shares={"measure": Fraction(1)}),
+    "modips": Preset(synthesize="modips", shares=_percent(total=2, measure=98)),
+    "slomag": Preset(synthesize="slomag", shares=_percent(measure=100)),
     "sequential-regression": Preset(
-        synthesize="sequential_regression", shares={"measure": Fraction(1)}
+        synthesize="sequential_regression", shares=_percent(measure=100)
     ),
-    "average": Preset(
-        synthesize="average", shares={"total": Fraction(1, 50), "measure": Fraction(49, 50)}
-    ),
+    "average": Preset(synthesize="average", shares=_percent(total=2, measure=98)),
 }

@@ -240,7 +240,9 @@ def measure_selected(
     selection = selections[position if len(selections) > 1 else 0]
     found: tuple[Released, ...] = selection.measured
     found += _tables(plan, curator, "measure", selection, replicate)
-    found += _interactions(plan, curator, "measure", selection, replicate)
+    cliques, costs = _asked(plan, "measure", selection, interactions=True)
+    if cliques:
+        found += curator.interactions("measure", cliques, costs, replicate=replicate)
     if selection.records is not None:
         found += (Records(selection.records, replicate),)
     return found
@@ -296,29 +298,18 @@ def _as_drawn(plan: Plan, model: Model, fitted_to: Sequence[Released]) -> Model:
 def _tables(
     plan: Plan, curator: Curator, stage: Stage, selection: Selection, replicate: int
 ) -> tuple[Measurement, ...]:
-    wanted = [clique for clique in selection.cliques if clique not in selection.interactions]
-    if not wanted:
-        return ()
-    costs = _costs(plan, stage, selection)
-    return curator.measure(stage, wanted, [costs[each] for each in wanted], replicate=replicate)
+    cliques, costs = _asked(plan, stage, selection, interactions=False)
+    return curator.measure(stage, cliques, costs, replicate=replicate) if cliques else ()
 
 
-def _interactions(
-    plan: Plan, curator: Curator, stage: Stage, selection: Selection, replicate: int
-) -> tuple[Totals, ...]:
-    wanted = [clique for clique in selection.cliques if clique in selection.interactions]
-    if not wanted:
-        return ()
-    costs = _costs(plan, stage, selection)
-    return curator.interactions(
-        stage, wanted, [costs[each] for each in wanted], replicate=replicate
-    )
-
-
-def _costs(plan: Plan, stage: Stage, selection: Selection) -> Mapping[Clique, Fraction]:
-    """Return the cost of one measurement of each clique."""
+def _asked(
+    plan: Plan, stage: Stage, selection: Selection, *, interactions: bool
+) -> tuple[list[Clique], list[Fraction]]:
+    """Return the cliques to measure, either whole or as interactions, and the cost of each."""
     budget = plan.costs[stage] / plan.replicates
-    return {
-        clique: budget * weight
+    asked = [
+        (clique, budget * weight)
         for clique, weight in zip(selection.cliques, selection.weights, strict=True)
-    }
+        if (clique in selection.interactions) == interactions
+    ]
+    return [clique for clique, _ in asked], [cost for _, cost in asked]

@@ -63,7 +63,7 @@ def as_markdown(rows: Sequence[Row], declaration: Declaration, *, note: str = ""
     lines += [_escaped(note), ""] if note else []
     names = shown_figures(rows)
     for file in files(rows):
-        mine = [row for row in rows if row.file == file]
+        mine = [row for row in rows if row.cell.file == file]
         lines += [f"## {_escaped(file)}", "", _guarantee(mine), ""]
         shown = [name for name in names if any(name in row.figures for row in mine)]
         header = ["method", "epsilon", "runs", *(FIGURE[name].label for name in shown)]
@@ -72,7 +72,7 @@ def as_markdown(rows: Sequence[Row], declaration: Declaration, *, note: str = ""
             "|---" + "|---:" * (len(header) - 1) + "|",
         ]
         for row in mine:
-            cells = [_escaped(name_of(row)), row.epsilon or "", runs_of(row)]
+            cells = [_escaped(name_of(row)), row.cell.epsilon or "", runs_of(row)]
             cells += [_with_deviation(name, row.figures.get(name)) for name in shown]
             lines.append("| " + " | ".join(cells) + " |")
         lines.append("")
@@ -90,7 +90,7 @@ def as_markdown(rows: Sequence[Row], declaration: Declaration, *, note: str = ""
 
 def name_of(row: Row) -> str:
     """Return the name of a row's method; references are in italics."""
-    return f"*{row.label}*" if row.reference else row.label
+    return f"*{row.cell.label}*" if row.cell.reference else row.cell.label
 
 
 def runs_of(row: Row) -> str:
@@ -101,19 +101,13 @@ def runs_of(row: Row) -> str:
 
 def problems(rows: Sequence[Row]) -> list[str]:
     """Return for each reason a sentence that says why runs have no figures."""
-    found: dict[str, list[str]] = {}
+    found: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         for sentence in row.sentences:
-            at = f" at epsilon {row.epsilon}" if row.epsilon else ""
-            found.setdefault(f"{row.label}\0{sentence}", []).append(at)
+            found.setdefault((row.cell.label, sentence), []).append(row.cell.epsilon or "")
     lines = []
-    for key, places in found.items():
-        label, sentence = key.split("\0")
-        at = (
-            places[0]
-            if len(places) == 1
-            else " at epsilon " + ", ".join(place.removeprefix(" at epsilon ") for place in places)
-        )
+    for (label, sentence), epsilons in found.items():
+        at = f" at epsilon {', '.join(epsilons)}" if any(epsilons) else ""
         lines.append(f"{label}{at}: {sentence}")
     return lines
 
@@ -126,7 +120,9 @@ def _with_deviation(name: str, found: Spread | None) -> str:
 
 
 def _guarantee(rows: Sequence[Row]) -> str:
-    guarantees = {(row.delta, row.neighbours) for row in rows if row.delta is not None}
+    guarantees = {
+        (row.cell.delta, row.cell.neighbours) for row in rows if row.cell.delta is not None
+    }
     if len(guarantees) != 1:
         return "The rows differ in delta or neighbouring relation; see `results.csv`."
     ((delta, neighbours),) = guarantees

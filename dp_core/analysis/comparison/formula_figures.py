@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from dp_core.analysis.comparison.figures import figure_name
 from dp_core.analysis.comparison.formula_comparison import Analyse, compare_formulas
-from dp_core.analysis.comparison.judging import drawn_again, seen
+from dp_core.analysis.comparison.judging import drawn_again, mean_or_nan, seen
 from dp_core.inference.combining_rules import rule_of
 from dp_core.methods.reconstruction.reconstructor import Model
 from dp_core.metrics.inference_agreement import Agreement
@@ -69,7 +69,9 @@ def judge_formulas(
     if outcomes:
         figures = {figure_name(kind): share for kind, share in shares(outcomes).items()}
         figures["best"] = figures[figure_name(Outcome.BEST)]
-        figures["overlap"] = _mean([max(pair.overlap, 0.0) for one in found for pair in one.slopes])
+        figures["overlap"] = mean_or_nan(
+            [max(pair.overlap, 0.0) for one in found for pair in one.slopes]
+        )
         ratios = [pair.width_ratio for one in found for pair in one.slopes]
         figures["width"] = _geometric([ratio for ratio in ratios if ratio > 0])
     figures = {name: value for name, value in figures.items() if math.isfinite(value)}
@@ -90,9 +92,5 @@ def _told(found: Agreement) -> str:
     return ""
 
 
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values) if values else math.nan
-
-
 def _geometric(ratios: Sequence[float]) -> float:
-    return math.exp(_mean([math.log(ratio) for ratio in ratios])) if ratios else math.nan
+    return math.exp(mean_or_nan([math.log(ratio) for ratio in ratios])) if ratios else math.nan

@@ -153,9 +153,9 @@ def _tables(real: Dataset, synthetic: Dataset) -> dict[str, float]:
                 if ways == 2:
                     cells.append(max_cell_error(*pair))
                     entropies.append(relative_entropy(*pair, smoothing=SMOOTHING))
-        found[f"tvd{ways}"] = _mean(distances)
+        found[f"tvd{ways}"] = mean_or_nan(distances)
         if ways == 2:
-            found["cell"], found["kl2"] = max(cells, default=math.nan), _mean(entropies)
+            found["cell"], found["kl2"] = max(cells, default=math.nan), mean_or_nan(entropies)
     return found
 
 
@@ -173,5 +173,6 @@ def _joint(real: Dataset, synthetic: Dataset) -> float:
     return relative_entropy(exact, drawn, smoothing=SMOOTHING)
 
 
-def _mean(values: Sequence[float]) -> float:
+def mean_or_nan(values: Sequence[float]) -> float:
+    """Return the mean of some values, NaN if there are none."""
     return math.fsum(values) / len(values) if values else math.nan

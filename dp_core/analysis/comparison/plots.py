@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -51,8 +51,10 @@ def draw_plots(rows: Sequence[Row], declaration: Declaration, folder: Path) -> t
         old.unlink()
     written = []
     for file in files(rows):
-        mine = [row for row in rows if row.file == file]
-        methods = list(dict.fromkeys(row.label for row in mine if row.method != BOOTSTRAP))
+        mine = [row for row in rows if row.cell.file == file]
+        methods = list(
+            dict.fromkeys(row.cell.label for row in mine if row.cell.method != BOOTSTRAP)
+        )
         for name in (name for name in shown_figures(mine) if FIGURE[name].drawn):
             picture = Figure(figsize=(8.6, 5.2), layout="constrained")
             FigureCanvasAgg(picture)
@@ -87,8 +89,10 @@ def _outcomes(rows: Sequence[Row], methods: Sequence[str]) -> list[Panel]:
         bars = []
         for row in rows:
             shares = shares_of({name: spread.mean for name, spread in row.figures.items()})
-            if row.label == method and shares:
-                bars.append((Fraction(row.epsilon or 0), Bar(row.epsilon or "no noise", shares)))
+            if row.cell.label == method and shares:
+                bars.append(
+                    (Fraction(row.cell.epsilon or 0), Bar(row.cell.epsilon or "no noise", shares))
+                )
         if bars:
             bars.sort(key=lambda one: one[0])
             found.append(Panel(method, tuple(bar for _, bar in bars)))
@@ -100,7 +104,7 @@ def _draw(axes: Any, rows: Sequence[Row], methods: Sequence[str], name: str) -> 
 
     figure = FIGURE[name]
     for place, method in enumerate(methods):
-        points = _points([row for row in rows if row.label == method], name)
+        points = _points([row for row in rows if row.cell.label == method], name)
         if not points:
             continue
         shift = _STEP ** (place - (len(methods) - 1) / 2)
@@ -118,11 +122,11 @@ def _draw(axes: Any, rows: Sequence[Row], methods: Sequence[str], name: str) -> 
             elinewidth=1,
         )
     for row in rows:
-        if row.method == BOOTSTRAP and name in row.figures and name not in ("cpu", "memory"):
+        if row.cell.method == BOOTSTRAP and name in row.figures and name not in ("cpu", "memory"):
             axes.axhline(
                 row.figures[name].mean, color="#555555", linestyle=":", label="bootstrap (floor)"
             )
-    epsilons = sorted({float(Fraction(row.epsilon)) for row in rows if row.epsilon})
+    epsilons = sorted({float(Fraction(row.cell.epsilon)) for row in rows if row.cell.epsilon})
     axes.set_xscale("log")
     axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
     axes.set_xticks([], minor=True)
@@ -140,7 +144,7 @@ def _draw(axes: Any, rows: Sequence[Row], methods: Sequence[str], name: str) -> 
     axes.set_ylabel(figure.label)
     better = "higher is better" if figure.higher else "lower is better"
     axes.set_title(
-        f"{rows[0].file}: {figure.label} ({better})", fontsize=11, loc="left", parse_math=False
+        f"{rows[0].cell.file}: {figure.label} ({better})", fontsize=11, loc="left", parse_math=False
     )
     axes.grid(color="#dddddd", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
@@ -165,12 +169,9 @@ def limits(epsilons: Sequence[float], methods: int) -> tuple[float, float]:
 
 
 def _points(rows: Sequence[Row], name: str) -> list[tuple[float, float, float]]:
-    found: Mapping[float, tuple[float, float]] = {
-        float(Fraction(row.epsilon)): (
-            row.figures[name].mean,
-            row.figures[name].deviation or 0.0,
-        )
+    """Return epsilon, mean and deviation of one method's rows, by epsilon."""
+    return sorted(
+        (float(Fraction(row.cell.epsilon)), found.mean, found.deviation or 0.0)
         for row in rows
-        if row.epsilon and name in row.figures
-    }
-    return [(epsilon, *found[epsilon]) for epsilon in sorted(found)]
+        if row.cell.epsilon and (found := row.figures.get(name))
+    )

@@ -31,26 +31,14 @@ class Row:
     """One method at one epsilon on one file.
 
     Attributes:
-        file: Short name of the data.
-        label: Name of the method.
-        method: Preset, or `BOOTSTRAP`.
-        epsilon: Exact epsilon as a text; None for the bootstrap.
-        delta: Exact delta as a text; None for the bootstrap.
-        neighbours: Neighbouring relation; None for the bootstrap.
-        reference: Whether it was added as a reference.
+        cell: The first of its runs; the others differ in number and seed only.
         figures: Figures by name, without those that no run has.
         runs: Number of requested runs.
         outcomes: Number of runs with each outcome.
         sentences: Why some runs have no figures, each reason once.
     """
 
-    file: str
-    label: str
-    method: str
-    epsilon: str | None
-    delta: str | None
-    neighbours: str | None
-    reference: bool
+    cell: Cell
     figures: Mapping[str, Spread]
     runs: int
     outcomes: Mapping[Outcome, int]
@@ -90,7 +78,7 @@ def summarise(results: Sequence[tuple[Cell, Result | None]]) -> tuple[Row, ...]:
 
 def files(rows: Sequence[Row]) -> tuple[str, ...]:
     """Return the names of the files, in the order of the rows."""
-    return tuple(dict.fromkeys(row.file for row in rows))
+    return tuple(dict.fromkeys(row.cell.file for row in rows))
 
 
 def shown_figures(rows: Sequence[Row]) -> tuple[str, ...]:
@@ -101,7 +89,6 @@ def shown_figures(rows: Sequence[Row]) -> tuple[str, ...]:
 
 
 def _row(group: Sequence[tuple[Cell, Result | None]]) -> Row:
-    cell = group[0][0]
     outcomes: dict[Outcome, int] = {}
     values: dict[str, list[float]] = {}
     sentences: dict[str, None] = {}
@@ -115,13 +102,7 @@ def _row(group: Sequence[tuple[Cell, Result | None]]) -> Row:
             if value is not None:
                 values.setdefault(name, []).append(value)
     return Row(
-        file=cell.file,
-        label=cell.label,
-        method=cell.method,
-        epsilon=cell.epsilon,
-        delta=cell.delta,
-        neighbours=cell.neighbours,
-        reference=cell.reference,
+        cell=group[0][0],
         figures={name: spread(found) for name, found in values.items()},
         runs=len(group),
         outcomes={outcome: outcomes[outcome] for outcome in OUTCOMES if outcome in outcomes},
@@ -131,16 +112,13 @@ def _row(group: Sequence[tuple[Cell, Result | None]]) -> Row:
 
 def _with_relative(rows: Sequence[Row]) -> tuple[Row, ...]:
     """Add the relative error: 0 for the bootstrap of the file, 1 for `independent`."""
-    floors = {row.file: row.figures.get("tvd2") for row in rows if row.method == BOOTSTRAP}
-    plain = {
-        (row.file, row.epsilon, row.delta, row.neighbours): row.figures.get("tvd2")
-        for row in rows
-        if row.method == PLAIN
+    floors = {
+        row.cell.file: row.figures.get("tvd2") for row in rows if row.cell.method == BOOTSTRAP
     }
+    plain = {_guarantee(row): row.figures.get("tvd2") for row in rows if row.cell.method == PLAIN}
     found = []
     for row in rows:
-        floor = floors.get(row.file)
-        baseline = plain.get((row.file, row.epsilon, row.delta, row.neighbours))
+        floor, baseline = floors.get(row.cell.file), plain.get(_guarantee(row))
         own = row.figures.get("tvd2")
         if floor and baseline and own:
             width = baseline.mean - floor.mean
@@ -151,3 +129,7 @@ def _with_relative(rows: Sequence[Row]) -> tuple[Row, ...]:
                 row = replace(row, figures={**row.figures, "relative": relative})
         found.append(row)
     return tuple(found)
+
+
+def _guarantee(row: Row) -> tuple[str | None, ...]:
+    return row.cell.file, row.cell.epsilon, row.cell.delta, row.cell.neighbours

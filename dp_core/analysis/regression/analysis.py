@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from dp_core.analysis.regression.design import Design, Family, make_design
 from dp_core.analysis.regression.fitting import Fit, coefficient_names, fit_sets
-from dp_core.analysis.regression.frames import Frame, frame_of, levels_of
+from dp_core.analysis.regression.frames import Frame, levels_of
 from dp_core.inference.combine import Combined, Rule, combine
-from dp_core.inference.formulas.formula import Formula, check_levels, read_formula
+from dp_core.inference.formulas.formula import Formula, check_levels
 from dp_core.schema.definition import Schema
 
 
@@ -75,15 +74,3 @@ def analyse(
             complete_df=min(degrees) if degrees and rule == "noise-aware" else None,
         )
     return Analysis(formula, design, fits, combined)
-
-
-def analyse_tables(text: str, tables: Sequence[Any], schema: Schema, rule: Rule) -> Analysis:
-    """Return a regression on Arrow tables, in the labels and units of synthetic sets.
-
-    Raises:
-        BadInput: if the text is not a formula of the schema's columns, or has no solution.
-    """
-    formula = read_formula(text, schema.names)
-    columns = [schema.column(name) for name in formula.columns]
-    frames = [frame_of(number, table, columns) for number, table in enumerate(tables, start=1)]
-    return analyse(formula, frames, schema, rule)

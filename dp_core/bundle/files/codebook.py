@@ -12,7 +12,9 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from dp_core.bundle.files.marginals_file import SCHEMA
+import pyarrow as pa
+
+from dp_core.bundle.files.marginals_file import COLUMNS
 from dp_core.bundle.published import Published
 from dp_core.methods.replicates.survey_weights import in_words
 from dp_core.schema.definition import Column, Schema
@@ -28,38 +30,6 @@ _PARQUET = {
     "profile": "data-resource",
     "format": "parquet",
     "mediatype": "application/vnd.apache.parquet",
-}
-_MARGINAL_FIELDS: Mapping[str, tuple[str, str]] = {
-    "table": ("integer", "Running number of the measurement, from 1."),
-    "kind": (
-        "string",
-        "table: all cells of a table; sparse: only cells above a threshold; cells: single cells;"
-        " parities: numbers of records with an even number of ones; totals: sums over the records,"
-        " including interactions (named in `of`).",
-    ),
-    "stage": (
-        "string",
-        "Stage of the release that paid for it: domain, total, one_way or measure.",
-    ),
-    "replicate": ("integer", "Synthetic set for which it was measured; 0 if all sets share it."),
-    "round": ("integer", "Round in which it was measured, from 1; 0 if the method has no rounds."),
-    "columns": ("array", "Columns of the table, as a list."),
-    "sizes": ("array", "Number of codes of each of them, as a list."),
-    "cell": ("array", "Code of each column, as a list; `bins` and `levels` define the codes."),
-    "labels": ("array", "Labels of the codes, as a list."),
-    "count": ("integer", "Noisy number of records; may be negative, and tables need not agree."),
-    "noise": ("string", "Discrete Laplace or discrete Gaussian noise (laplace, gaussian)."),
-    "scale": (
-        "number",
-        "Parameter of the noise in records: b of the Laplace, sigma of the Gaussian.",
-    ),
-    "threshold": ("integer", "Smallest noisy count that was kept; 0 without a threshold."),
-    "capacity": ("integer", "Largest number of cells that could be kept; 0 without a threshold."),
-    "grant": ("integer", "Number of the ledger receipt that paid for the table."),
-    "of": (
-        "string",
-        "Query of a total, as JSON: what was summed over the records; otherwise empty.",
-    ),
 }
 
 
@@ -101,11 +71,11 @@ def codebook(published: Published, files: Mapping[str, Mapping[str, object]]) ->
                 "fields": [
                     {
                         "name": name,
-                        "type": _MARGINAL_FIELDS[name][0],
-                        "description": _MARGINAL_FIELDS[name][1],
+                        "type": _table_schema_type(kind),
+                        "description": description,
                         "constraints": {"required": name != "of"},
                     }
-                    for name in SCHEMA.names
+                    for name, (kind, description) in COLUMNS.items()
                 ],
                 "missingValues": [""],
             },
@@ -130,6 +100,15 @@ def codebook(published: Published, files: Mapping[str, Mapping[str, object]]) ->
         ],
         "resources": resources,
     }
+
+
+def _table_schema_type(kind: pa.DataType) -> str:
+    """Return the Table Schema type of a column of noisy tables."""
+    if pa.types.is_list(kind):
+        return "array"
+    if pa.types.is_integer(kind):
+        return "integer"
+    return "number" if pa.types.is_floating(kind) else "string"
 
 
 def _fields(schema: Schema) -> list[dict[str, Any]]:

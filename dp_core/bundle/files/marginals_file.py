@@ -1,23 +1,6 @@
 """`marginals.parquet`: everything that was measured, one row per noisy number.
 
-| column    | type             | meaning                                                          |
-|-----------|------------------|------------------------------------------------------------------|
-| table     | int32            | running number of the measurement in this file, from 1           |
-| kind      | string           | table, sparse, cells, parities or totals (below)                 |
-| stage     | string           | stage that paid: domain, total, one_way, measure                 |
-| replicate | int16            | set for which it was measured; 0: shared by all sets             |
-| round     | int32            | round in which it was measured; 0 if the method has no rounds    |
-| columns   | list of string   | columns of the table                                             |
-| sizes     | list of int32    | number of codes of each                                          |
-| cell      | list of uint16   | code of each column                                              |
-| labels    | list of string   | labels of the codes                                              |
-| count     | int64            | noisy number of records, or noisy total; may be negative          |
-| noise     | string           | laplace or gaussian (both discrete)                              |
-| scale     | double           | its parameter in records: b of the Laplace, sigma of the Gaussian |
-| threshold | int64            | smallest noisy count that was kept; 0 without a threshold        |
-| capacity  | int64            | most cells that could be kept; 0 without a threshold             |
-| grant     | int64            | number of the ledger receipt that paid for it                    |
-| of        | string           | the query of a total, as JSON; empty otherwise                   |
+`COLUMNS` describes the columns. The column `kind` tells what a measurement consists of:
 
 - `table`: every cell, in row-major order.
 - `sparse`: only the cells that passed the threshold, in ascending order. If none did, one row
@@ -33,7 +16,7 @@ The measurements can be restored from the file exactly.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -56,26 +39,49 @@ from dp_core.wall.statistics.counting_queries import Cells, Parities, Queries
 from dp_core.wall.statistics.interactions import Interaction
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
-SCHEMA = pa.schema(
-    [
-        ("table", pa.int32()),
-        ("kind", _TEXT),
-        ("stage", _TEXT),
-        ("replicate", pa.int16()),
-        ("round", pa.int32()),
-        ("columns", pa.list_(_TEXT)),
-        ("sizes", pa.list_(pa.int32())),
-        ("cell", pa.list_(pa.uint16())),
-        ("labels", pa.list_(_TEXT)),
-        ("count", pa.int64()),
-        ("noise", _TEXT),
-        ("scale", pa.float64()),
-        ("threshold", pa.int64()),
-        ("capacity", pa.int64()),
-        ("grant", pa.int64()),
-        ("of", _TEXT),
-    ]
-)
+COLUMNS: Mapping[str, tuple[pa.DataType, str]] = {
+    "table": (pa.int32(), "Running number of the measurement, from 1."),
+    "kind": (
+        _TEXT,
+        "table: all cells of a table; sparse: only cells above a threshold; cells: single cells;"
+        " parities: numbers of records with an even number of ones; totals: sums over the records,"
+        " including interactions (named in `of`).",
+    ),
+    "stage": (_TEXT, "Stage of the release that paid for it: domain, total, one_way or measure."),
+    "replicate": (
+        pa.int16(),
+        "Synthetic set for which it was measured; 0 if all sets share it.",
+    ),
+    "round": (
+        pa.int32(),
+        "Round in which it was measured, from 1; 0 if the method has no rounds.",
+    ),
+    "columns": (pa.list_(_TEXT), "Columns of the table, as a list."),
+    "sizes": (pa.list_(pa.int32()), "Number of codes of each of them, as a list."),
+    "cell": (
+        pa.list_(pa.uint16()),
+        "Code of each column, as a list; `bins` and `levels` define the codes.",
+    ),
+    "labels": (pa.list_(_TEXT), "Labels of the codes, as a list."),
+    "count": (
+        pa.int64(),
+        "Noisy number of records; may be negative, and tables need not agree.",
+    ),
+    "noise": (_TEXT, "Discrete Laplace or discrete Gaussian noise (laplace, gaussian)."),
+    "scale": (
+        pa.float64(),
+        "Parameter of the noise in records: b of the Laplace, sigma of the Gaussian.",
+    ),
+    "threshold": (pa.int64(), "Smallest noisy count that was kept; 0 without a threshold."),
+    "capacity": (
+        pa.int64(),
+        "Largest number of cells that could be kept; 0 without a threshold.",
+    ),
+    "grant": (pa.int64(), "Number of the ledger receipt that paid for the table."),
+    "of": (_TEXT, "Query of a total, as JSON: what was summed over the records; otherwise empty."),
+}
+"""Type and description of each column, in the order of the file."""
+SCHEMA = pa.schema([(name, kind) for name, (kind, _) in COLUMNS.items()])
 _PIECE = 1 << 17
 _STAGES = ("domain", "total", "one_way", "select", "measure", "checks")
 _NOISES = ("laplace", "gaussian")
@@ -100,10 +106,8 @@ def write_marginals(path: Path, released: Sequence[Released], schema: Schema) ->
     Raises:
         StageFailed: if the disk is full or the file cannot be written.
     """
-    labels = _Labels(schema)
-    # Small tables share a piece and large ones are cut, so that row groups have similar sizes.
     measured = [item for item in released if not isinstance(item, Records)]
-    return write_parquet(path, SCHEMA, _gathered(_pieces(measured, labels)))
+    return write_parquet(path, SCHEMA, _pieces(measured, _Labels(schema)))
 
 
 class _Labels:
@@ -168,19 +172,6 @@ def _cells_of(domain: Domain, start: int, stop: int) -> NDArray[np.uint16]:
     for axis in range(len(domain) - 1, -1, -1):
         flat, codes[:, axis] = np.divmod(flat, domain.sizes[axis])
     return codes
-
-
-def _gathered(pieces: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    waiting: list[pa.Table] = []
-    rows = 0
-    for piece in pieces:
-        waiting.append(piece)
-        rows += piece.num_rows
-        if rows >= _PIECE:
-            yield pa.concat_tables(waiting)
-            waiting, rows = [], 0
-    if waiting:
-        yield pa.concat_tables(waiting)
 
 
 def _piece(

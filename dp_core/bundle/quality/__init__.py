@@ -1,5 +1,5 @@
 """How reliable the sets and tables of a release are, from public figures alone.
 
-Read `table_fit` first: of every noisy table, its margin of error and the distance of the sets.
-What the report says of that is in `report.table_precision`.
+Read `table_fit` first: it gives the margin of error of every noisy table and its distance from the
+sets. `report.table_precision` turns them into rows of the report.
 """

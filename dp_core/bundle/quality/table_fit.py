@@ -49,7 +49,6 @@ class TableFit:
         replicate: Set for which it was measured; 0 if all sets share it.
         cells: Number of cells.
         half_width: Half-width of the 95 % range of a cell's noise, records.
-        noise_tvd: Half the expected L1 norm of the noise, as a share of the records.
         set_tvd: For each set it serves, half the L1 distance from the set, as a share of the
             records.
         expected_tvd: For each of these sets, the TVD expected from noise and the drawing of rows.
@@ -63,11 +62,16 @@ class TableFit:
     replicate: int
     cells: int
     half_width: int
-    noise_tvd: float
     set_tvd: tuple[float, ...]
     expected_tvd: tuple[float, ...]
     outside: tuple[int, ...]
     beyond: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name of the table in the report, with the set if it serves one only."""
+        only = f" (for set {self.replicate})" if self.replicate else ""
+        return " × ".join(self.clique) + only
 
     @property
     def ratio(self) -> float:
@@ -157,7 +161,6 @@ def check_fit(
                 replicate=item.replicate,
                 cells=noisy.size,
                 half_width=width,
-                noise_tvd=noisy.size * mean_noise / whole,
                 set_tvd=tuple(distances),
                 expected_tvd=tuple(expected),
                 outside=tuple(outside),

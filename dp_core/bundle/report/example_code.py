@@ -8,6 +8,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dp_core.bundle.published import Published
 from dp_core.bundle.report.pictures import estimate_column
@@ -19,8 +21,13 @@ from dp_core.metrics.noise_size import half_width
 from dp_core.schema.definition import Column
 from dp_core.wall.released import Measurement, tables_of
 
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from jinja2.environment import TemplateModule
+
 SIZES_DIFFER = 0.05
 """Relative difference between the sizes of set and file above which W is corrected."""
+_WHY_SCALED = "# rows of a set / records of the file: converts W to the size of the file\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +60,58 @@ def example_code(published: Published, known: Precision | None = None) -> Code:
     """
     pooled = (known or precision_of(published)).pooled
     column, number, table = _example(published)
-    level = _example_level(column, published, pooled) if column.levels else ""
-    model = _model(published, pooled)
-    together = _together(pooled, table) if table else []
+    model, rule = _model(published, pooled), rule_of(published.mode, published.sets)
+    total, degrees = _total(rule)
+    factor, rows = size_factor(published), sum(published.set_rows) / published.sets
+    values = {
+        "m": published.sets,
+        "rule": rule,
+        "total": total,
+        "degrees": degrees,
+        "scale": f"{rows:.10g} / {round(published.records, 3)!r} * " if factor != 1 else "",
+        "why_scaled": _WHY_SCALED if factor != 1 else "",
+        "model": model,
+        "column": column,
+        "level": _example_level(column, published, pooled) if column.levels else "",
+        "number": number,
+        "half_width": half_width(table.noise, table.scale) if table else 0,
+        "together": _together(pooled, table) if table else "",
+    }
+    python, r = (
+        _templates().get_template(f"example_{language}.jinja").make_module(values)
+        for language in ("python", "r")
+    )
+    regressions = [_text(each, "regression") if model else "" for each in (python, r)]
+    tables = [_text(each, "table") if table else "" for each in (python, r)]
     return Code(
         formula=model.formula if model else "",
-        python_regression="\n".join(_python_regression(model, published)) if model else "",
-        r_regression="\n".join(_r_regression(model, published)) if model else "",
-        python="\n".join(_python(column, level, published)),
-        r="\n".join(_r(column, level, published)),
-        python_table="\n".join(_python_table(number, table, together)) if table else "",
-        r_table="\n".join(_r_table(number, table, together)) if table else "",
+        python_regression=regressions[0],
+        r_regression=regressions[1],
+        python=_text(python, "estimate"),
+        r=_text(r, "estimate"),
+        python_table=tables[0],
+        r_table=tables[1],
     )
+
+
+@cache
+def _templates() -> Environment:
+    """Return the environment of the two templates of code, which is not HTML."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent, encoding="utf-8"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"python": repr, "r": _r_text, "r_name": _r_name}
+    return environment
+
+
+def _text(module: TemplateModule, part: str) -> str:
+    """Return a part of the code, which is a macro of its template."""
+    return str(getattr(module, part)()).rstrip("\n")
 
 
 def size_factor(published: Published) -> float:
@@ -138,99 +185,18 @@ def _quoted(name: str) -> str:
     return name if usual else f"Q({name!r})"
 
 
-def _scaled(published: Published) -> str:
-    if size_factor(published) == 1:
-        return ""
-    rows = sum(published.set_rows) / published.sets
-    return f"{rows:.10g} / {round(published.records, 3)!r} * "
-
-
-def _why_scaled(published: Published) -> list[str]:
-    if size_factor(published) == 1:
-        return []
-    return ["# rows of a set / records of the file: converts W to the size of the file"]
-
-
-def _total(rule: Rule) -> tuple[str, str, Rule]:
-    """Return code for T, for the root of its degrees of freedom, and the rule.
+def _total(rule: Rule) -> tuple[str, str]:
+    """Return code for T and for the root of its degrees of freedom, in Python and in R.
 
     Raises:
         ValueError: if there is no example code for the rule.
     """
     if rule == "noise-aware":
         added = "(1 + 1 / m) * B"
-        return f"W + {added}", f"(m - 1) * (1 + W / ({added}))", rule
+        return f"W + {added}", f"(m - 1) * (1 + W / ({added}))"
     if rule in ("split", "shared"):
-        return "W + B / m", "(m - 1) * (1 + m * W / B)", rule
+        return "W + B / m", "(m - 1) * (1 + m * W / B)"
     raise ValueError(f"There is no example code for the rule {rule!r}.")
-
-
-def _too_narrow(rule: Rule) -> str:
-    return "  # too small: ignores the noise that the sets share" if rule == "shared" else ""
-
-
-def _python_regression(model: _Model, published: Published) -> list[str]:
-    total, degrees, rule = _total(rule_of(published.mode, published.sets))
-    path = "pd.read_parquet(f'synthetic/set-{k}.parquet')"
-    fit = f"smf.ols({model.formula!r}, {path}).fit()"
-    lines = [
-        "import pandas as pd, scipy.stats as st, statsmodels.formula.api as smf",
-        f"m = {published.sets}",
-        f"fits = [{fit}",
-        "        for k in range(1, m + 1)]",
-    ]
-    if published.sets == 1:
-        return [*lines, "print(fits[0].summary())  # one set: standard errors ignore its noise"]
-    lines += [
-        "q, u = (pd.DataFrame(x) for x in ([f.params for f in fits], [f.bse**2 for f in fits]))",
-        *_why_scaled(published),
-        f"Q, W, B = q.mean(), {_scaled(published)}u.mean(), q.var()",
-        f"T, df = {total}, {degrees} ** 2{_too_narrow(rule)}",
-    ]
-    if rule == "noise-aware":
-        lines += [
-            "c = min(f.df_resid for f in fits)",
-            "df = 1 / (1 / df + (c + 3) / (c + 1) / c * T / W)  # Barnard & Rubin",
-        ]
-    return [
-        *lines,
-        "half = st.t.ppf(0.975, df) * T**0.5",
-        "print(pd.DataFrame({'estimate': Q, 'std_error': T**0.5, 'df': df,",
-        "                    'low': Q - half, 'high': Q + half}))",
-    ]
-
-
-def _r_regression(model: _Model, published: Published) -> list[str]:
-    total, degrees, rule = _total(rule_of(published.mode, published.sets))
-    right = " + ".join(_r_name(one.name) for one in model.predictors) or "1"
-    lines = ["library(arrow)"]
-    if any(one.kind == "ordinal" for one in model.predictors):
-        lines.append('options(contrasts = c("contr.treatment", "contr.treatment"))')
-    lines += [
-        f"m <- {published.sets}",
-        "# or read.csv(..., stringsAsFactors = TRUE) for sets in CSV format",
-        f"fits <- lapply(1:m, function(k) lm({_r_name(model.outcome.name)} ~ {right},",
-        '  data = as.data.frame(read_parquet(sprintf("synthetic/set-%d.parquet", k)))))',
-    ]
-    if published.sets == 1:
-        return [*lines, "summary(fits[[1]])  # one set: standard errors ignore its noise"]
-    lines += [
-        "q <- do.call(cbind, lapply(fits, coef))",
-        "u <- do.call(cbind, lapply(fits, function(f) diag(vcov(f))))",
-        *_why_scaled(published),
-        f"Q <- rowMeans(q); W <- {_scaled(published)}rowMeans(u); B <- apply(q, 1, var)",
-        f"V <- {total}; df <- {degrees}^2{_too_narrow(rule)}",
-    ]
-    if rule == "noise-aware":
-        lines += [
-            "c0 <- min(sapply(fits, df.residual))",
-            "df <- 1 / (1 / df + (c0 + 3) / (c0 + 1) / c0 * V / W)  # Barnard & Rubin",
-        ]
-    return [
-        *lines,
-        "half <- qt(0.975, df) * sqrt(V)",
-        "cbind(estimate = Q, std_error = sqrt(V), df = df, low = Q - half, high = Q + half)",
-    ]
 
 
 def _example(published: Published) -> tuple[Column, int, Measurement | None]:
@@ -259,110 +225,15 @@ def _example_level(column: Column, published: Published, pooled: Pooled | None) 
     return column.levels[code].label
 
 
-def _python(column: Column, level: str, published: Published) -> list[str]:
-    if column.levels:
-        analysis = [
-            f"    share = (data[{column.name!r}] == {level!r}).mean()",
-            "    return share, share * (1 - share) / len(data)",
-        ]
-    else:
-        analysis = [f"    values = data[{column.name!r}].dropna()"]
-        if column.kind == "date":
-            analysis.append(
-                "    values = (pd.to_datetime(values) - pd.Timestamp('1970-01-01')).dt.days"
-            )
-        analysis.append("    return values.mean(), values.var() / len(values)")
-    total, degrees, _ = _total(rule_of(published.mode, published.sets))
-    return [
-        "import pandas as pd",
-        "from scipy import stats",
-        "",
-        "def estimate(data):  # your analysis of one set: an estimate and its variance",
-        *analysis,
-        "",
-        f"m = {published.sets}",
-        "sets = [pd.read_parquet(f'synthetic/set-{k}.parquet') for k in range(1, m + 1)]",
-        "q, w = zip(*(estimate(data) for data in sets))",
-        *_why_scaled(published),
-        f"Q, W = sum(q) / m, {_scaled(published)}sum(w) / m",
-        "B = sum((x - Q) ** 2 for x in q) / (m - 1) if m > 1 else 0.0",
-        f"T = {total}",
-        f"df = {degrees} ** 2 if B > 0 else float('inf')",
-        "half = stats.t.ppf(0.975, df) * T ** 0.5",
-        "print(f'{Q:.4f}, 95 % interval {Q - half:.4f} to {Q + half:.4f}')",
-    ]
-
-
-def _r(column: Column, level: str, published: Published) -> list[str]:
-    name = _r_text(column.name)
-    if column.levels:
-        analysis = [
-            f"  share <- mean(data[[{name}]] %in% {_r_text(level)})",
-            "  c(share, share * (1 - share) / nrow(data))",
-        ]
-    else:
-        analysis = [
-            f"  values <- as.numeric(na.omit(data[[{name}]]))",
-            "  c(mean(values), var(values) / length(values))",
-        ]
-    total, degrees, _ = _total(rule_of(published.mode, published.sets))
-    return [
-        "library(arrow)",
-        "",
-        "estimate <- function(data) {  # your analysis of one set: an estimate and its variance",
-        *analysis,
-        "}",
-        "",
-        f"m <- {published.sets}",
-        'results <- sapply(sprintf("synthetic/set-%d.parquet", 1:m),',
-        "                  function(path) estimate(as.data.frame(read_parquet(path))))",
-        "Q <- mean(results[1, ])",
-        *_why_scaled(published),
-        f"W <- {_scaled(published)}mean(results[2, ])",
-        "B <- if (m > 1) var(results[1, ]) else 0",
-        f"V <- {total}",
-        f"df <- if (B > 0) {degrees}^2 else Inf",
-        "Q + c(-1, 0, 1) * qt(0.975, df) * sqrt(V)",
-    ]
-
-
-def _together(pooled: Pooled | None, table: Measurement) -> list[str]:
-    """Return a comment on the precision of a cell if other measurements improve it."""
+def _together(pooled: Pooled | None, table: Measurement) -> str:
+    """Return a comment on the precision of a cell if other measurements improve it; else empty."""
     width = None if pooled is None else pooled.half_width(table.clique)
     if width is None or math.ceil(width) >= half_width(table.noise, table.scale):
-        return []
-    return [
+        return ""
+    return (
         "# This is the noise of one table. All measurements together give a count to within"
-        f" ±{math.ceil(width)}."
-    ]
-
-
-def _python_table(number: int, table: Measurement, together: list[str]) -> list[str]:
-    return [
-        "import pandas as pd",
-        "",
-        "tables = pd.read_parquet('marginals.parquet')",
-        "print(tables.groupby('table')['columns'].first().map(list))  # all tables",
-        f"table = tables[tables['table'] == {number}].copy()",
-        f"table['plus_minus'] = {half_width(table.noise, table.scale)}"
-        "  # half-width of the 95 % range of its noise",
-        *together,
-        "print(table[['labels', 'count', 'plus_minus']])",
-    ]
-
-
-def _r_table(number: int, table: Measurement, together: list[str]) -> list[str]:
-    return [
-        "library(arrow)",
-        "",
-        'tables <- as.data.frame(read_parquet("marginals.parquet"))',
-        "tapply(sapply(tables$columns, toString), tables$table, unique)  # all tables",
-        f"table <- tables[tables$table == {number}, ]",
-        f"table$plus_minus <- {half_width(table.noise, table.scale)}"
-        "  # half-width of the 95 % range of its noise",
-        *together,
-        'table[, c("labels", "count", "plus_minus")]',
-    ]
+        f" ±{math.ceil(width)}.\n"
+    )
 
 
 def _r_text(text: str) -> str:

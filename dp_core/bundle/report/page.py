@@ -13,29 +13,26 @@ from dp_core.bundle.published import Published
 from dp_core.bundle.quality.relations import relations
 from dp_core.bundle.quality.table_fit import check_fit, comparable
 from dp_core.bundle.report.example_code import example_code, size_factor
-from dp_core.bundle.report.pictures import Picture, picture
+from dp_core.bundle.report.pictures import Picture, picture, place_on_axis
 from dp_core.bundle.report.provenance import chosen, headline, listed, made_from
 from dp_core.bundle.report.table_precision import (
     CARE,
     FINE,
     VERDICTS,
     grouped,
-    interaction_rows,
+    interactions,
     precision_of,
+    ratio_text,
     summary_sentence,
     table_rows,
 )
 from dp_core.bundle.statement.citation import CITATION
 from dp_core.bundle.statement.deployment_registry import REGISTRY
-from dp_core.bundle.statement.release_json import (
-    origin_of,
-    statement,
-)
+from dp_core.bundle.statement.release_json import origin_of, statement
 from dp_core.inference.combining_rules import OFF, WORDING, rule_of
 from dp_core.metrics.marginal_error import Tally
 from dp_core.schema.dependencies import origin
 from dp_core.schema.privacy import unit_words
-from dp_core.wall.accounting.guarantee import Guarantee
 from dp_core.wall.released import SparseTable, tables_of
 
 if TYPE_CHECKING:
@@ -88,29 +85,22 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
     ]
     rows = sum(published.set_rows) / published.sets
     rule = rule_of(published.mode, published.sets)
-    stated = statement(published, {})
+    stated, best, enforced = statement(published, {}), published.best, published.enforced
     return _template().render(
         published=published,
         stated=stated,
-        privacy=published.privacy,
-        enforced=published.enforced,
-        best=published.best,
-        sharper=_sharper(published.best, published.enforced),
+        sharper=(decimal(best.epsilon), best.delta) != (decimal(enforced.epsilon), enforced.delta),
         unit=unit_words(published.privacy.unit, published.privacy.max_rows),
-        day=published.moment[:10],
         lines=lines,
         shown=_TABLES_SHOWN,
         tables=len(fits),
         pooled=known.pooled is not None,
-        made=any(line.made for line in lines),
+        made=any(line.of.beyond for line in lines),
         verdicts=[
             (verdict, [line for line in lines if line.verdict == verdict]) for verdict in VERDICTS
         ],
-        bets=bets(published.best.epsilon),
+        bets=bets(best.epsilon),
         values=sum(len(drawn.marks) for drawn in pictures) <= _VALUES_SHOWN,
-        publication=published.schema.publication,
-        decision=stated["decision"],
-        charged=stated["checks"]["charged"],
         summary=summary_sentence(fits),
         pictures=pictures,
         chosen=chosen(published),
@@ -124,7 +114,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         spending=_spending(published),
         made_from=listed(made_from(published)),
         headline=headline(published),
-        beyond=interaction_rows(fits),
+        beyond=interactions(fits),
         thresholds=any(isinstance(item, SparseTable) for item in published.released),
         rows=rows,
         uneven=len(set(published.set_rows)) > 1,
@@ -151,6 +141,8 @@ def _template() -> Template:
     )
     environment.filters["count"] = grouped
     environment.filters["decimal"] = decimal
+    environment.filters["ratio"] = ratio_text
+    environment.filters["place"] = place_on_axis
     environment.filters["fraction"] = lambda text: decimal(Fraction(text))
     return environment.get_template("report.html.jinja")
 
@@ -191,7 +183,3 @@ def _spending(published: Published) -> list[tuple[str, float]]:
         (_STAGE_WORDS.get(stage, stage), 100 * float(cost / published.currency.limit))
         for stage, cost in spent.items()
     ]
-
-
-def _sharper(best: Guarantee, enforced: Guarantee) -> bool:
-    return decimal(best.epsilon) != decimal(enforced.epsilon) or best.delta != enforced.delta

@@ -42,20 +42,22 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One code of a column: shares in percent of the records, positions in percent of the axis."""
+    """One code of a column; all numbers are shares in percent of the records.
+
+    Attributes:
+        label: Label of the code.
+        sets: Share in each set.
+        synthetic: Mean of these; 0 without sets.
+        noisy: Share according to the noisy tables; None if none contains the column.
+        noisy_low, noisy_high: Ends of the 95 % range of its noise.
+    """
 
     label: str
+    sets: tuple[float, ...]
     synthetic: float
-    lowest: float
-    highest: float
     noisy: float | None
     noisy_low: float
     noisy_high: float
-    bar: float
-    set_positions: tuple[float, ...]
-    dot: float | None
-    whisker_low: float
-    whisker_high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,17 +190,11 @@ def picture(
     marks = tuple(
         Mark(
             label=label,
+            sets=tuple(map(float, shares[:, code])),
             synthetic=float(shares[:, code].mean()) if len(tallies) else 0.0,
-            lowest=float(shares[:, code].min(initial=100.0)),
-            highest=float(shares[:, code].max(initial=0.0)),
             noisy=float(noisy[code]) if found else None,
             noisy_low=float(noisy[code] - half),
             noisy_high=float(noisy[code] + half),
-            bar=_place(float(shares[:, code].mean()) if len(tallies) else 0.0, top),
-            set_positions=tuple(_place(float(share), top) for share in shares[:, code]),
-            dot=_place(float(noisy[code]), top) if found else None,
-            whisker_low=_place(float(noisy[code] - half), top),
-            whisker_high=_place(float(noisy[code] + half), top),
         )
         for code, label in enumerate(column.code_labels())
     )
@@ -217,7 +213,8 @@ def _merged(counts: NDArray[Any], becomes: NDArray[np.intp], size: int) -> NDArr
     return np.bincount(becomes, weights=counts, minlength=size).astype(np.float64)
 
 
-def _place(value: float, top: float) -> float:
+def place_on_axis(value: float, top: float) -> float:
+    """Return the position of a share on an axis that ends at `top`, percent of its length."""
     return round(min(max(100 * value / top, 0.0), 100.0), 2)
 
 

@@ -16,12 +16,6 @@ FINE, CARE = 0.10, 0.50
 The count of a typical cell is the number of records divided by the number of cells."""
 VERDICTS = ("fit for use", "use with care", "coarse groups only")
 
-FINE, CARE = 0.10, 0.50
-"""Largest 95 % range of the noise, as a part of a typical cell, for the first two verdicts.
-
-The count of a typical cell is the number of records divided by the number of cells."""
-VERDICTS = ("fit for use", "use with care", "coarse groups only")
-
 
 @dataclass(frozen=True, slots=True)
 class Precision:
@@ -71,32 +65,23 @@ def precision_of(published: Published) -> Precision:
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """A measured table, or one computed from an interaction and its margins (`made`)."""
+    """A table in the report: one that was measured, or one computed from an interaction.
 
-    name: str
-    made: bool
-    cells: int
+    Attributes:
+        of: The measurement and its fit.
+        half_width: Half-width of the 95 % range of the noise in a cell, records.
+        example: That half-width beside a count, as a clause.
+        relative: That half-width in percent of the count of a typical cell.
+        verdict: One of `VERDICTS`.
+        mark: Name of its style in the page.
+    """
+
+    of: TableFit
     half_width: int
     example: str
     relative: float
     verdict: str
     mark: str
-    fit: str
-    outside: str
-
-
-@dataclass(frozen=True, slots=True)
-class InteractionRow:
-    """A measured interaction.
-
-    `half_width` is that of the noise in a cell of its table, in records.
-    """
-
-    name: str
-    cells: int
-    half_width: int
-    fit: str
-    outside: str
 
 
 def table_rows(
@@ -125,33 +110,22 @@ def table_rows(
         level = (relative > FINE) + (relative > CARE)
         lines.append(
             TableRow(
-                name=_name(fit),
-                made=fit.beyond,
-                cells=fit.cells,
+                of=fit,
                 half_width=width,
                 example=within_words(_round_number(typical), width),
                 relative=100 * relative,
                 verdict=VERDICTS[level],
                 mark=("good", "care", "poor")[level],
-                fit=_ratio(fit),
-                outside=f"{100 * fit.outside_share:.1f} %",
             )
         )
     return tuple(lines)
 
 
-def interaction_rows(fits: Sequence[TableFit]) -> tuple[InteractionRow, ...]:
-    """Return a row for each measured interaction, most accurate first."""
-    return tuple(
-        InteractionRow(
-            name=_name(fit),
-            cells=fit.cells,
-            half_width=fit.half_width,
-            fit=_ratio(fit),
-            outside=f"{100 * fit.outside_share:.1f} %",
-        )
-        for fit in sorted(fits, key=lambda fit: (fit.half_width * fit.cells, *_order(fit)))
-        if fit.beyond
+def interactions(fits: Sequence[TableFit]) -> list[TableFit]:
+    """Return the measured interactions, most accurate first."""
+    return sorted(
+        (fit for fit in fits if fit.beyond),
+        key=lambda fit: (fit.half_width * fit.cells, *_order(fit)),
     )
 
 
@@ -159,12 +133,9 @@ def _order(fit: TableFit) -> tuple[object, ...]:
     return fit.clique, fit.replicate, fit.stage
 
 
-def _name(fit: TableFit) -> str:
-    return " × ".join(fit.clique) + (f" (for set {fit.replicate})" if fit.replicate else "")
-
-
-def _ratio(fit: TableFit) -> str:
-    return "–" if math.isnan(fit.ratio) else f"{fit.ratio:.2f}"
+def ratio_text(ratio: float) -> str:
+    """Return a distance ratio for people; a dash if there is none."""
+    return "–" if math.isnan(ratio) else f"{ratio:.2f}"
 
 
 def within_words(count: int, half_width: int) -> str:

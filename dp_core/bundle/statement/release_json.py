@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import hashlib
 import importlib.metadata
@@ -29,7 +30,7 @@ from dp_core.spec.method_options import plain_options
 from dp_core.tables.domain import Domain
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.accounting.guarantee import Guarantee
-from dp_core.wall.ledger.ledger_position import Place, Total
+from dp_core.wall.ledger.ledger_position import Total
 
 FORMAT_NAME = "dp-release bundle"
 FORMAT_VERSION = 4
@@ -76,7 +77,7 @@ def statement(
         files: `file_record` of every other file, by its path in the bundle with forward slashes.
         sign: Signs a message with the ledger's key; by default nothing is signed.
     """
-    privacy = published.privacy
+    privacy, weights = published.privacy, weights_statement(published.schema, published.off)
     document: dict[str, Any] = {
         "format": {"name": FORMAT_NAME, "version": FORMAT_VERSION},
         "release": {
@@ -104,7 +105,7 @@ def statement(
             "schema": plain(published.schema.document),
             "schema_sha256": digest(plain(published.schema.document)),
             "selection": plain(published.note),
-            **_domain(published.schema),
+            **({"domain": chosen(published.schema)} if published.schema.private else {}),
         },
         "accounting": accounting_json(published.currency, privacy.relation, published.receipts),
         "software": dict(sorted((published.software or software_versions()).items())),
@@ -114,7 +115,7 @@ def statement(
             "currency": currency_json(published.currency),
             "receipts": [receipt.to_json() for receipt in published.receipts],
             "head": published.head,
-            "place": _place(published.place),
+            "place": published.place and dataclasses.asdict(published.place),
             "totals": [total_json(total) for total in published.totals],
         },
         "sets": {
@@ -126,7 +127,7 @@ def statement(
                 "value": round(published.records, 3),
                 "how": "public" if published.records_public else "estimated from noisy tables",
             },
-            **_weights(published),
+            **({} if weights is None else {"weights": weights}),
         },
         "inference": inference_statement(
             published.mode, published.sets, origin=origin_of(published.plan)
@@ -144,11 +145,6 @@ def statement(
     document["signature"] = signed and {"public_key": signed[0], "signature": signed[1]}
     document["sha256"] = digest(document)
     return document
-
-
-def _weights(published: Published) -> dict[str, object]:
-    stated = weights_statement(published.schema, published.off)
-    return {} if stated is None else {"weights": stated}
 
 
 def weights_statement(schema: Schema, off: Sequence[float]) -> dict[str, object] | None:
@@ -177,11 +173,6 @@ def _up(value: float) -> float:
     """
     step = 10.0 ** (math.floor(math.log10(value)) - 1)
     return float(f"{math.ceil(value / step - 1e-9) * step:.2g}")
-
-
-def _domain(schema: Schema) -> dict[str, object]:
-    """Return the bins and levels that were chosen privately, if any."""
-    return {"domain": chosen(schema)} if schema.private else {}
 
 
 def origin_of(plan: Mapping[str, Any]) -> Origin:
@@ -336,16 +327,6 @@ def total_json(total: Total) -> dict[str, object]:
             }
             for day, kind, composition, epsilon, delta in total.changed
         ],
-    }
-
-
-def _place(place: Place | None) -> dict[str, object] | None:
-    if place is None:
-        return None
-    return {
-        "link": place.link,
-        "public_key": place.public_key,
-        "signature": place.signature,
     }
 
 

@@ -7,20 +7,28 @@ public figures are recomputed from noisy tables, interactions and sets, with or 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from dp_core.bundle.files.codebook import MARGINALS
+from dp_core.bundle.files.codebook import MARGINALS, synthetic_path
 from dp_core.bundle.files.marginals_file import read_marginals
+from dp_core.bundle.files.parquet_file import read_parquet
 from dp_core.bundle.quality.table_fit import check_fit, columns_of, comparable
 from dp_core.bundle.verification.claims import Charge, Claims
-from dp_core.bundle.verification.set_counts import counts_of_sets
 from dp_core.documents.canonical import canonical_json
+from dp_core.errors import BadInput
+from dp_core.metrics.marginal_error import Tally
 from dp_core.metrics.noise_size import Noise
+from dp_core.schema.decoding import codes_of
+from dp_core.schema.definition import Schema
+from dp_core.schema.grid import Coarsening
 from dp_core.spec.quality_checks import countable, public_figures, reference_counts
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique
 from dp_core.wall.accounting.events import GaussianEvent, LaplaceEvent
 from dp_core.wall.ledger.receipts import result_hash
 from dp_core.wall.quality_figures import charged_json
@@ -125,3 +133,45 @@ def _public(folder: Path, stated: Any, claims: Claims, records: int) -> list[str
         ):
             return [f"The public check {figure.name!r} does not follow from noisy tables and sets."]
     return []
+
+
+def counts_of_sets(
+    folder: Path, schema: Schema, sets: int, cliques: Iterable[Clique]
+) -> tuple[Tally, ...]:
+    """Return the counts of each set of a bundle in some tables, in the codes of the schema.
+
+    Args:
+        folder: The bundle.
+        schema: Schema by which the sets were decoded; with a grid, the schema on the grid.
+        sets: Number of sets, m.
+        cliques: Columns of each table.
+
+    Raises:
+        BadInput: if a file cannot be read, or contains values that the schema does not allow.
+    """
+    wanted = tuple(dict.fromkeys(cliques))
+    coarsening = Coarsening(schema) if schema.coarse is not None else None
+    domain = schema.domain if coarsening is None else coarsening.domain
+    domain = domain.project(
+        tuple(name for name in domain.columns if any(name in clique for clique in wanted))
+    )
+    found = []
+    for number in range(1, sets + 1):
+        path = folder / synthetic_path(number)
+        tally = Tally(domain, wanted)
+        try:
+            for batch in read_parquet(path, domain.columns):
+                codes = [
+                    codes_of(schema.column(name), batch.column(name)) for name in domain.columns
+                ]
+                if coarsening is not None:
+                    pairs = zip(domain.columns, codes, strict=True)
+                    codes = [coarsening.codes(name, each) for name, each in pairs]
+                tally.add(Dataset(domain, np.stack(codes)))
+        except (OSError, pa.ArrowException, ValueError, LookupError):
+            raise BadInput(
+                f"{synthetic_path(number)} cannot be counted: it contains values that the schema"
+                " does not allow."
+            ) from None
+        found.append(tally)
+    return tuple(found)

@@ -7,10 +7,10 @@ implies the claimed guarantee. It cannot show that the noise was drawn as stated
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from dp_core.bundle.files.codebook import MARGINALS
 from dp_core.bundle.files.marginals_file import Measured, read_marginals
@@ -38,6 +38,7 @@ from dp_core.wall.ledger.receipts import first_bad_link
 from dp_core.wall.ledger.signatures import fingerprint, is_signed
 
 _MOST_BYTES = 1 << 30
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +122,12 @@ def verify(folder: Path, *, trusted: Collection[str] = ()) -> Verification:
         found = files_in(folder)
     except OSError as error:
         raise BadInput(f"{folder} cannot be read ({error.strerror}).") from None
-    document, opening = _statement(folder / STATEMENT)
-    checks = [opening]
-    if document is None:
-        return Verification(folder, tuple(checks))
+    document = _attempt("statement", lambda: _read_statement(folder / STATEMENT))
+    if isinstance(document, Check):
+        return Verification(folder, (document,))
+    checks = [Check("statement", True, f"{STATEMENT} is complete, format {FORMAT_VERSION}.")]
     checks.append(_guard("files", lambda: check_files(folder, found, document)))
-    claims = _guarded_claims(document)
+    claims = _attempt("receipts", lambda: read_claims(document))
     if isinstance(claims, Check):
         return Verification(folder, (*checks, claims))
     checks.append(_guard("receipts", lambda: _receipts(claims)))
@@ -143,19 +144,27 @@ def verify(folder: Path, *, trusted: Collection[str] = ()) -> Verification:
     return Verification(folder, tuple(checks))
 
 
-def _guard(name: str, check: Callable[[], str | tuple[str, ...] | Undecided]) -> Check:
-    """Return a check's finding as a `Check`: a text passed, a tuple lists what failed.
-
-    `Undecided` has not passed.
-    """
+def _attempt(name: str, make: Callable[[], _Result]) -> _Result | Check:
+    """Return what a function makes, or a failed check if it cannot be made."""
     try:
-        finding = check()
+        return make()
     except BadInput as error:
         return Check(name, False, error.message)
     except OSError as error:
         return Check(name, False, f"A file of the release cannot be read ({error.strerror}).")
     except GARBAGE as error:
-        return Check(name, False, _malformed(error))
+        what = f"missing {error}" if isinstance(error, KeyError) else type(error).__name__
+        return Check(name, False, f"{STATEMENT} does not have the expected form ({what}).")
+
+
+def _guard(name: str, check: Callable[[], str | tuple[str, ...] | Undecided]) -> Check:
+    """Return a check's finding as a `Check`: a text passed, a tuple lists what failed.
+
+    `Undecided` has not passed.
+    """
+    finding = _attempt(name, check)
+    if isinstance(finding, Check):
+        return finding
     if isinstance(finding, Undecided):
         return Check(name, False, finding.sentence, decided=False)
     if isinstance(finding, str):
@@ -164,52 +173,36 @@ def _guard(name: str, check: Callable[[], str | tuple[str, ...] | Undecided]) ->
     return Check(name, False, " ".join(finding[:3]) + more)
 
 
-def _malformed(error: BaseException) -> str:
-    what = f"missing {error}" if isinstance(error, KeyError) else type(error).__name__
-    return f"{STATEMENT} does not have the expected form ({what})."
+def _read_statement(path: Path) -> dict[str, Any]:
+    """Return a statement of this format whose checksum matches.
 
-
-def _statement(path: Path) -> tuple[dict[str, Any] | None, Check]:
-    def failed(sentence: str) -> tuple[None, Check]:
-        return None, Check("statement", False, sentence)
-
+    Raises:
+        BadInput: if it is anything else.
+        Exception: one of `GARBAGE` if it does not have the expected form.
+    """
     try:
         if path.stat().st_size > _MOST_BYTES:
-            return failed(f"{STATEMENT} is too large to be a statement.")
+            raise BadInput(f"{STATEMENT} is too large to be a statement.")
         content = path.read_bytes()
-        document = json.loads(content.decode("utf-8"))
+        document: dict[str, Any] = json.loads(content.decode("utf-8"))
     except OSError as error:
-        return failed(f"{STATEMENT} cannot be read ({error.strerror}).")
+        raise BadInput(f"{STATEMENT} cannot be read ({error.strerror}).") from None
     except (ValueError, RecursionError):
-        return failed(f"{STATEMENT} is not valid JSON: it is truncated or damaged.")
-    try:
-        name, version = document["format"]["name"], document["format"]["version"]
-        if name != FORMAT_NAME:
-            return failed(f"{STATEMENT} is not the statement of a release.")
-        if version != FORMAT_VERSION:
-            older = isinstance(version, int) and version < FORMAT_VERSION
-            return failed(
-                f"{STATEMENT} has format version {version!r:.20}, but this program reads"
-                f" {FORMAT_VERSION}; verify it with"
-                f" {'the dp-release that made it' if older else 'a newer dp-release'}."
-            )
-        body = {key: value for key, value in document.items() if key != "sha256"}
-        if digest(body) != document["sha256"] or render(document) != content:
-            return None, Check(
-                "statement", False, f"{STATEMENT} was changed: its own checksum does not match."
-            )
-    except GARBAGE as error:
-        return failed(_malformed(error))
-    return document, Check("statement", True, f"{STATEMENT} is complete, format {FORMAT_VERSION}.")
-
-
-def _guarded_claims(document: Mapping[str, Any]) -> Claims | Check:
-    try:
-        return read_claims(document)
-    except BadInput as error:
-        return Check("receipts", False, error.message)
-    except GARBAGE as error:
-        return Check("receipts", False, _malformed(error))
+        raise BadInput(f"{STATEMENT} is not valid JSON: it is truncated or damaged.") from None
+    name, version = document["format"]["name"], document["format"]["version"]
+    if name != FORMAT_NAME:
+        raise BadInput(f"{STATEMENT} is not the statement of a release.")
+    if version != FORMAT_VERSION:
+        older = isinstance(version, int) and version < FORMAT_VERSION
+        raise BadInput(
+            f"{STATEMENT} has format version {version!r:.20}, but this program reads"
+            f" {FORMAT_VERSION}; verify it with"
+            f" {'the dp-release that made it' if older else 'a newer dp-release'}."
+        )
+    body = {key: value for key, value in document.items() if key != "sha256"}
+    if digest(body) != document["sha256"] or render(document) != content:
+        raise BadInput(f"{STATEMENT} was changed: its own checksum does not match.")
+    return document
 
 
 def _receipts(claims: Claims) -> str | tuple[str, ...]:
@@ -276,10 +269,9 @@ def _named(public: str) -> str:
 
 
 def _tables(folder: Path, claims: Claims) -> list[Check]:
-    try:
-        measured = read_marginals(folder / MARGINALS, claims.schema)
-    except BadInput as error:
-        return [Check("tables", False, error.message)]
+    measured = _attempt("tables", lambda: read_marginals(folder / MARGINALS, claims.schema))
+    if isinstance(measured, Check):
+        return [measured]
     found = [_guard("tables", lambda: check_tables(measured, claims))]
     if claims.schema.private:
         found.append(_guard("domain", lambda: _domain(measured, claims.schema)))

@@ -6,9 +6,9 @@ An event never changes meaning once a release has used it; a new mechanism gets 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from dp_core.documents.exact import exact_fraction
 from dp_core.wall.accounting.stability_thresholds import kept_by_chance, log_one_plus_inverse
@@ -31,7 +31,30 @@ class Event(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class LaplaceEvent:
+class _ScaledEvent:
+    """Base of all events: an exact scale, and numbers in fields of their own.
+
+    Attributes:
+        mechanism: Name of the mechanism in receipts.
+        scale: Exact value of the mechanism's parameter.
+    """
+
+    mechanism: ClassVar[str]
+    scale: Fraction
+
+    def own_delta(self) -> Fraction:
+        """Return 0; a mechanism that can fail replaces this."""
+        return Fraction(0)
+
+    def to_json(self) -> dict[str, object]:
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        if values.get("rows") == 1:
+            del values["rows"]  # stated only if one unit may have several
+        return {"mechanism": self.mechanism, **values, "scale": str(self.scale)}
+
+
+@dataclass(frozen=True, slots=True)
+class LaplaceEvent(_ScaledEvent):
     """Discrete Laplace noise on integers, P(z) ~ exp(-|z| / scale).
 
     Attributes:
@@ -39,7 +62,7 @@ class LaplaceEvent:
         l1_sensitivity: Of the integer statistic, for the release's neighbours.
     """
 
-    scale: Fraction
+    mechanism: ClassVar[str] = "discrete-laplace"
     l1_sensitivity: int
 
     def __post_init__(self) -> None:
@@ -53,19 +76,9 @@ class LaplaceEvent:
         """Half of epsilon squared (Bun & Steinke 2016, Proposition 1.4)."""
         return self.epsilon() ** 2 / 2
 
-    def own_delta(self) -> Fraction:
-        return Fraction(0)
-
-    def to_json(self) -> dict[str, object]:
-        return {
-            "mechanism": "discrete-laplace",
-            "scale": str(self.scale),
-            "l1_sensitivity": self.l1_sensitivity,
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class GaussianEvent:
+class GaussianEvent(_ScaledEvent):
     """Discrete Gaussian noise on integers, P(z) ~ exp(-z^2 / (2 scale^2)).
 
     Attributes:
@@ -73,7 +86,7 @@ class GaussianEvent:
         l2_sensitivity_squared: Of the integer statistic, for the release's neighbours.
     """
 
-    scale: Fraction
+    mechanism: ClassVar[str] = "discrete-gaussian"
     l2_sensitivity_squared: int
 
     def __post_init__(self) -> None:
@@ -87,19 +100,9 @@ class GaussianEvent:
         """L2 sensitivity squared over twice the variance (Canonne et al. 2020, Theorem 4)."""
         return self.l2_sensitivity_squared / (2 * self.scale**2)
 
-    def own_delta(self) -> Fraction:
-        return Fraction(0)
-
-    def to_json(self) -> dict[str, object]:
-        return {
-            "mechanism": "discrete-gaussian",
-            "scale": str(self.scale),
-            "l2_sensitivity_squared": self.l2_sensitivity_squared,
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class NoisyMaxEvent:
+class NoisyMaxEvent(_ScaledEvent):
     """Report of the index of the largest score after noise of the given scale.
 
     Attributes:
@@ -109,7 +112,7 @@ class NoisyMaxEvent:
             (permute-and-flip), which has no discount in zCDP.
     """
 
-    scale: Fraction
+    mechanism: ClassVar[str] = "noisy-max"
     sensitivity: int
     gumbel: bool
 
@@ -124,12 +127,9 @@ class NoisyMaxEvent:
         """An eighth of epsilon squared under Gumbel noise (Cesar & Rogers 2021), else half."""
         return self.epsilon() ** 2 / (8 if self.gumbel else 2)
 
-    def own_delta(self) -> Fraction:
-        return Fraction(0)
-
     def to_json(self) -> dict[str, object]:
         return {
-            "mechanism": "noisy-max",
+            "mechanism": self.mechanism,
             "scale": str(self.scale),
             "sensitivity": self.sensitivity,
             "noise": "gumbel" if self.gumbel else "exponential",
@@ -137,7 +137,7 @@ class NoisyMaxEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class StabilityEvent:
+class StabilityEvent(_ScaledEvent):
     """Stability-based histogram: noisy counts of the observed cells that reach a threshold.
 
     Discrete Laplace noise on the count of every cell that holds a record, whatever the number of
@@ -182,7 +182,7 @@ class StabilityEvent:
         (epsilon^2/2)-zCDP (Bun & Steinke 2016, Definition 8.1).
     """
 
-    scale: Fraction
+    mechanism: ClassVar[str] = "stability-histogram"
     l1_sensitivity: int
     threshold: int
     rows: int = 1
@@ -209,18 +209,9 @@ class StabilityEvent:
         """Probability that a cell of one unit alone is kept, rounded up."""
         return kept_by_chance(self.scale, self.threshold, self.rows)
 
-    def to_json(self) -> dict[str, object]:
-        return {
-            "mechanism": "stability-histogram",
-            "scale": str(self.scale),
-            "l1_sensitivity": self.l1_sensitivity,
-            "threshold": self.threshold,
-            **_several(self.rows),
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class PerturbedDrawsEvent:
+class PerturbedDrawsEvent(_ScaledEvent):
     """Draws of single codes, each by counts of records to which virtual records were added.
 
     A draw takes a table of one column given a combination g of others' codes, and returns code i
@@ -248,7 +239,7 @@ class PerturbedDrawsEvent:
         by k^2 times that rho.
     """
 
-    scale: Fraction
+    mechanism: ClassVar[str] = "perturbed-draws"
     draws: int
     rows: int = 1
 
@@ -267,20 +258,9 @@ class PerturbedDrawsEvent:
         """
         return self.rows**2 * self.draws * log_one_plus_inverse(self.scale) ** 2 / 2
 
-    def own_delta(self) -> Fraction:
-        return Fraction(0)
-
-    def to_json(self) -> dict[str, object]:
-        return {
-            "mechanism": "perturbed-draws",
-            "scale": str(self.scale),
-            "draws": self.draws,
-            **_several(self.rows),
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class PolyaUrnEvent:
+class PolyaUrnEvent(_ScaledEvent):
     """Records drawn from an urn that begins with all records, and virtual ones in every cell.
 
     A draw takes a cell with probability in proportion to its records, a = `scale` virtual ones, and
@@ -313,7 +293,7 @@ class PolyaUrnEvent:
         A unit of several rows: group privacy, as of `PerturbedDrawsEvent`.
     """
 
-    scale: Fraction
+    mechanism: ClassVar[str] = "polya-urn"
     records: int
     rows: int = 1
 
@@ -328,17 +308,6 @@ class PolyaUrnEvent:
     def rho(self) -> Fraction:
         """Half of epsilon squared (Bun & Steinke 2016, Proposition 1.4)."""
         return self.epsilon() ** 2 / 2
-
-    def own_delta(self) -> Fraction:
-        return Fraction(0)
-
-    def to_json(self) -> dict[str, object]:
-        return {
-            "mechanism": "polya-urn",
-            "scale": str(self.scale),
-            "records": self.records,
-            **_several(self.rows),
-        }
 
 
 def event_from_json(values: Mapping[str, object]) -> Event:
@@ -371,11 +340,6 @@ def event_from_json(values: Mapping[str, object]) -> Event:
     if event.to_json() != dict(values):
         raise ValueError("The event has fields that are not its own.")
     return event
-
-
-def _several(rows: int) -> dict[str, int]:
-    """Return what the text of an event says of rows: nothing where a unit is one row."""
-    return {"rows": rows} if rows != 1 else {}
 
 
 def _positive(scale: Fraction, sensitivity: int) -> None:

@@ -16,8 +16,8 @@ from dp_core.bundle.report.example_code import example_code
 from dp_core.bundle.report.page import report
 from dp_core.bundle.report.pictures import estimate_column, picture
 from dp_core.bundle.report.provenance import headline, made_from
-from dp_core.bundle.report.table_precision import interaction_rows, precision_of, table_rows
-from dp_core.bundle.verification.set_counts import counts_of_sets
+from dp_core.bundle.report.table_precision import interactions, precision_of, table_rows
+from dp_core.bundle.verification.figures_check import counts_of_sets
 from dp_core.bundle.verification.verify import verify
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.spec.quality_checks import public_figures
@@ -85,7 +85,7 @@ def test_the_fit_is_verified_with_them_and_not_without(made, forged):
 
 def test_they_are_named_in_words(made):
     published, folder = made
-    lines = interaction_rows(fits_of(made))
+    lines = interactions(fits_of(made))
     assert {line.name for line in lines} == {"age × born", "sex × height"}
     for item in interactions_of(published.released):
         (line,) = [line for line in lines if line.name == " × ".join(item.of.columns)]
@@ -114,21 +114,21 @@ def test_a_column_is_known_by_its_table_and_its_interaction_together(column):
     fits = check_fit(measured, tallies, records=published.records)
     known = precision_of(published)
     pooled = pool(published.schema.domain, published.released)
-    lines = {line.name: line for line in table_rows(fits, records=1000, known=known)}
-    alone = {line.name: line for line in table_rows(fits, records=1000)}
+    lines = {line.of.name: line for line in table_rows(fits, records=1000, known=known)}
+    alone = {line.of.name: line for line in table_rows(fits, records=1000)}
     assert lines["sex"].half_width == math.ceil(1.96 * pooled.variance(("sex",)) ** 0.5)
     assert lines["sex"].half_width < 0.8 * alone["sex"].half_width
-    assert not lines["sex"].made
+    assert not lines["sex"].of.beyond
     # The pair was not measured whole, but is known from its interaction and its columns.
-    assert lines["age × born"].made
+    assert lines["age × born"].of.beyond
     assert "age × born" not in alone
     assert lines["age × born"].half_width == math.ceil(pooled.half_width(("age", "born")))
-    widths = [line.half_width * line.cells for line in table_rows(fits, records=9, known=known)]
+    widths = [line.half_width * line.of.cells for line in table_rows(fits, records=9, known=known)]
     assert widths == sorted(widths)
 
     page = report(published, tallies)
-    worst = max(lines.values(), key=lambda line: line.half_width * line.cells)
-    assert f"{worst.name}, {worst.example}." in page
+    worst = max(lines.values(), key=lambda line: line.half_width * line.of.cells)
+    assert f"{worst.of.name}, {worst.example}." in page
     found = estimate_column("sex", tables_of(published.released), known.pooled)
     np.testing.assert_allclose(found.counts, pooled.counts(("sex",)))
     drawn = picture(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dp_core.bundle.files import parquet_file
 from dp_core.bundle.files.marginals_file import read_marginals, write_marginals
 from dp_core.bundle.files.parquet_file import write_synthetic
-from dp_core.bundle.verification.set_counts import counts_of_sets
+from dp_core.bundle.verification.figures_check import counts_of_sets
 from dp_core.errors import BadInput, StageFailed
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.tables.domain import Domain

@@ -16,7 +16,7 @@ import pytest
 from dp_core.bundle.quality.table_fit import TableFit, tally_sets
 from dp_core.bundle.report.example_code import example_code
 from dp_core.bundle.report.page import bets, report
-from dp_core.bundle.report.pictures import estimate_column, picture
+from dp_core.bundle.report.pictures import estimate_column, picture, place_on_axis
 from dp_core.bundle.report.table_precision import table_rows, within_words
 from dp_core.schema.definition import Choice, Margin
 from dp_core.tables.domain import Domain
@@ -231,18 +231,17 @@ def test_marks_stay_on_the_picture(release):
         assert len(drawn.marks) == column.size
         assert sum(mark.synthetic for mark in drawn.marks) == pytest.approx(100)
         for mark in drawn.marks:
-            places = (mark.bar, mark.whisker_low, mark.whisker_high, *mark.set_positions)
-            assert all(0 <= place <= 100 for place in places)
-            assert mark.lowest <= mark.synthetic <= mark.highest
+            shares = (mark.synthetic, mark.noisy_low, mark.noisy_high, *mark.sets)
+            assert all(0 <= place_on_axis(share, drawn.top) <= 100 for share in shares)
+            assert max(mark.sets) <= drawn.top
+            assert min(mark.sets) <= mark.synthetic <= max(mark.sets)
         assert drawn.wide == (column.size > 16)
         assert len(drawn.ticks) <= 4
 
 
 def test_a_table_is_judged_by_the_noise_in_its_typical_cell():
     """600 records in 3 cells: a typical cell of 200, of which 10 % are 20 and half are 100."""
-    fits = [
-        TableFit(("a",), "measure", 0, 3, width, 0.0, (), (), ()) for width in (20, 21, 100, 101)
-    ]
+    fits = [TableFit(("a",), "measure", 0, 3, width, (), (), ()) for width in (20, 21, 100, 101)]
     found = [(line.relative, line.verdict) for line in table_rows(fits, records=600.0)]
 
     assert found == [

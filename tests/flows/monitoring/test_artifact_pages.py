@@ -137,7 +137,6 @@ def fit(name, found, planned):
         replicate=0,
         cells=6,
         half_width=7,
-        noise_tvd=0.1,
         set_tvd=(found, found),
         expected_tvd=(planned, planned),
         outside=(0, 0),

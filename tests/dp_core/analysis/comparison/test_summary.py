@@ -46,7 +46,7 @@ RESULTS = [
 
 
 def rows():
-    return {row.label: row for row in summarise(RESULTS)}
+    return {row.cell.label: row for row in summarise(RESULTS)}
 
 
 def test_mean_and_sample_deviation_are_those_by_hand():
@@ -78,13 +78,13 @@ def test_the_baseline_is_independence_at_the_same_epsilon():
         (cell("independent", 1, "5"), done(0.08)),
         (cell("privsyn", 1, "5"), done(0.05)),
     ]
-    found = [row.figures["relative"].mean for row in summarise(others) if row.epsilon == "5"]
+    found = [row.figures["relative"].mean for row in summarise(others) if row.cell.epsilon == "5"]
     assert found == pytest.approx([1.0, 0.5], rel=1e-12)
 
 
 def test_independence_at_another_epsilon_is_no_baseline():
     others = [(cell("privsyn", 1, "5"), done(0.03)), *RESULTS]
-    found = [row for row in summarise(others) if row.epsilon == "5"]
+    found = [row for row in summarise(others) if row.cell.epsilon == "5"]
     assert "relative" not in found[0].figures
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dp_core.analysis.regression.analysis import analyse, analyse_tables
+from dp_core.analysis.regression.analysis import analyse
 from dp_core.analysis.regression.fitting import check_enough, fit_stacked
 from dp_core.analysis.regression.frames import frame_of, levels_of
 from dp_core.errors import BadInput
@@ -203,11 +203,6 @@ def test_stacking_counts_every_row_as_a_person():
 
     assert stacked.rows == 1600
     assert stacked.covariance[1, 1] == pytest.approx(found.fits[0].covariance[1, 1] / 4, rel=0.2)
-
-
-def test_tables_are_analysed_without_more_ado():
-    assert analyse_tables("pay ~ age", sets(2), SCHEMA, "split").combined.sets == 2
-    assert analyse_tables("pay ~ age", sets(1), SCHEMA, "shared").combined is None
 
 
 # -- bad input
