@@ -178,13 +178,13 @@ def comparison(repeats: int) -> None:
         delta = Fraction(delta)
         for way in WAYS:
             choices = (Fraction(1, 20), 11) if way in ("one by one", "by depth") else None
-            shares = (
+            statistics = (
                 [(Fraction(1, 60), 1, 1, 1.0)]
                 if way.startswith("tree")
                 else [(Fraction(1), 1, 1, 1.0)]
             )
             currency = choose_currency(
-                Fraction(epsilon), delta, noise="auto", shares=shares, choices=choices
+                Fraction(epsilon), delta, noise="auto", statistics=statistics, choices=choices
             )
             found = np.array([judged(way, values, currency, rng) for _ in range(repeats)])
             uneven, tvd, mean = found.mean(axis=0)

@@ -389,7 +389,7 @@ def _currency(spec: ReleaseSpec, l1: int, l2_squared: int, times: int) -> Curren
             spec.privacy.epsilon,
             spec.privacy.delta,
             noise=noise,
-            shares=planned,
+            statistics=planned,
             choices=choices,
         )
 

@@ -14,7 +14,10 @@ from dp_core.tables.sparse_cells import count_keys, pack, unpack
 
 
 class CoarseCounter:
-    """Counts coarse codes by means of a counter of finer codes. Confidential if that is."""
+    """A counter of coarse codes that uses a counter of finer codes.
+
+    Its results are confidential if those of the finer counter are.
+    """
 
     def __init__(self, counter: Counter, coarsening: Recoding) -> None:
         self._counter = counter
@@ -35,7 +38,7 @@ class CoarseCounter:
         return Marginal(domain, table.reshape(domain.sizes))
 
     def observed(self, clique: Clique) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
-        """Return the cells of a clique that hold a record, and how many each holds."""
+        """Return the cells of a clique that hold a record, and the number of records in each."""
         sizes = self._coarsening.domain.project(clique).sizes
         cells, counts = self._counter.observed(clique)
         codes = [self._coarsening.codes(name, cells[:, axis]) for axis, name in enumerate(clique)]

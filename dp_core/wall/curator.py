@@ -1,4 +1,4 @@
-"""The one place where confidential counts turn into public values.
+"""The curator: the only module that turns confidential counts into public values.
 
 A curator holds the counter of the confidential file and the release's session with the ledger.
 Every result is charged, drawn once, stored and committed before it is returned.
@@ -58,12 +58,12 @@ class Curator:
     """Answers questions about the confidential file, each against a grant."""
 
     def __init__(self, domain: Domain, counter: Counter, session: Session) -> None:
-        """Keep the data's counter and the session that pays.
+        """Create the curator of one release.
 
         Args:
-            domain: All columns.
+            domain: All columns of the file and their numbers of codes.
             counter: Exact counts of the confidential file.
-            session: The release's reservation.
+            session: The release's open reservation, which pays for every answer.
         """
         self._domain = domain
         self._counter = counter
@@ -71,40 +71,54 @@ class Curator:
 
     @property
     def domain(self) -> Domain:
-        """All columns."""
+        """All columns of the file and their numbers of codes."""
         return self._domain
 
     @property
     def relation(self) -> Relation:
-        """The neighbouring relation of the release."""
+        """The neighbouring relation of the release, with the largest number of rows of a unit."""
         return self._session.relation
 
     @property
     def neighbours(self) -> Neighbours:
-        """Replace-one if the number of rows is public, otherwise add-remove.
+        """The relation between single rows: replace-one if the number of rows is public.
 
-        The number of rows is not public if a person may have several rows.
+        Otherwise it is add-remove, as also under replace-one if a person may have several rows.
         """
         return self.relation.of_rows
 
     @property
     def currency(self) -> Currency:
-        """The currency that the release pays in."""
+        """The currency of the release, with its total."""
         return self._session.currency
 
     def count_noise(self, cost: Fraction) -> NoiseScale:
-        """Return the noise of a table of counts that costs `cost`. Public."""
+        """Return the noise on each cell of a table of counts, in records. Public.
+
+        Args:
+            cost: Budget of the table, in the release's currency.
+        """
         return self.currency.noise(
             cost, l1=count_l1(self.relation), l2_squared=count_l2_squared(self.relation)
         )
 
     def statistic_noise(self, statistic: Statistic, cost: Fraction) -> NoiseScale:
-        """Return the noise of each entry of a statistic that costs `cost`, in its unit. Public."""
+        """Return the noise on each entry of a statistic, in the statistic's unit. Public.
+
+        Args:
+            statistic: A vetted statistic.
+            cost: Budget of the whole statistic, in the release's currency.
+        """
         _, l1, l2_squared = bounds(statistic, self.relation)
         return self.currency.noise(cost, l1=l1, l2_squared=l2_squared)
 
     def choice_scale(self, statistic: Statistic, cost: Fraction) -> float:
-        """Return the scale of the noise that `choose` adds, in units of the scores. Public."""
+        """Return the scale of the noise that `choose` adds, in units of the scores. Public.
+
+        Args:
+            statistic: The statistic whose entries are the scores.
+            cost: Budget of one choice, in the release's currency.
+        """
         change = bounds(statistic, self.relation)[0]
         return float(choice_event(self.currency, cost, change).scale)
 
@@ -122,9 +136,15 @@ class Curator:
         Args:
             stage: Stage that pays.
             cliques: Tables to measure; the empty clique is the number of rows.
-            costs: Budget of each, in the release's currency.
-            replicate: Index of the independent measurement, from 1; 0 if shared.
-            round: Number of the round, from 1; 0 if the method has no rounds.
+            costs: Budget of each table, in the release's currency.
+            replicate: Index of the independent measurement, from 1; 0 (the default) if shared.
+            round: Number of the round, from 1; 0 (the default) if the method has no rounds.
+
+        Returns:
+            One measurement for each clique, in the same order.
+
+        Raises:
+            BudgetRefused: if the stage has too little budget left.
 
         Privacy:
             Each table is one event of exactly its cost (rounded towards more noise). A row is in
@@ -172,21 +192,27 @@ class Curator:
         Args:
             stage: Stage that pays.
             cliques: Tables whose interactions are measured; every column has two codes or more.
-            costs: Budget of each, in the release's currency.
-            replicate: Index of the independent measurement, from 1; 0 if shared.
-            round: Number of the round, from 1; 0 if the method has no rounds.
+            costs: Budget of each interaction, in the release's currency.
+            replicate: Index of the independent measurement, from 1; 0 (the default) if shared.
+            round: Number of the round, from 1; 0 (the default) if the method has no rounds.
+
+        Returns:
+            One noisy vector for each clique, in the same order.
 
         Raises:
-            ValueError: if a table has no interaction, or if one or all are too large.
+            ValueError: if a column has one code only, an interaction is too large, or all of them
+                together have more than `MOST_ENTRIES` entries.
 
         Privacy:
             Each is one event of exactly its cost, at the interaction's own L1 and L2 sensitivities;
             see `Interaction`.
         """
         asked = [Interaction(clique, self._domain.project(clique).sizes) for clique in cliques]
-        # privacy: a record moves all entries; the accounting allows for this many per set.
+        # privacy: a record changes all entries, and the accounting allows this many in each set.
         if sum(of.length for of in asked) > MOST_ENTRIES:
-            raise ValueError(f"More than {MOST_ENTRIES:,} entries of interactions at once.")
+            raise ValueError(
+                f"Interactions that are measured together have at most {MOST_ENTRIES:,} entries."
+            )
         steps = []
         for of, cost in zip(asked, costs, strict=True):
             _, l1, l2_squared = self._bounds(of)
@@ -203,7 +229,7 @@ class Curator:
 
         def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
             counts = self._counter.count(cliques)
-            # privacy: whole numbers, never a float.
+            # privacy: the sensitivities are proven for whole numbers, not for floats.
             exact = [of.of_table(counts[of.clique].counts) for of in asked]
             return add_in_pieces(granted_noise.add, exact, grants)
 
@@ -234,8 +260,8 @@ class Curator:
         Args:
             stage: Stage that pays.
             step: Name of the step, unique within its stage, replicate and round.
-            queries: What to count.
-            cost: Budget of all of them together.
+            queries: The counting queries.
+            cost: Budget of all queries together, in the release's currency.
             replicate: Index of the independent measurement, from 1; 0 if shared.
             round: Number of the round, from 1; 0 if the method has no rounds.
 
@@ -268,8 +294,8 @@ class Curator:
         Args:
             stage: Stage that pays.
             step: Name of the step, unique within its stage, replicate and round.
-            sum: What is computed.
-            cost: Budget of all entries together.
+            sum: The vetted sum.
+            cost: Budget of all entries together, in the release's currency.
             replicate: Index of the independent measurement, from 1; 0 if shared.
             round: Number of the round, from 1; 0 if the method has no rounds.
 
@@ -308,11 +334,15 @@ class Curator:
             clique: Columns of the table.
             cost: Budget, in the release's currency.
             delta: Part of the delta that the release sets aside.
-            capacity: Most cells that are kept: if more pass, those with the smallest noisy counts
-                are dropped. Public, and fixed before the draw.
-            least: Least noisy count that is kept; by default the least that `delta` allows.
-            replicate: Index of the independent measurement, from 1; 0 if shared.
-            round: Number of the round, from 1; 0 if the method has no rounds.
+            capacity: Largest number of cells that are kept; if more reach the threshold, those with
+                the smallest noisy counts are dropped. Public, and fixed before the draw.
+            least: Threshold: least noisy count that is kept, records; by default the least that
+                `delta` allows.
+            replicate: Index of the independent measurement, from 1; 0 (the default) if shared.
+            round: Number of the round, from 1; 0 (the default) if the method has no rounds.
+
+        Raises:
+            ValueError: if the currency is `gaussian`, or `least` is lower than `delta` allows.
 
         Privacy:
             One event of exactly `cost` and at most `delta`; see `StabilityEvent`.
@@ -368,10 +398,13 @@ class Curator:
             step: Name of the step, unique within its stage and replicate.
             cliques: One for each column, in the domain's order: the column, then the columns that
                 it is drawn conditionally on.
-            cost: Budget of all records together.
+            cost: Budget of all records together, in the release's currency.
             records: Number of records; public.
-            sweeps: Number of times each column of a record is drawn.
-            replicate: Index of the independent measurement, from 1; 0 if shared.
+            sweeps: Number of times each column of a record is drawn; 1 by default.
+            replicate: Index of the independent measurement, from 1; 0 (the default) if shared.
+
+        Raises:
+            ValueError: if the currency is `gaussian`, or the budget of one draw is too small.
 
         Privacy:
             One event of at most `cost`; see `PerturbedDrawsEvent` and `differing_draws`.
@@ -418,16 +451,20 @@ class Curator:
             stage: Stage that pays.
             step: Name of the step, unique within its stage and replicate.
             clique: Columns of the table.
-            cost: Budget of all records together.
+            cost: Budget of all records together, in the release's currency.
             records: Number of records; public.
-            kind: `independent` draws each record from the table's counts and the virtual records;
-                `urn` draws one multinomial sample, with proportions from their posterior.
-            edges: For each column the first code of every bin, from 0, and the number of codes;
-                None for a column without bins. Public.
-            replicate: Index of the independent measurement, from 1; 0 if shared.
+            kind: `independent` draws each record independently from the counts plus virtual
+                records; `urn` draws one multinomial sample with proportions from their posterior.
+            edges: For each column, the first code of every bin, from 0, and then the number of
+                codes; None for a column without bins. By default no column has bins. Public.
+            replicate: Index of the independent measurement, from 1; 0 (the default) if shared.
 
         Returns:
             Codes of the clique's columns; for a column with bins, the number of the bin.
+
+        Raises:
+            ValueError: if edges do not ascend from 0 to the number of codes, the currency is
+                `gaussian`, or the budget of one draw is too small.
 
         Privacy:
             One event of at most `cost`; see `PerturbedDrawsEvent`, `PolyaUrnEvent` and
@@ -473,8 +510,16 @@ class Curator:
     ) -> NDArray[np.int64]:
         """Return a vetted integer statistic with noise on every entry, shape (length,).
 
+        Args:
+            stage: Stage that pays.
+            step: Name of the step, unique within its stage and replicate.
+            statistic: The vetted statistic.
+            cost: Budget of all entries together, in the release's currency.
+            replicate: Index of the independent measurement, from 1; 0 (the default) if shared.
+
         Raises:
             TypeError: if the statistic is not on the list of vetted statistics.
+            ValueError: if its bounds assume other columns or codes than the file has.
 
         Privacy:
             One event of exactly `cost`, at the statistic's proven L1 and L2 sensitivities.
@@ -482,12 +527,12 @@ class Curator:
         return self._perturb(stage, step, statistic, cost, replicate=replicate, round=0)[1]
 
     def check(self, step: str, statistic: TableChecks, cost: Fraction) -> tuple[Charged, ...]:
-        """Return the distances of tables from those of the finished sets: one event, one charge.
+        """Return noisy distances between tables of the file and of the sets: one event, one charge.
 
         Args:
             step: Name of the step, unique within the stage `checks`.
             statistic: The tables, with reference counts computed from the sets alone.
-            cost: Budget of all of them together.
+            cost: Budget of all tables together, in the release's currency.
 
         Privacy:
             One event of exactly `cost`, at the statistic's proven L1 and L2 sensitivities.
@@ -507,7 +552,14 @@ class Curator:
         *,
         replicate: int = 0,
     ) -> int:
-        """Return the index of the statistic's largest entry, chosen by the exponential mechanism.
+        """Return the index of a large entry of a statistic, chosen by the exponential mechanism.
+
+        Args:
+            stage: Stage that pays.
+            step: Name of the step, unique within its stage and replicate.
+            statistic: The vetted statistic whose entries are the scores.
+            cost: Budget of the choice, in the release's currency.
+            replicate: Index of the independent measurement, from 1; 0 (the default) if shared.
 
         Privacy:
             One event of at most `cost`: Gumbel noise under zCDP (epsilon^2/8), exponential noise
@@ -532,6 +584,16 @@ class Curator:
 
         The statistic is computed once. The same entry may be chosen several times.
 
+        Args:
+            stage: Stage that pays.
+            step: Name of the step, unique within its stage and replicate.
+            statistic: The vetted statistic whose entries are the scores.
+            costs: Budget of each choice, in the release's currency.
+            replicate: Index of the independent measurement, from 1; 0 (the default) if shared.
+
+        Returns:
+            The index of the chosen entry for each cost.
+
         Privacy:
             One event of at most its cost for each choice; see `choose`.
 
@@ -542,8 +604,8 @@ class Curator:
         sensitivity = self._bounds(statistic)[0]
         name, several = step_name(step, replicate, 0), len(costs) > 1
         events = {cost: choice_event(self.currency, cost, sensitivity) for cost in set(costs)}
-        # The list is part of the receipt, so that a changed program never applies the index to
-        # another list.
+        # The receipt identifies the list of candidates, so that the index is never applied to
+        # another list after a change of the program.
         asks = {**statistic.to_json(), "among": digest([*map(list, statistic.cliques)])}
         steps = [
             Step(
@@ -588,7 +650,7 @@ class Curator:
 
         def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
             exact = asked.exact(self._counter)
-            # privacy: whole numbers, never a float.
+            # privacy: the sensitivities are proven for whole numbers, not for floats.
             assert exact.dtype == np.int64
             return add_in_pieces(granted_noise.add, [exact], grants)
 
@@ -597,16 +659,16 @@ class Curator:
         return grant, values
 
     def _bounds(self, asked: Statistic) -> Bounds:
-        """Return the proven sensitivities of what is asked. Public."""
-        # privacy: a sensitivity is believed only if it is proven, and for the file's own codes.
+        """Return the proven sensitivities of a statistic. Public."""
+        # privacy: only vetted statistics have proven sensitivities, for the codes that they claim.
         found = bounds(asked, self.relation)
         check_codes(asked, self._domain)
         return found
 
     def public_rows(self) -> int | None:
         """Return the number of rows if it is public, otherwise None."""
-        # privacy: under replace-one a person may be replaced by one with fewer rows, so the number
-        # of rows is public only if a row is the unit.
+        # privacy: under replace-one a person can be replaced by one with fewer rows, so the number
+        # of rows is public only if a unit is one row.
         if not self.relation.rows_public:
             return None
         return int(self._counter.count([()])[()].counts)
@@ -614,6 +676,11 @@ class Curator:
 
 def choice_event(currency: Currency, cost: Fraction, sensitivity: int) -> NoisyMaxEvent:
     """Return the event of a private choice that costs at most `cost`.
+
+    Args:
+        currency: Currency of the release.
+        cost: Budget of the choice, positive.
+        sensitivity: Largest change of any one score.
 
     Raises:
         ValueError: if the currency cannot pay for a choice.
@@ -630,14 +697,18 @@ def choice_event(currency: Currency, cost: Fraction, sensitivity: int) -> NoisyM
 
 
 def _number_of_bins(edges: Sequence[int], size: int) -> int:
-    """Return the number of bins of a column."""
+    """Return the number of bins of a column.
+
+    Raises:
+        ValueError: if the edges do not ascend from 0 to the column's number of codes.
+    """
     if len(edges) < 2 or edges[0] != 0 or edges[-1] != size or any(np.diff(edges) <= 0):
         raise ValueError(f"Bin edges must ascend from 0 to {size}, not {edges!r:.60}.")
     return len(edges) - 1
 
 
 def _paid(grant: Grant, replicate: int, round: int) -> dict[str, Any]:
-    """Return the fields of a `Paid` result that its grant paid for."""
+    """Return the fields of `Paid` for the result of a grant."""
     event = grant.step.event
     assert isinstance(event, LaplaceEvent | GaussianEvent | StabilityEvent)
     noise: Noise = "gaussian" if isinstance(event, GaussianEvent) else "laplace"

@@ -3,8 +3,8 @@
 | tier | made from | may be published | decides about publication |
 |---|---|---|---|
 | `Public` | noisy tables and synthetic sets | yes | yes |
-| `Charged` | the data, through the curator, against a receipt of the ledger | yes | yes |
-| `Internal` | the data, without protection | never | never: a person does, outside epsilon |
+| `Charged` | the data, through the curator and paid for in the ledger | yes | yes |
+| `Internal` | the data, without noise | never | never; a person may decide, outside epsilon |
 
 `dp_core.spec.quality_checks.public_figures` makes `Public` figures. Only the curator makes
 `Charged` figures. Only `dp_core.confidential.utility.write_utility` writes `Internal` figures.
@@ -30,14 +30,14 @@ class Public:
 
     Attributes:
         name: Name of the figure.
-        value: None if there is nothing to compute it from.
+        value: Value of the figure; None if it cannot be computed.
     """
 
     name: str
     value: float | None
 
     def to_json(self) -> dict[str, object]:
-        """Return the figure as the statement has it."""
+        """Return the figure as the statement contains it."""
         return {"figure": self.name, "value": self.value}
 
 
@@ -67,7 +67,7 @@ class Charged:
         return asked if isinstance(asked, list) else []
 
     def to_json(self, records: int) -> dict[str, object]:
-        """Return the figure as the statement has it.
+        """Return the figure as the statement contains it.
 
         Args:
             records: Number of records in the file: public, or estimated from noisy tables.
@@ -82,11 +82,19 @@ class Charged:
 def charged_json(
     table: Clique, distance: int, noise: Noise, scale: float, records: int, receipt: int
 ) -> dict[str, object]:
-    """Return a charged figure as the statement has it; verification computes it again.
+    """Return a charged figure as the statement contains it; verification computes it again.
 
     The TVD is half of the distance divided by the number of records, cut to [0, 1]. Its 95 %
-    interval accounts for the noise and is cut in the same way; it is for one table, so of twenty
-    tables about one is outside its interval.
+    interval accounts for the noise and is cut in the same way. The confidence level holds for each
+    table separately, so about one of twenty true values is outside its interval.
+
+    Args:
+        table: Columns of the table.
+        distance: Noisy sum over cells of absolute differences of counts, records.
+        noise: Kind of noise on the distance.
+        scale: Parameter of the noise, records.
+        records: Number of records in the file: public, or estimated from noisy tables.
+        receipt: Number of the receipt that paid.
     """
     whole = 2 * max(records, 1)
     reach = half_width(noise, scale, CONFIDENCE)

@@ -19,16 +19,17 @@ from dp_core.wall.statistics.interactions import Interaction
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Paid:
-    """What one charge paid for: the noise of a result, and where it was measured.
+    """A noisy result that one charge paid for: its noise, and where it was measured.
 
     Attributes:
-        noise: Kind of noise.
-        scale: Its parameter, in units of the values: `b` of the discrete Laplace, `sigma` of the
-            discrete Gaussian.
-        stage: Paying stage.
-        replicate: Set that the result serves if every set has its own (1..m); 0 if shared.
-        grant: Number of the ledger entry that paid for it.
-        round: Round it was measured in, from 1; 0 if the method has no rounds.
+        noise: Kind of noise, `laplace` or `gaussian`.
+        scale: Parameter of the noise, in units of the values: `b` of the discrete Laplace
+            distribution, `sigma` of the discrete Gaussian.
+        stage: Stage that paid.
+        replicate: Index of the set that the result is for (1 to m); 0 (the default) if all sets
+            share it.
+        grant: Number of the receipt of its charge.
+        round: Number of the round, from 1; 0 (the default) if the method has no rounds.
     """
 
     noise: Noise
@@ -67,7 +68,7 @@ class Answers(Paid):
     """Noisy answers to counting queries, paid for by one event.
 
     Attributes:
-        queries: What was asked; each counts every record at most once.
+        queries: The counting queries; each counts every record at most once.
         values: Shape (`queries.length`,), records; whole numbers, may be negative.
     """
 
@@ -79,14 +80,14 @@ class Answers(Paid):
 class SparseTable(Paid):
     """Noisy counts of the cells that reached a threshold (a stability-based histogram).
 
-    Nothing is known about any other cell except that it is not among these.
+    The other cells are not listed; no counts of them were released.
 
     Attributes:
-        domain: The clique's domain; it may have any number of cells.
-        cells: Shape (cells, columns), `uint16` codes, ascending.
-        values: Shape (cells,), records; at least `threshold`.
+        domain: Domain of the clique; it may have any number of cells.
+        cells: Codes of the listed cells, shape (cells, columns), ascending.
+        values: Noisy counts, shape (cells,), records; at least `threshold`.
         threshold: Least noisy count that was kept, records.
-        capacity: Most cells that the stored result can hold; public.
+        capacity: Largest number of cells that the stored result can hold; public.
     """
 
     domain: Domain
@@ -106,8 +107,8 @@ class Totals(Paid):
     """A noisy sum over records, paid for by one event.
 
     Attributes:
-        of: What was summed, and in which unit.
-        values: Shape (`of.length`,), in the sum's own unit; whole numbers.
+        of: The sum; it defines the entries and their unit.
+        values: Noisy entries, shape (`of.length`,), in the sum's unit; whole numbers.
     """
 
     of: Sum
@@ -116,11 +117,11 @@ class Totals(Paid):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Records:
-    """Public records that a method made by choices or draws that were paid for.
+    """Public records that a method made from paid choices or draws.
 
     Attributes:
-        dataset: All columns.
-        replicate: Set that the records are for, 0 if shared.
+        dataset: The records, with all columns.
+        replicate: Index of the set that the records are for; 0 (the default) if shared.
     """
 
     dataset: Dataset
@@ -128,10 +129,10 @@ class Records:
 
 
 Released: TypeAlias = Measurement | Answers | SparseTable | Totals | Records
-"""Everything that the public side knows about the data, all of it paid for."""
+"""A result that crossed the wall; the public side knows nothing else about the data."""
 
 ReleasedKind = Literal["tables", "answers", "sparse", "totals", "interactions", "records"]
-"""Kinds of results, by which a method declares what it gives or takes."""
+"""Kinds of results; a method declares which kinds it returns or needs."""
 
 
 def kind_of(item: Released) -> ReleasedKind:
@@ -162,13 +163,18 @@ def interactions_of(released: Sequence[Released]) -> tuple[Totals, ...]:
 
 
 def noise_variance(noise: Noise, scale: float) -> float:
-    """Return the variance of continuous noise, an upper bound on that of discrete noise."""
+    """Return the variance of continuous noise, an upper bound on that of discrete noise.
+
+    Args:
+        noise: Kind of noise.
+        scale: Parameter of the noise, in units of the values.
+    """
     return (2.0 if noise == "laplace" else 1.0) * scale**2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """A public table of a fitted model: nonnegative, consistent with its neighbours.
+    """A public table of a fitted model: nonnegative, and consistent with the model's other tables.
 
     Attributes:
         domain: The clique's domain.

@@ -1,7 +1,7 @@
-"""People's decisions, one ledger entry each, with a name and a reason.
+"""Decisions of people about a ledger: accounts, plans and signing keys.
 
-They open, raise, restate and close accounts, approve plans or withdraw the approval, and add
-signing keys.
+Each decision is one ledger entry with a name and a reason. People open, raise, restate and close
+accounts, approve plans or withdraw the approval, and add signing keys.
 """
 
 from __future__ import annotations
@@ -56,17 +56,22 @@ class Decisions:
         Args:
             name: Unique in the ledger.
             terms: Total and composition.
-            neighbours: The relation every release of it uses.
-            unit: Unit of privacy: `row` or `person`.
+            neighbours: Neighbouring relation of all its releases.
+            unit: Unit of privacy, `row` (the default) or `person`.
             by: Person who opens it.
-            reason: Why.
+            reason: Reason for the decision.
             owner: Person responsible for it; defaults to `by`.
-            calendar: Allowance per period; it begins on the day of opening.
-            within: Account above, whose total covers this one too.
-            approved_only: Whether plans must be approved before they run.
+            calendar: Allowance per period, starting on the day of opening; None (the default)
+                without one.
+            within: Account above, whose total covers this one too; None (the default) without one.
+            approved_only: Whether plans must be approved before they run; by default not.
+
+        Returns:
+            The account with its balance.
 
         Raises:
-            BadInput: if the name is taken, or the account above does not exist or differs.
+            BadInput: if the name is taken, or the account above does not exist, is closed, or has
+                another neighbouring relation or unit.
         """
         with self._database.writing() as book:
             if book.charter(name) is not None:
@@ -76,7 +81,7 @@ class Decisions:
             if within is not None:
                 _check_above(book, within, neighbours, unit)
             if calendar is not None:
-                # An earlier start would carry over what was never allowed.
+                # An earlier start would carry over the allowance of periods before the opening.
                 calendar = replace(calendar, start=book.today())
             book.append(
                 "open",
@@ -111,8 +116,16 @@ class Decisions:
     ) -> Account:
         """Raise an account's total, or the allowance of its periods.
 
+        Args:
+            name: Name of the account.
+            epsilon: New total epsilon; None (the default) to keep it.
+            delta: New total delta; None (the default) to keep it.
+            calendar: New allowance per period; None (the default) to keep it.
+            by: Person who decides.
+            reason: Reason for the decision.
+
         Raises:
-            BadInput: if there is no such account, or the new total is not a raise.
+            BadInput: if there is no such account, it is closed, or the new values are not a raise.
         """
         with self._database.writing() as book:
             account = _open_account(book, name)
@@ -130,8 +143,8 @@ class Decisions:
                 )
             if not is_raised(before, after):
                 raise BadInput(
-                    f"The calendar of account {name!r} keeps its periods, and their allowance can"
-                    " only be raised; an account opened without a calendar gets none."
+                    f"The periods of account {name!r} cannot be changed and their allowance can"
+                    " only be raised; a calendar cannot be added after the opening."
                 )
             try:
                 replace(terms, epsilon=epsilon, delta=delta)
@@ -160,19 +173,19 @@ class Decisions:
         by: str,
         reason: str,
     ) -> Account:
-        """Change an account's composition, and recount its whole history under it.
+        """Change an account's composition, and recompute the cost of its whole history under it.
 
         Args:
             name: Name of the account.
             composition: Composition from now on.
-            own_delta: Part of delta set aside for the events' own (zcdp).
-            period_delta: Allowance per period: delta (basic) or own delta (zcdp). Required for an
-                account with a calendar whose composition changes, since the meaning changes too.
+            own_delta: Part of delta set aside for the events' own deltas (zcdp).
+            period_delta: Allowance per period: delta (basic) or own delta (zcdp). Required if the
+                account has a calendar and the composition changes; None (the default) otherwise.
             by: Person who decides.
-            reason: Why.
+            reason: Reason for the decision.
 
         Raises:
-            BadInput: if there is no such account, or the terms are invalid.
+            BadInput: if there is no such account, it is closed, or the terms are invalid.
             BudgetRefused: if the history exceeds the total under the new terms.
         """
         with self._database.writing() as book:
@@ -205,7 +218,11 @@ class Decisions:
         return self.account(name)
 
     def close_account(self, name: str, *, by: str, reason: str) -> None:
-        """Close an account to new reservations."""
+        """Close an account to new reservations.
+
+        Raises:
+            BadInput: if there is no such account, or it is closed already.
+        """
         with self._database.writing() as book:
             if read_account(book, name).charter.closed:
                 raise BadInput(f"Account {name!r} is closed already.")
@@ -215,7 +232,7 @@ class Decisions:
         """Return an account with its balance.
 
         Raises:
-            BadInput: if there is none of that name.
+            BadInput: if there is no such account.
         """
         with self._database.reading() as book:
             return read_account(book, name)
@@ -231,7 +248,7 @@ class Decisions:
         self._decide(plan, "approve", by=by, reason=reason)
 
     def withdraw(self, plan: str, *, by: str, reason: str) -> None:
-        """Withdraw the approval of a plan; what was reserved for it stays reserved.
+        """Withdraw the approval of a plan; an existing reservation for it stays open.
 
         Raises:
             BadInput: if it is not approved.
@@ -257,12 +274,13 @@ class Decisions:
 
         Args:
             signer: The new key.
-            replaces: Fingerprint of the key that no longer signs.
-            by: Person who made it.
-            reason: Why.
+            replaces: Fingerprint of a key that may no longer sign, or None.
+            by: Person who made the key.
+            reason: Reason for the decision.
 
         Raises:
-            BadInput: if the ledger has keys and this process has none of them.
+            BadInput: if the key is known already, `replaces` is not a valid key, or the ledger has
+                keys and this process has none of them.
         """
         database = self._database
         with database.reading() as book:
@@ -285,7 +303,7 @@ class Decisions:
                 "by": by,
                 "reason": reason,
             }
-            # The new key signs the history so far: whoever trusts it need not know the old key.
+            # The new key signs the history so far, so trusting it does not require the old key.
             body["proof"] = signer.sign(key_proof(body, book.link()))
             book.append("key", about=signer.fingerprint, body=body)
 
@@ -312,13 +330,15 @@ def _restated_calendar(
     calendar = charter.calendar
     if calendar is None:
         if delta is not None:
-            raise BadInput(f"Account {charter.name!r} has no calendar, so no delta per period.")
+            raise BadInput(
+                f"Account {charter.name!r} has no calendar, so a delta per period cannot be set."
+            )
         return None
     if delta is None:
         if composition != charter.terms.composition:
             raise BadInput(
-                f"Account {charter.name!r} has an allowance per {calendar.period}; its delta means"
-                f" something else under {composition} composition and must be given."
+                f"Account {charter.name!r} has an allowance per {calendar.period}. Its delta has"
+                f" another meaning under {composition} composition, so a new one must be given."
             )
         return calendar
     return replace(calendar, delta=delta)

@@ -1,4 +1,4 @@
-"""Accounts for display: total, reserved, spent, left, and what each release took."""
+"""Accounts for display: total, reserved, spent, left, and the amount that each release took."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from tasks.support.budget_refusals import RecentUse, no_account
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What one release took of an account's total.
+    """The amount that one release took of an account's total.
 
     Attributes:
-        release: Name.
+        release: Name of the release.
         account: Account in its spec: this one, or one within it.
-        amount: What it took, in the account's composition.
-        epsilon, delta: Guarantee of the release by itself.
-        outcome: Outcome of its settlement; `reserved` before.
-        day: Day of its reservation.
+        amount: Reserved or spent amount, in the account's composition.
+        epsilon, delta: Guarantee of the release alone; 0 if the release was returned.
+        outcome: Outcome of its settlement; `reserved` before it.
+        day: Day of its reservation, in UTC.
     """
 
     release: str
@@ -50,12 +50,12 @@ class Used:
 
 @dataclass(frozen=True, slots=True)
 class Above:
-    """An account above another that leaves less than the other has itself.
+    """An account above another one that has less left than that one.
 
     Attributes:
-        name: Unique in the ledger.
-        terms: Its own terms, in which `left` is counted.
-        left: What it can promise today.
+        name: Name of the account.
+        terms: Terms of the account; they determine the unit of `left`.
+        left: Amount that it can promise today.
     """
 
     name: str
@@ -65,14 +65,14 @@ class Above:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """One protected population: its terms and its balance.
+    """The account of one protected population: its terms and its balance.
 
     Attributes:
-        charter: Its terms.
-        balance: Reserved and spent.
-        left: What it can promise today, by its own total and calendar.
-        above: The account above it that leaves the least, None where none leaves less than `left`.
-        day: Today.
+        charter: Current terms.
+        balance: Reserved and spent amounts.
+        left: Amount that it can promise today, by its own total and calendar.
+        above: The account above it with the least left; None if none has less left than `left`.
+        day: The ledger's current day, in UTC.
     """
 
     charter: Charter
@@ -83,17 +83,17 @@ class Account:
 
     @property
     def name(self) -> str:
-        """Unique in the ledger."""
+        """Name of the account, unique in the ledger."""
         return self.charter.name
 
     @property
     def terms(self) -> Terms:
-        """Its total, and how releases add up."""
+        """Total and composition."""
         return self.charter.terms
 
     @property
     def total_left(self) -> Amount:
-        """What is left of its own total, without the limit of its calendar."""
+        """Amount left of its own total, without the limit of its calendar."""
         return self.terms.limit - self.balance.used
 
 
@@ -106,7 +106,7 @@ def read_account(book: Transaction, name: str) -> Account:
     """Return an account with its balance.
 
     Raises:
-        BadInput: if there is none of that name.
+        BadInput: if there is no such account.
     """
     accounts = lineage(book, name)
     if not accounts:
@@ -120,14 +120,14 @@ def read_account(book: Transaction, name: str) -> Account:
 
 
 def _leaves_less(above: Above, terms: Terms, left: Amount) -> bool:
-    """Return whether an account above leaves less; by epsilon if the compositions differ."""
+    """Return whether an account above has less left; compare epsilons unless both are basic."""
     if above.terms.composition == terms.composition == "basic":
         return not left.within(above.left)
     return above.terms.epsilon_of(above.left) < terms.epsilon_of(left)
 
 
 def read_uses(book: Transaction, account: Account) -> tuple[Used, ...]:
-    """Return what every release took of an account's total, in the order of their reservation."""
+    """Return the amount that every release took of an account, in the order of reservation."""
     found: list[tuple[int, Used]] = []
     for promise, settlement in book.promises_of(subtree(book, account.name)):
         amount = taken(book, account.charter, promise, settlement)
@@ -143,12 +143,12 @@ def read_uses(book: Transaction, account: Account) -> tuple[Used, ...]:
 
 
 def read_recent_uses(book: Transaction, charter: Charter, most: int) -> list[RecentUse]:
-    """Return the latest releases that took something of an account's total, newest first.
+    """Return the latest releases that took a positive amount of an account, newest first.
 
     Args:
         book: The ledger, inside a transaction.
         charter: The account.
-        most: Length of the list at most.
+        most: Largest number of releases to return.
     """
     entries = [
         entry
@@ -175,8 +175,8 @@ def read_balances(
     Args:
         book: The ledger, inside a transaction.
         name: Name of the account.
-        composition: Composition to which all of them are supposed to be restated, with their whole
-            history and the largest delta per period; by default their own.
+        composition: Composition under which to compute all balances, from the whole history and
+            with the largest possible delta per period; None (the default) for the accounts' own.
 
     Raises:
         BadInput: if there is no such account, or one of them cannot be restated.
@@ -204,17 +204,17 @@ def read_tallies(book: Transaction, name: str) -> tuple[tuple[Currency, Tally], 
 def _restated(book: Transaction, charter: Charter, composition: Composition) -> Standing:
     old = charter.terms
     if composition == "zcdp" and old.delta == 0:
-        raise BadInput(f"account {charter.name!r} has delta 0, and zcdp needs one above 0")
+        raise BadInput(f"account {charter.name!r} has delta 0, but zcdp needs a positive delta")
     terms = Terms(composition, old.epsilon, old.delta, Fraction(0))
     calendar = charter.calendar
     if calendar is not None:
-        # A restatement names the calendar's delta; this supposes the largest possible.
+        # A restatement states the calendar's delta; this assumes the largest possible one.
         calendar = replace(calendar, delta=terms.delta if terms.is_basic else terms.own_delta)
     other = replace(charter, terms=terms, calendar=calendar)
     balance, in_period = recounted(book, other)
     used = balance.used
     if not used.within(other.terms.limit):
-        raise BadInput(f"the history of account {charter.name!r} comes to more than its total")
+        raise BadInput(f"the history of account {charter.name!r} exceeds its total")
     return Standing(
         terms=other.terms,
         calendar=other.calendar,

@@ -1,4 +1,4 @@
-"""Seals of inputs: they show that an input was recorded under the home's key, and is unchanged."""
+"""Seals of inputs: proofs that an entry of kind `input` was recorded under the home's key."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def seal(key: bytes, reservation: int | None, release: str, account: str, input_
 
 
 def is_sealed(entry: Entry, key: bytes) -> bool:
-    """Return whether the seal of an entry of kind `input` fits the entry and a key."""
+    """Return whether the seal in an entry of kind `input` is valid under the home's key."""
     receipt, sealed = entry.receipt, str(entry.body.get("seal"))
     expected = seal(key, entry.reservation, receipt.release, receipt.account, str(entry.about))
     return hmac.compare_digest(expected, sealed)

@@ -1,9 +1,9 @@
 """Leases: which process may write for a release, and how an earlier holder is refused.
 
-A lease has an expiry, which its holder renews, and a fence, a number that grows with every holder.
-Each write of a release is checked against the fence inside its own transaction. So nobody needs to
-know that an earlier holder is dead: the new holder has a higher fence, and later writes of the
-earlier one are refused.
+A lease has an expiry, which its holder extends, and a fence, a number that increases with every
+holder. Each write of a release checks the fence inside its own transaction. A new holder has a
+higher fence, so later writes of the earlier holder are refused, whether or not that process still
+runs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tasks.ledger.database.ledger_tables import LEASES
 from tasks.ledger.database.transaction import Transaction, now
 
 LIFETIME_MS = 60_000
-"""How long a lease lasts without renewal, milliseconds."""
+"""Time after which a lease expires without renewal, milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,12 @@ class Holder:
     Attributes:
         host: Name of its machine.
         boot: Identifier of that machine's current boot.
-        space: Namespace of its process number, as in a container.
+        space: Namespace of its process number; containers have different ones.
         process: Process number.
-        started: When it started, seconds, since process numbers are reused.
+        started: Time at which it started, seconds since the boot if known, otherwise since 1970. It
+            distinguishes processes with a reused number.
         home: Identifier of its home.
-        since: When it took the lease, UTC, for display.
+        since: Time at which it took the lease, UTC, ISO 8601; for display.
     """
 
     host: str
@@ -57,9 +58,9 @@ class Lease:
     """The exclusive right to write for a release, until another process takes it over.
 
     Attributes:
-        release: Name.
-        fence: Grows with every holder.
-        holder: This process.
+        release: Name of the release.
+        fence: Number that increases with every holder.
+        holder: The process that holds the lease.
     """
 
     release: str
@@ -81,7 +82,12 @@ def this_process(home: str) -> Holder:
 
 
 def acquire(book: Transaction, release: str, holder: Holder) -> Lease:
-    """Take the lease of a release: a free one, an expired one, or a dead holder's.
+    """Take the lease of a release if it is free or expired, or its holder is dead.
+
+    Args:
+        book: The ledger, inside a write transaction.
+        release: Name of the release.
+        holder: The process that takes the lease.
 
     Raises:
         StageFailed: if another process holds it.
@@ -102,7 +108,11 @@ def acquire(book: Transaction, release: str, holder: Holder) -> Lease:
 
 
 def require(book: Transaction, lease: Lease) -> None:
-    """Raise StageFailed if another process took the lease over; expiry alone does not end it."""
+    """Check that no other process took over the lease; an expired lease passes the check.
+
+    Raises:
+        StageFailed: if another process took over.
+    """
     if not _is_current(book, lease):
         raise StageFailed(
             f"Another process took over release {lease.release!r} while this one did not respond,"
@@ -137,7 +147,10 @@ def holder_of(book: Transaction, release: str) -> Holder | None:
 
 
 def ends(book: Transaction, release: str) -> str | None:
-    """Return when a lease ends if it is not renewed, UTC to the second; None if it is free."""
+    """Return the time at which a lease expires without renewal; None if it is free.
+
+    The time is in UTC, ISO 8601, to the second.
+    """
     found = _find(book, release)
     if found is None or found.expires <= _clock(book):
         return None
@@ -150,7 +163,7 @@ def _find(book: Transaction, release: str) -> Any:
 
 
 def _is_current(book: Transaction, lease: Lease) -> bool:
-    """Return whether a lease was not taken over."""
+    """Return whether a lease still belongs to its holder."""
     found = _find(book, lease.release)
     # The fence alone is not enough: a table restored from a backup can reuse one.
     return found is not None and (found.fence, found.holder) == (lease.fence, _text(lease.holder))
@@ -163,7 +176,7 @@ def _set_expiry(book: Transaction, lease: Lease, expires: int) -> None:
 
 
 def _clock(book: Transaction) -> int:
-    """Return milliseconds since 1970 by the database's clock, the same for all holders."""
+    """Return milliseconds since 1970, by the clock of the database server if there is one."""
     if book.connection.dialect.name == "postgresql":
         query = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
         return int(book.connection.exec_driver_sql(query).scalar() or 0)
@@ -171,11 +184,11 @@ def _clock(book: Transaction) -> int:
 
 
 def is_gone(holder: Holder) -> bool:
-    """Return whether a holder is certainly dead; one that cannot be seen from here may live."""
+    """Return whether a holder is certainly dead; False if this machine cannot tell."""
     if holder.host != socket.gethostname():
         return False
     if (holder.boot, holder.space) != (_boot(), _space()):
-        # The machine was rebooted, or this is a copy of it, or another container.
+        # After a reboot, on a copy of the machine or in another container this cannot be decided.
         return False
     try:
         process = psutil.Process(holder.process)
@@ -190,9 +203,9 @@ def is_gone(holder: Holder) -> bool:
 
 
 def _started(process: int) -> float:
-    """Return when a process started, in seconds since the boot if known.
+    """Return the time at which a process started, in seconds since the boot if known.
 
-    The clock is not used: setting it would make a running process look like another one.
+    A time by the clock would change if the clock is set, and the process would look like another.
     """
     with suppress(OSError, ValueError, IndexError), open(f"/proc/{process}/stat", "rb") as file:
         ticks = int(file.read().rpartition(b")")[2].split()[19])

@@ -1,7 +1,7 @@
 """The ledger: leases of releases, the check of a plan, and the check of every entry.
 
-What people read is in `tasks.ledger.ledger_reader`, what a release writes in
-`tasks.ledger.release_writer`, and what people decide in `tasks.ledger.account_decisions`.
+`tasks.ledger.ledger_reader` has the queries, `tasks.ledger.release_writer` the writes of a release,
+and `tasks.ledger.account_decisions` the decisions of people.
 """
 
 from __future__ import annotations
@@ -22,14 +22,19 @@ from tasks.ledger.release_writer import ReleaseWriter, leased
 from tasks.ledger.reservation_entries import reserve
 
 _REPORT_EVERY = 1000
-"""Entries between two calls of `progress`."""
+"""Number of entries between two calls of `progress`."""
 
 
 class Ledger(LedgerReader, Decisions):
     """All accounts of one ledger, in one database."""
 
     def check(self, plan: Plan) -> None:
-        """Raise what reserving it would raise now; records nothing."""
+        """Check whether a plan could be reserved now; nothing is recorded.
+
+        Raises:
+            BadInput: if the account does not exist or the name was used.
+            BudgetRefused: if an account does not allow it, or the plan waits for approval.
+        """
         with self._database.trying() as book:
             reserve(book, plan)
 
@@ -37,7 +42,7 @@ class Ledger(LedgerReader, Decisions):
         """Take the lease of a release: only its holder may write for the release.
 
         Args:
-            release: Name.
+            release: Name of the release.
             home: Identifier of the home that keeps its files.
 
         Raises:
@@ -46,7 +51,7 @@ class Ledger(LedgerReader, Decisions):
         return leased(self._database, release, home)
 
     def sign(self, message: bytes) -> tuple[str, str] | None:
-        """Return the public key and the signature of a message; None where the ledger has no keys.
+        """Return the public key and the signature of a message; None if the ledger has no keys.
 
         Raises:
             BadInput: if the ledger has keys and this process has none of them.
@@ -65,18 +70,23 @@ class Ledger(LedgerReader, Decisions):
         trusted: Collection[str] = (),
         progress: Callable[[float], None] | None = None,
     ) -> Audit:
-        """Check every entry.
+        """Check every entry of the ledger.
 
         Args:
-            key: The confidential key; with it the seals of the inputs are checked too.
-            trusted: Public keys, one of which must have signed the last entry.
-            progress: Called with the fraction done, 0 to 1.
+            key: The home's confidential key, to check the seals of inputs; None (the default) to
+                leave this check out.
+            trusted: Public keys, one of which must have signed the last entry; by default a
+                trusted signature is not required.
+            progress: Called with the fraction done, 0 to 1; None by default.
+
+        Returns:
+            Number of entries, the head, and the keys.
 
         Raises:
-            LedgerCorrupt: naming the first entry that does not fit.
+            LedgerCorrupt: if an entry is wrong; it names the first one.
         """
         total = 0
-        with suppress(Damaged):  # the walk finds out where
+        with suppress(Damaged):  # the audit below finds the damaged entry
             total = self.head().position
 
         def inspect(entry: Entry) -> None:

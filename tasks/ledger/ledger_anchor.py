@@ -1,7 +1,7 @@
-"""The anchor: a note in the home of each ledger's last entry, to recognise an older copy.
+"""The anchor: a note of each ledger's last entry in the home, to recognise an older copy.
 
-The chain shows that no entry was changed. It cannot show that its last entries were cut off, or
-that the whole database was replaced. The note of the last entry shows both.
+The chain reveals changed entries. It does not reveal that the last entries are missing, or that the
+whole database was replaced. The note of the last entry reveals both.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def note_anchor(at: Path, ledger: Ledger, url: str) -> None:
     if notes.get(name, {}).get("position", 0) > last.position:
         return  # another release of this home has noted a later entry
     notes[name] = note
-    # Several releases of a home may note at once.
+    # The name has the process number, because several releases of a home may write at once.
     temporary = at / f"{HEAD}.{os.getpid()}"
-    # The glob also deletes what a killed process left, and what another process is writing now,
-    # which then loses this note only.
+    # The glob below deletes files that killed processes left. It can also delete a file that
+    # another process is writing now; that process then skips this note.
     with disk_errors(HEAD), suppress(FileNotFoundError):
         write_atomically(temporary, canonical_json({"version": HEAD_VERSION, "ledgers": notes}))
         temporary.replace(at / HEAD)
@@ -53,8 +53,13 @@ def note_anchor(at: Path, ledger: Ledger, url: str) -> None:
 def check_anchor(at: Path, ledger: Ledger, url: str) -> None:
     """Refuse a ledger that is older than its note, or that replaced another one.
 
+    Args:
+        at: Folder of the home.
+        ledger: The home's ledger.
+        url: SQLAlchemy URL of the ledger.
+
     Raises:
-        LedgerCorrupt: if either is so, or the note is damaged.
+        LedgerCorrupt: if the ledger is older or replaced another one, or the note is damaged.
     """
     notes, name = _notes(at), ledger.identity()
     noted = notes.get(name)

@@ -1,4 +1,4 @@
-"""What people and programs read of the ledger; nothing here writes or decides."""
+"""Queries of the ledger for people and programs; this module writes nothing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tasks.ledger.reservations import Charge, Reservation, read_charges, read_re
 from tasks.support.budget_refusals import no_account
 
 _PAGE = 1000
-"""Entries that one read transaction returns at most."""
+"""Largest number of entries that one read transaction returns."""
 
 
 class LedgerReader:
@@ -42,7 +42,7 @@ class LedgerReader:
     # -- accounts
 
     def find_account(self, name: str) -> Account | None:
-        """Return an account with its balance, None if there is none of that name."""
+        """Return an account with its balance; None if it does not exist."""
         with self._database.reading() as book:
             return read_account(book, name) if book.charter(name) is not None else None
 
@@ -54,12 +54,20 @@ class LedgerReader:
             )
 
     def uses(self, name: str) -> tuple[Used, ...]:
-        """Return what every release took of an account's total, in order."""
+        """Return the amount that every release took of an account, in the order of reservation.
+
+        Raises:
+            BadInput: if there is no such account.
+        """
         with self._database.reading() as book:
             return read_uses(book, read_account(book, name))
 
     def lineage(self, name: str) -> tuple[Account, ...]:
-        """Return an account and every account above it, the nearest first."""
+        """Return an account and every account above it, the nearest first.
+
+        Raises:
+            BadInput: if there is no such account.
+        """
         with self._database.reading() as book:
             found = lineage(book, name)
             if not found:
@@ -101,7 +109,7 @@ class LedgerReader:
             return leases.holder_of(book, release)
 
     def lease_ends(self, release: str) -> str | None:
-        """Return when the lease of a release ends if it is not renewed, None if it is free."""
+        """Return the time (UTC) at which the lease of a release expires; None if it is free."""
         with self._database.reading() as book:
             return leases.ends(book, release)
 
@@ -111,7 +119,7 @@ class LedgerReader:
             return read_reservation(book, release)
 
     def gate(self, reservation: Reservation) -> Gate:
-        """Return whether a release awaits approval, the looks at it, and the decision."""
+        """Return the approval state of a release: hold, looks and decision."""
         with self._database.reading() as book:
             return gate_of(book, reservation.position)
 
@@ -148,7 +156,7 @@ class LedgerReader:
     def totals(self, reservation: Reservation) -> tuple[Total, ...]:
         """Return the totals of all accounts that pay for a release, at its settlement.
 
-        Later changes are left out, so that a bundle written again is the same.
+        Later changes are left out, so that a bundle that is written again is identical.
         """
         with self._database.reading() as book:
             end = _settlement(book, reservation)
@@ -157,12 +165,12 @@ class LedgerReader:
     # -- reading and checking
 
     def entries(self, **criteria: object) -> tuple[Entry, ...]:
-        """Return the entries that `Transaction.find` finds."""
+        """Return the entries that `Transaction.find` finds for the same criteria."""
         with self._database.reading() as book:
             return book.find(**criteria)  # type: ignore[arg-type]
 
     def knows_inputs(self) -> bool:
-        """Return whether the ledger has the seal of any input."""
+        """Return whether any input is recorded in the ledger."""
         with self._database.reading() as book:
             return book.latest(kinds=("input",)) is not None
 
@@ -174,20 +182,23 @@ class LedgerReader:
         return found
 
     def has_entry(self, position: int, link: str) -> bool:
-        """Return whether the entry at a position has a link."""
+        """Return whether the entry at a position has the given link."""
         with self._database.reading() as book:
             return any(entry.link == link for entry in book.find(position=position))
 
     def identity(self) -> str:
-        """Return the ledger's own identifier."""
+        """Return the identifier of the ledger."""
         with self._database.reading() as book:
             return book.identity()
 
     def all_entries(self) -> Iterator[tuple[Entry, Totals]]:
-        """Yield every entry with its running totals, in pages, so that no writer waits.
+        """Yield every entry with its running totals.
+
+        It reads pages in separate transactions, so that a long check does not block writers.
 
         Raises:
-            LedgerCorrupt: if an entry is not stored as it would have been written.
+            LedgerCorrupt: if the stored text of an entry differs from what the program writes, or
+                the database is damaged.
         """
         after, size = 0, _PAGE
         while True:
@@ -195,7 +206,7 @@ class LedgerReader:
                 with self._database.reading() as book:
                     page = book.page(after, size)
             except LedgerCorrupt as found:
-                # An entry before it may be wrong too, so those before it are given first.
+                # An earlier entry of the page may be wrong too, so the entries are read singly.
                 if size > 1:
                     size = 1
                     continue

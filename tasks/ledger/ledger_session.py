@@ -1,21 +1,21 @@
 """Charge, draw, store, commit: the protocol by which a release spends its reservation.
 
-Nothing is paid twice and nothing is measured unpaid, because what to do next is decided from two
-facts only, the ledger's entries and a complete result on disk:
+No result is paid twice and none is measured without payment. The next step depends only on the
+ledger's entries and on the result on disk:
 
 | charged | committed | result on disk | what happens |
 |---|---|---|---|
 | no | no | no | charge, draw, store, commit |
 | yes | no | no | draw under the same charge: its noise was never seen by anyone |
-| yes | no | yes | commit (the crash came between link and commit) |
-| yes | no | damaged, or another's | refuse: under its name it was whole, and may have been read |
+| yes | no | yes | commit: the crash came between the link and the commit |
+| yes | no | damaged, or another's | refuse: it was complete once, and may have been read |
 | yes | yes | yes, hash as committed | read it |
 | yes | yes | no, or another hash | refuse: a committed result is never drawn again |
-| no | no | yes | refuse: the ledger is older than the folder, as a restored backup is |
+| no | no | yes | refuse: the ledger is older than the run's folder, such as a restored backup |
 
-A result gets its name by a hard link, which fails where the name is taken. So of two holders that
-draw for the same charge, the earlier having been taken for dead, one result is ever seen: the first
-that was stored. The other is erased unread.
+A result gets its name by a hard link, which fails if the name is taken. Two holders can draw for
+the same charge if the first one was believed dead. Then only the result that was stored first is
+read, and the other one is deleted unread.
 """
 
 from __future__ import annotations
@@ -54,12 +54,13 @@ class LedgerSession:
 
     Attributes:
         writer: Writes to the ledger for this release.
-        reservation: What this release may spend.
-        relation: The one that every event is calibrated to.
-        folder: Where noisy results are kept.
-        noted: Called after a charge and before the draw; it notes elsewhere how far the ledger
-            went, so that a backup that lacks the charge is known for one.
-        committed: Told of charges once their results are stored and committed.
+        reservation: Reservation of the release.
+        relation: Neighbouring relation that every event is calibrated to.
+        folder: Folder of the noisy results.
+        noted: Called after a charge and before the draw. It notes the ledger's last entry outside
+            the ledger, so that a backup without the charge is recognised. By default nothing.
+        committed: Called with the charges after their results are stored and committed. By default
+            nothing.
     """
 
     writer: ReleaseWriter
@@ -71,22 +72,28 @@ class LedgerSession:
 
     @property
     def currency(self) -> Currency:
-        """What the release pays in."""
+        """Currency of the release, with its total."""
         return self.reservation.currency
 
     def perform(
         self, batch: str, steps: Sequence[Step], draw: Draw
     ) -> tuple[tuple[Grant, NDArray[np.int64]], ...]:
-        """Return the noisy results of steps that are drawn together; see `Session`."""
+        """Return the noisy results of steps that are drawn together; see `Session`.
+
+        Raises:
+            BudgetRefused: if a stage's budget does not allow a new batch.
+            LedgerCorrupt: if a result exists but the ledger has no charge for it.
+            StageFailed: if a result is damaged or missing, or another process took over.
+        """
         path = self.folder / f"{batch}.noise"
-        # Looked for before the charges are: then a holder that took over meanwhile is not mistaken
-        # for a ledger that forgot.
+        # Check the file before the charges. In the other order, another holder could charge and
+        # store in between, and its result would seem to have no charge.
         there = path.exists()
         known = self.writer.charges(self.reservation, batch)
         if not known and there:
-            # privacy: to pay and draw once more would give two draws, of which one is on record.
+            # privacy: a new charge and draw would give two draws, but the ledger would record one.
             raise LedgerCorrupt(
-                f"The noisy result {path.name!r} of release {self.reservation.release!r} is there,"
+                f"The noisy result {path.name!r} of release {self.reservation.release!r} exists,"
                 " but the ledger has no charge for it: the ledger is older than the run's folder."
                 " Restore the newest copy of the ledger; the result is never drawn again.",
                 row="result-without-charge",
@@ -108,15 +115,15 @@ class LedgerSession:
                 self.committed(charges)
                 return _pair(grants, stored)
             if path.exists():
-                # privacy: it got its name only when it was whole, so its noise may have been read.
+                # privacy: a result gets its name when it is complete, so it may have been read.
                 raise StageFailed(
                     f"The noisy result {path.name!r} of release {self.reservation.release!r} is"
-                    " damaged or another's, and may have been read: it is never drawn again."
+                    " damaged or another's, and may have been read, so it is never drawn again."
                     " Restore it from a backup and resume, or abandon the release.",
                     row="result-damaged",
                 )
-            # privacy: no result under its name means its noise was never read by anyone; what an
-            # interrupted write may have left is erased before anything is drawn again.
+            # privacy: without a result under its name, no noise was read by anyone. Temporary files
+            # of an interrupted write are deleted before the new draw.
             _erase_temporaries(path)
             self.writer.attempt(self.reservation, batch)
             attempt += 1
@@ -125,9 +132,9 @@ class LedgerSession:
         if values is None:
             self.writer.require()
             raise StageFailed(
-                f"The noisy result {path.name!r} of release {self.reservation.release!r} was not"
-                " what was stored; see whether another program writes to the run's folder, then"
-                " resume.",
+                f"The noisy result {path.name!r} of release {self.reservation.release!r} changed"
+                " after it was stored. Check whether another program writes to the run's folder,"
+                " then resume.",
                 row="result-not-as-stored",
             )
         self.writer.commit(self.reservation, batch, _fingerprint(grants, values))
@@ -135,7 +142,7 @@ class LedgerSession:
         return _pair(grants, values)
 
     def _header(self, grants: Sequence[Grant]) -> dict[str, object]:
-        """Return what a result carries besides its values: who paid for it, and its shapes."""
+        """Return the header of a result: its reservation, charges and shapes."""
         return {
             "reservation": self.reservation.link,
             "charges": [grant.number for grant in grants],
@@ -156,7 +163,7 @@ class LedgerSession:
                 " restore it from a backup and resume, or abandon the release.",
                 row="committed-result-gone",
             )
-        # What an earlier holder that was killed late left: a second draw, which nobody reads.
+        # An earlier holder that was killed may have left a second draw, which must not be read.
         _erase_temporaries(path)
         return stored
 
@@ -164,25 +171,28 @@ class LedgerSession:
 def _draw_and_store(
     path: Path, grants: Sequence[Grant], carries: dict[str, object], attempt: int, draw: Draw
 ) -> None:
-    """Draw into space that is already allocated, so that no failure depends on what was drawn."""
+    """Draw noise and store the result under its name, unless another holder stored one first.
+
+    The space is allocated before the draw, so that no failure depends on the drawn values.
+    """
     header = canonical_json({**carries, "attempt": attempt})
     cells = sum(int(np.prod(grant.step.shape, dtype=np.int64)) for grant in grants)
     prefix = MAGIC + struct.pack("<Q", len(header)) + header
-    # Of this draw alone: no holder that wakes up late writes into it or stores under its name.
+    # The name is unique to this draw, so that a delayed earlier holder cannot write to the file.
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
     with disk_errors("a noisy result"):
         make_folder(path.parent)
         with temporary.open("xb") as file:
             os.posix_fallocate(file.fileno(), 0, len(prefix) + 8 * cells + 32)
-            # privacy: between the draw and the store nothing looks at the values.
+            # privacy: nothing between the draw and the store depends on the values.
             values = draw(grants)
             payload = b"".join(np.ascontiguousarray(v, dtype="<i8").tobytes() for v in values)
             checksum = hashlib.sha256(prefix + payload).digest()
             file.write(prefix + payload + checksum)
             file.flush()
             os.fsync(file.fileno())
-        # privacy: where another holder stored first, its result is the one, and this is erased;
-        # where another took over, it has erased this one already.
+        # privacy: if another holder stored first (FileExistsError), its result is valid and this
+        # one is deleted. A holder that took over may have deleted it already (FileNotFoundError).
         with contextlib.suppress(FileExistsError, FileNotFoundError):
             os.link(temporary, path)
         temporary.unlink(missing_ok=True)
@@ -198,11 +208,11 @@ def _erase_temporaries(path: Path) -> None:
 def _read(
     path: Path, grants: Sequence[Grant], carries: dict[str, object]
 ) -> list[NDArray[np.int64]] | None:
-    """Return a stored result, None unless it is complete and paid for by these grants."""
+    """Return a stored result; None if it is missing, incomplete, or of other grants."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        # Only this: a result that is there and cannot be read now is not drawn again.
+        # Other errors are raised: a result that exists but cannot be read is not drawn again.
         return None
     body, checksum = content[:-32], content[-32:]
     if not body.startswith(MAGIC) or hashlib.sha256(body).digest() != checksum:

@@ -1,7 +1,7 @@
-"""What the holder of a lease may write: reserve, input, charge, attempt, commit, settle.
+"""Entries that the holder of a lease writes: reserve, input, charge, attempt, commit, settle.
 
 Only a `ReleaseWriter` writes for a release, and `Ledger.lease` gives it to one process at a time.
-Every rule is checked inside one write transaction, together with the lease.
+Each write checks the rules and the lease inside one write transaction.
 """
 
 from __future__ import annotations
@@ -39,17 +39,22 @@ from tasks.ledger.reservations import (
 )
 
 MOST_ATTEMPTS = 5
-"""Draws of one result that may fail for outside reasons before a person has to look."""
+"""Largest number of draws of one result; after that a person must find the cause."""
 
 _RENEWALS = 4
-"""How often a lease is renewed within its life."""
+"""Number of renewals of a lease within its lifetime."""
 
 
 class ReleaseWriter:
     """Writes the ledger's entries of one release, under the lease of this process."""
 
     def __init__(self, database: Database, lease: leases.Lease) -> None:
-        """Write under a lease, which `leased` takes and gives up."""
+        """Write under a lease.
+
+        Args:
+            database: Database of the ledger.
+            lease: Lease of the release; `leased` takes it and gives it up.
+        """
         self._database = database
         self.lease = lease
         self.release = lease.release
@@ -113,7 +118,7 @@ class ReleaseWriter:
             if mine is not None:
                 self._require_same(mine, input_hash)
                 return
-            # Every reservation of this input is of one account: the rules refuse any other.
+            # All reservations of an input belong to one account, because the rules refuse others.
             earlier = book.latest(kinds=("input",), about=input_hash)
             if earlier is not None and earlier.receipt.account != reservation.account:
                 raise BadInput(
@@ -140,7 +145,7 @@ class ReleaseWriter:
 
     def _require_home(self, mine: Entry) -> None:
         if mine.body["home"] != self.lease.holder.home:
-            # privacy: results of its charges may lie there; to draw them here would be a second
+            # privacy: that home may have results of the charges, so drawing here would be a second
             # draw.
             raise StageFailed(
                 f"Release {self.release!r} was begun in another home, which has its noisy results."
@@ -151,11 +156,17 @@ class ReleaseWriter:
     def charge(
         self, reservation: Reservation, batch: str, steps: Sequence[Step]
     ) -> tuple[Charge, ...]:
-        """Record events as spent, all in one transaction, before the data are touched.
+        """Record events as spent, all in one transaction, before the data are read.
 
-        Steps of a batch that was charged before return their charges; nothing is paid twice.
+        A batch that was charged before returns its charges, so nothing is paid twice.
+
+        Args:
+            reservation: The release's reservation.
+            batch: Name of the steps that are drawn and committed together.
+            steps: The steps to pay for.
 
         Raises:
+            ValueError: if an event costs more than its step's budget.
             BudgetRefused: if a stage's budget does not allow it; nothing is recorded.
             StageFailed: if the batch was charged for other steps, the input is not known, or the
                 release was begun in another home.
@@ -238,7 +249,7 @@ class ReleaseWriter:
             return read_charges(book, reservation, batch)
 
     def commit(self, reservation: Reservation, batch: str, result: str) -> None:
-        """Bind a stored result, by its hash, to the charges that paid for it."""
+        """Record the hash of a stored result, which binds it to the charges that paid for it."""
         with self._writing() as book:
             require_open(book, reservation)
             add(book, reservation, "commit", about=batch, body={"batch": batch, "result": result})
@@ -246,7 +257,7 @@ class ReleaseWriter:
     def settle(
         self, reservation: Reservation, outcome: str, *, stored: bool = False
     ) -> Reservation:
-        """End the release and return to the account what was reserved and not charged.
+        """End the release; what was reserved and not spent returns to the account.
 
         Args:
             reservation: The release's reservation.
@@ -262,7 +273,7 @@ class ReleaseWriter:
         with self._writing() as book:
             require_open(book, reservation)
             if outcome == "returned" and is_charged(book, reservation):
-                raise ValueError("A reservation that was charged is not returned.")
+                raise ValueError("A reservation with charges cannot be returned.")
             self._end(book, reservation, outcome, stored=stored)
             settled = read_reservation(book, reservation.release)
         assert settled is not None
@@ -273,7 +284,7 @@ class ReleaseWriter:
     ) -> None:
         used = use(book, reservation.position)
         mine = book.latest(kinds=("input",), reservation=reservation.position)
-        # privacy: this home cannot see uncommitted results in another home.
+        # privacy: uncommitted results in another home may have been seen.
         elsewhere = mine is not None and mine.body["home"] != self.lease.holder.home
         seen = stored or used.results > 0 or (elsewhere and used.tally.charges > 0)
         add_settlement(book, reservation, outcome, seen=seen)
@@ -281,7 +292,7 @@ class ReleaseWriter:
     # -- approval before publication
 
     def gate(self, reservation: Reservation) -> Gate:
-        """Return whether the release awaits approval, the looks at it, and the decision."""
+        """Return the approval state of the release: hold, looks and decision."""
         with self._database.reading() as book:
             return gate_of(book, reservation.position)
 
@@ -324,7 +335,7 @@ class ReleaseWriter:
     ) -> Reservation:
         """Record the decision about a release that awaits approval, and end it.
 
-        Both are one transaction. What was reserved and not charged returns to the account.
+        One transaction records both. What was reserved and not spent returns to the account.
 
         Raises:
             BadInput: if the release does not await approval.
@@ -348,6 +359,11 @@ class ReleaseWriter:
 @contextmanager
 def leased(database: Database, release: str, home: str) -> Iterator[ReleaseWriter]:
     """Take the lease of a release; a thread renews it until the block ends.
+
+    Args:
+        database: Database of the ledger.
+        release: Name of the release.
+        home: Identifier of the home that keeps its files.
 
     Raises:
         StageFailed: if another process has the lease.

@@ -1,6 +1,6 @@
-"""Whether the accounts that pay allow a release: its terms, its approval, and its cost.
+"""The check whether the accounts that pay allow a release: its terms, its approval and its cost.
 
-The refusals' sentences are in `tasks.support.budget_refusals`, which decides nothing.
+`tasks.support.budget_refusals` writes the messages of refusals.
 """
 
 from __future__ import annotations
@@ -24,10 +24,14 @@ from tasks.support.budget_refusals import (
 
 
 def check_reservation(book: Transaction, plan: Plan) -> None:
-    """Raise unless every account that pays allows the plan today.
+    """Check that every account that pays allows the plan today.
+
+    Args:
+        book: The ledger, inside the transaction that reserves the cost.
+        plan: The plan to reserve.
 
     Raises:
-        BadInput: if there is no such account.
+        BadInput: if there is no such account, or `revises` names no finished release of it.
         BudgetRefused: if terms or balance do not allow it, or the plan waits for approval.
     """
     accounts = lineage(book, plan.spec.account)
@@ -61,7 +65,11 @@ def _check_revised(book: Transaction, plan: Plan) -> None:
 
 
 def check_terms(charter: Charter, plan: Plan) -> None:
-    """Raise BudgetRefused if the account's terms exclude the release, whatever its cost."""
+    """Check that the account's terms allow the release, whatever its cost.
+
+    Raises:
+        BudgetRefused: if the account is closed, or has another neighbouring relation or unit.
+    """
     if charter.closed:
         raise BudgetRefused(
             f"Account {charter.name!r} is closed; no more releases can be made from it.",
@@ -76,13 +84,16 @@ def check_terms(charter: Charter, plan: Plan) -> None:
 def _check_room(
     book: Transaction, charter: Charter, plan: Plan, accounts: Sequence[Charter]
 ) -> None:
-    """Raise BudgetRefused unless an account has room for the cost of a plan today.
+    """Check that an account can pay the cost of a plan today.
 
     Args:
         book: The ledger, inside the transaction that reserves the cost.
         charter: The account.
-        plan: What is to be reserved.
-        accounts: All accounts that pay, to say what would fit.
+        plan: The plan to reserve.
+        accounts: All accounts that pay; the message states the largest epsilon that fits them all.
+
+    Raises:
+        BudgetRefused: if the cost exceeds what the account has left.
     """
     privacy, today = plan.spec.privacy, book.today()
     asked = charter.terms.promised(plan.currency, privacy.epsilon, privacy.delta)

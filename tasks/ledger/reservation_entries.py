@@ -26,7 +26,8 @@ def reserve(book: Transaction, plan: Plan) -> Reservation:
         return unfinished
     earlier = read_reservation(book, spec.release)
     if earlier is not None and earlier.outcome is None:
-        # It is for another plan and nothing was charged to it; open, it could never be settled.
+        # It is for another plan and has no charges. It must be ended, since a release can only
+        # settle its latest reservation.
         add_settlement(book, earlier, "returned", seen=False)
     check_reservation(book, plan)
     book.append(
@@ -55,7 +56,11 @@ def reserve(book: Transaction, plan: Plan) -> Reservation:
 
 
 def require_open(book: Transaction, reservation: Reservation) -> None:
-    """Raise StageFailed unless this reservation is the release's latest and is open."""
+    """Check that a reservation is the latest of its release and is not settled.
+
+    Raises:
+        StageFailed: if it is settled, or there is a later one.
+    """
     now = read_reservation(book, reservation.release)
     if now is None or now.position != reservation.position or now.outcome is not None:
         raise StageFailed(
@@ -66,7 +71,11 @@ def require_open(book: Transaction, reservation: Reservation) -> None:
 
 
 def check_stages(book: Transaction, reservation: Reservation, steps: Sequence[Step]) -> None:
-    """Raise BudgetRefused unless the stages' shares and the own delta pay for the steps."""
+    """Check that the stages' shares and the release's own delta suffice for the steps.
+
+    Raises:
+        BudgetRefused: if they do not.
+    """
     used = use(book, reservation.position)
     for stage in dict.fromkeys(step.stage for step in steps):
         asked = sum((step.cost for step in steps if step.stage == stage), Fraction(0))
@@ -114,7 +123,7 @@ def add_settlement(
     Args:
         book: The ledger, inside the transaction.
         reservation: The one to end.
-        outcome: See `ReleaseWriter.settle`.
+        outcome: One of `dp_core.wall.ledger.rules.OUTCOMES`; see `ReleaseWriter.settle`.
         seen: Whether any result may have been seen.
     """
     tally = use(book, reservation.position).tally

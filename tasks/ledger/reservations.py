@@ -22,16 +22,16 @@ from tasks.ledger.database.transaction import Transaction
 class Charge:
     """A step that was paid for, as the ledger records it.
 
-    `dp_core.bundle.verification.claims.Charge` is the same as a bundle states it.
+    `dp_core.bundle.verification.claims.Charge` is the same step as a bundle states it.
 
     Attributes:
         number: Number of its receipt within the release.
         stage: Stage that paid.
-        step: What was measured.
+        step: Name of the step.
         cost: Cost in the release's currency.
         body: Body of its receipt.
         batch: Name of the steps that are drawn and committed together.
-        attempts: Number of draws.
+        attempts: Number of draws so far.
         result: Hash of the committed result; None before the commit.
     """
 
@@ -51,7 +51,7 @@ class Reservation(Promise):
 
     Attributes:
         link: Link of its entry, unique among all ledgers.
-        outcome: `finished`, `abandoned` or `returned`; None while the release is under way.
+        outcome: One of `dp_core.wall.ledger.rules.OUTCOMES`; None if it is not settled.
     """
 
     link: str = ""
@@ -77,13 +77,12 @@ def continued(book: Transaction, plan: Plan) -> Reservation | None:
     if reservation.plan == plan.hash:
         return reservation
     if not is_charged(book, reservation):
-        # Nothing was charged: a corrected spec may begin again once this one is returned.
+        # Without charges, a corrected spec may start again after this reservation is returned.
         return None
     raise BadInput(
-        f"Release {name!r} is under way with another plan: spec or schema changed since,"
-        " or the program, whose versions may resolve a spec differently. Undo the"
-        f" change and `dp-release resume {name}`, or `dp-release abandon {name}` and choose a new"
-        " name.",
+        f"Release {name!r} was begun with another plan: the spec, the schema or the version of the"
+        f" program changed since then. Undo the change and run `dp-release resume {name}`, or run"
+        f" `dp-release abandon {name}` and choose a new name.",
         row="plan-changed",
     )
 
@@ -136,11 +135,11 @@ def _charge(entry: Entry, attempts: Mapping[str, int], results: Mapping[str, str
 
 
 def identity_of(charge: Charge) -> tuple[object, ...]:
-    """Return what identifies the step that a charge paid for."""
+    """Return the values that identify the step that a charge paid for."""
     event: Any = charge.body["event"]
     return charge.stage, charge.step, charge.cost, event_from_json(event), charge.body["asks"]
 
 
 def planned(step: Step) -> tuple[object, ...]:
-    """Return the `identity_of` the charge that a step will get."""
+    """Return the `identity_of` of the charge that a step will have."""
     return step.stage, step.name, step.cost, step.event, dict(step.asks)

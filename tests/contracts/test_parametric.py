@@ -64,12 +64,12 @@ def file_of(variables: Variables, rows: int = ROWS) -> Dataset:
 
 def session_of(method, epsilon, delta, neighbours="add-remove") -> MemorySession:
     noise = "laplace" if method.draws or not delta else "auto"
-    shares = [(Fraction(1), 1, 1, 1.0)]
+    statistics = [(Fraction(1), 1, 1, 1.0)]
     currency = choose_currency(
         Fraction(epsilon),
         Fraction(delta),
         noise=noise,
-        shares=shares,
+        statistics=statistics,
         choices=(Fraction(1, 2), 1) if method.chooses else None,
     )
     return MemorySession(currency, neighbours)

@@ -155,7 +155,7 @@ def test_virtual_records_are_those_of_the_paper_for_one_sweep():
     for wrong in (0, -1):
         with pytest.raises(ValueError, match="positive"):
             pure.draws_event(Fraction(wrong), 5)
-        with pytest.raises(ValueError, match="whole number from 1"):
+        with pytest.raises(ValueError, match="at least 1"):
             PerturbedDrawsEvent(Fraction(1), wrong)
 
 

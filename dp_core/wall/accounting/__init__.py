@@ -1,5 +1,6 @@
-"""What an event costs, and how costs add up.
+"""The privacy cost of events, and how costs add up.
 
-Read `events` (what was done to the data), `sensitivity`, `currency` (one release) and `composition`
-(one account). `guarantee` gives the published guarantee.
+Read `events` (each use of a mechanism), `sensitivity`, `currency` (the sum within one release) and
+`composition` (the sum over the releases of an account), in this order. `guarantee` computes the
+published guarantee.
 """

@@ -1,7 +1,7 @@
-"""The tightest statement of a zcdp account whose releases were all Gaussian noise so far.
+"""The tightest guarantee of a zcdp account whose releases so far used Gaussian noise only.
 
-The account enforces a total rho, fixed when it was opened. zCDP converts that rho for any mixture
-of mechanisms. Where everything was Gaussian noise, the exact Gaussian curve gives a smaller epsilon
+The account enforces a total rho, fixed when it was opened. The conversion of zCDP is valid for any
+mixture of mechanisms. If all noise was Gaussian, the exact Gaussian curve gives a smaller epsilon
 for the same total.
 """
 
@@ -16,37 +16,40 @@ from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.accounting.curves import MOST_CELLS, SMOOTHING, gaussian_epsilon
 
 CELLS_OF_A_CHARGE = 2**24
-"""Cells of one charge that one row may change: two of a table, all of a vector of scores, and all
-entries of an interaction, 2^20 at most.
+"""Upper bound on the cells of one charge that one row can change.
 
-One score for each pair of 5,793 columns; nobody counts that many tables.
+A row changes at most two cells of a table, all of a vector of scores, and all entries of an
+interaction, of which there are at most 2^20. 2^24 scores are one for each pair of 5,793 columns,
+more than any release computes.
 """
 
 
 def gaussian_statement(terms: Terms, releases: Iterable[tuple[Currency, Tally]]) -> Fraction | None:
-    """Return the epsilon, at the account's delta, of everything that was released from it so far.
-
-    None where the curve is not known to hold: a basic account, another mechanism than Gaussian
-    noise, or more of it than the account's rho on the curve of smoothed noise. None also where
-    nothing was released, so that there is nothing to state.
+    """Return the epsilon, at the account's delta, of everything released from the account so far.
 
     Args:
-        terms: Of the account; its total must not have been changed since it was opened.
-        releases: Currency and charges of every release that the account pays for, also by the
-            accounts within it, finished or not.
+        terms: Terms of the account; its total must not have been changed since it was opened.
+        releases: Currency and charges of every release that the account pays for, finished or not,
+            including releases of accounts within it.
+
+    Returns:
+        None if the Gaussian curve is not known to apply: the account is `basic`, an event is not
+        Gaussian, or the charges on the smoothed Gaussian curve exceed the account's rho. None also
+        if nothing was released, or if the curve gives no smaller epsilon than the account's.
 
     Privacy:
-        Let L be the rho that the account was opened with. Take its releases, and stop them before
-        an event that is not Gaussian or that brings the sum of D^2 / (2 (s^2 - 2)) above L. That
-        is the filter of `gaussian_limit`, with a limit fixed beforehand, so whatever it lets out
-        is private on the Gaussian curve of L at every delta. Outcomes in which it has not stopped
-        anything have the same probabilities under the account, so the inequality holds for every
-        set of them. Only these are claimed, and the charges tell whether it is one of them: what a
-        release in the currency `gaussian` pays for an event is at least the smoothed term.
+        Let L be the rho that the account was opened with. Consider a filter that stops the releases
+        before an event that is not Gaussian or that would raise the sum of D^2 / (2 (s^2 - 2))
+        above L. This is the filter of `gaussian_limit` with a limit fixed beforehand, so its output
+        is private on the Gaussian curve of L at every delta. Outcomes that the filter does not stop
+        have the same probabilities with and without it, so the inequality holds for every set of
+        such outcomes. The statement covers these outcomes only, and the charges show whether the
+        actual one is among them: in the currency `gaussian` an event costs at least
+        D^2 / (2 (s^2 - 2)).
 
-        The smoothing of discrete noise has a slack for `MOST_CELLS` cells. An account can have
-        more charges than that allows for; each further block of as many cells is paid for again,
-        in epsilon and as a factor of delta.
+        The argument about smoothed discrete noise has a slack for `MOST_CELLS` cells. If the
+        charges can change more cells, the slack is added again for each further block of
+        `MOST_CELLS` cells, in epsilon and as a factor of delta.
     """
     if terms.is_basic:
         return None

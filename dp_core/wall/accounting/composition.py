@@ -1,12 +1,13 @@
 """How the releases of one account add up: `basic` or `zcdp`, in exact amounts.
 
-- `basic`: the releases' own (epsilon, delta) are summed (Dwork et al. 2006). It holds for any
-  mixture of releases, also when each is chosen by looking at those before (Rogers, Roth, Ullman &
-  Vadhan 2016).
-- `zcdp`: the true rho of every event is summed, and converted once for the whole account (Bun &
-  Steinke 2016; Canonne, Kamath & Steinke 2020). Choosing by looking is sound here too, up to a
-  total that was fixed at opening (Feldman & Zrnic 2021; Whitehouse et al. 2023). Of n equal
-  releases the epsilon then grows little faster than the square root of n, as long as it is small.
+- `basic`: the (epsilon, delta) of the releases are summed (Dwork et al. 2006). The sum is valid for
+  any mixture of releases, also if each one is chosen adaptively, after seeing the earlier ones
+  (Rogers, Roth, Ullman & Vadhan 2016).
+- `zcdp`: the true rho of every event is summed, and the sum is converted to epsilon once for the
+  whole account (Bun & Steinke 2016; Canonne, Kamath & Steinke 2020). Adaptive choices are valid up
+  to a total that was fixed when the account was opened (Feldman & Zrnic 2021; Whitehouse et al.
+  2023). The epsilon of n equal releases grows little faster than the square root of n while it is
+  small.
 """
 
 from __future__ import annotations
@@ -26,23 +27,22 @@ from dp_core.wall.accounting.events import Event
 Composition = Literal["basic", "zcdp"]
 
 RHO_UNITS = 10**15
-"""Units of one rho, to which the rho of each event is rounded up when a release is settled.
+"""Number of units in a rho of 1; the rho of each charge is rounded up to a whole number of units.
 
-The exact rho of an event has the square of a float's digits below the line. A sum of many would
-grow by as many digits for each.
+Without rounding, each event would add the digits of a squared float to the denominator of the sum.
 """
 
 SMALLEST_EPSILON, LARGEST_EPSILON = -9, 6
-"""Powers of ten between which `largest_epsilon` looks."""
+"""Smallest and largest power of ten that `largest_epsilon` tries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """What releases of an account add up in; exact.
+    """An exact amount of an account's budget.
 
     Attributes:
         main: Epsilon (basic) or rho (zcdp).
-        delta: Delta (basic) or the own delta of events (zcdp).
+        delta: Delta (basic) or sum of the events' own deltas (zcdp).
     """
 
     main: Fraction
@@ -55,15 +55,15 @@ class Amount:
         return Amount(self.main - other.main, self.delta - other.delta)
 
     def times(self, count: int) -> Amount:
-        """Return the sum of so many of it."""
+        """Return the amount multiplied by a whole number."""
         return Amount(self.main * count, self.delta * count)
 
     def within(self, other: Amount) -> bool:
-        """Return whether neither part is larger than the other's."""
+        """Return whether both parts are at most those of `other`."""
         return self.main <= other.main and self.delta <= other.delta
 
     def lesser(self, other: Amount) -> Amount:
-        """Return the smaller of each part: what is within both."""
+        """Return the smaller of the two values of each part."""
         return Amount(min(self.main, other.main), min(self.delta, other.delta))
 
     def to_json(self) -> list[str]:
@@ -79,7 +79,7 @@ class Amount:
         """Return the amount that `to_json` wrote.
 
         Raises:
-            ValueError: if it is not one, or not written as `to_json` writes it.
+            ValueError: if `values` is not exactly what `to_json` writes.
         """
         if isinstance(values, list) and [type(value) for value in values] == [str, str]:
             try:
@@ -96,13 +96,13 @@ NOTHING = Amount(Fraction(0), Fraction(0))
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Sums over the charges of a release: all that any composition asks of them.
+    """Sums over the charges of a release, sufficient for both compositions.
 
     Attributes:
-        charges: Their number.
-        cost: In the release's currency.
-        rho: Of their events, each rounded up to one of `RHO_UNITS`.
-        own_delta: Of their events.
+        charges: Number of charges.
+        cost: Sum of their costs, in the release's currency.
+        rho: Sum of the rho of their events, each rounded up to a multiple of 1 / `RHO_UNITS`.
+        own_delta: Sum of the own deltas of their events.
     """
 
     charges: int
@@ -126,7 +126,11 @@ NO_CHARGES = Tally(0, Fraction(0), Fraction(0), Fraction(0))
 
 
 def tally_of(charges: Sequence[tuple[Fraction, Event]]) -> Tally:
-    """Return the sums over (cost, event) of every charge."""
+    """Return the sums over charges.
+
+    Args:
+        charges: Cost, in the release's currency, and event of each charge.
+    """
     tally = NO_CHARGES
     for cost, event in charges:
         tally = tally.plus(cost, event)
@@ -135,16 +139,16 @@ def tally_of(charges: Sequence[tuple[Fraction, Event]]) -> Tally:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What an account fixes at its opening about its total.
+    """The composition and the total of an account.
 
     Attributes:
         composition: How releases add up.
-        epsilon, delta: Guarantee for everything ever released from it.
-        own_delta: Part of `delta` set aside for mechanisms that fail with a probability of their
-            own; only for zcdp. The rest is what rho is converted at.
+        epsilon, delta: Guarantee for all releases of the account together.
+        own_delta: Part of `delta` set aside for events with an own delta; 0 by default, and always
+            0 for `basic`. Rho is converted to epsilon at the rest of `delta`.
 
     Raises:
-        ValueError: if no account can have these terms.
+        ValueError: if the composition is unknown or a value is outside its range.
     """
 
     composition: Composition
@@ -154,28 +158,30 @@ class Terms:
 
     def __post_init__(self) -> None:
         if self.composition not in get_args(Composition):
-            raise ValueError(f"Composition is basic or zcdp, not {self.composition!r}.")
+            raise ValueError(f"The composition must be basic or zcdp, not {self.composition!r}.")
         if self.epsilon <= 0:
-            raise ValueError(f"An account's epsilon is positive, got {self.epsilon}.")
+            raise ValueError(f"An account's epsilon must be positive, not {self.epsilon}.")
         if not 0 <= self.delta < 1:
-            raise ValueError(f"An account's delta is from 0 to below 1, got {self.delta}.")
+            raise ValueError(
+                f"An account's delta must be at least 0 and below 1, not {self.delta}."
+            )
         if self.composition == "basic":
             if self.own_delta != 0:
-                raise ValueError("Only a zcdp account sets delta aside for events' own delta.")
+                raise ValueError("Only a zcdp account can set delta aside for events' own deltas.")
         elif not 0 <= self.own_delta < self.delta:
             raise ValueError(
-                "A zcdp account needs a positive delta, and sets aside less than the whole of it,"
-                f" got {self.own_delta} of {self.delta}."
+                "A zcdp account needs a positive delta, and the part of it that is set aside must"
+                f" be smaller than the whole; got {self.own_delta} of {self.delta}."
             )
 
     @property
     def conversion_delta(self) -> Fraction:
-        """What rho is converted at (zcdp)."""
+        """The delta at which rho is converted to epsilon (zcdp)."""
         return self.delta - self.own_delta
 
     @property
     def limit(self) -> Amount:
-        """The total; rho is rounded down."""
+        """The account's total; its rho is rounded down."""
         return self.allowance(self.epsilon, self.delta if self.is_basic else self.own_delta)
 
     @property
@@ -184,36 +190,43 @@ class Terms:
         return self.composition == "basic"
 
     def allowance(self, epsilon: Fraction, delta: Fraction) -> Amount:
-        """Return what keeps to `epsilon`: of the account, or of a part of it such as a year.
+        """Return the largest amount that keeps to a given epsilon.
 
         Args:
-            epsilon: Positive.
-            delta: Delta (basic) or own delta (zcdp) of that part.
+            epsilon: Positive bound, for the account or for a part of it such as a year.
+            delta: Delta (basic) or own delta (zcdp) of the same part.
+
+        Returns:
+            `epsilon` itself (basic), or the rho that implies it at `conversion_delta` (zcdp).
         """
         main = epsilon if self.is_basic else _rho(epsilon, self.conversion_delta)
         return Amount(main, delta)
 
     def promised(self, currency: Currency, epsilon: Fraction, delta: Fraction) -> Amount:
-        """Return what reserving a whole release takes: no charges within its plan come to more.
+        """Return the amount that a reservation takes from the account.
+
+        It is an upper bound on the amount of any charges within the release's plan.
 
         Args:
-            currency: What the release pays in, and its total.
-            epsilon: Of the release.
-            delta: Of the release.
+            currency: Currency of the release, with its total.
+            epsilon: Epsilon of the release.
+            delta: Delta of the release.
 
         Privacy:
-            In a zcdp account, by the currency of the release:
+            A basic account takes the release's epsilon and delta. A zcdp account takes a rho that
+            depends on the currency of the release:
 
             - `zcdp`: the sum of costs is the sum of rho.
             - `gaussian`: an event costs D^2 / (2 (s^2 - 2)), more than its rho D^2 / (2 s^2).
-            - `pure`: an event of epsilon e has rho at most e^2/2, and the squares sum to at most
-              the square of the sum: all in one event is the worst case.
+            - `pure`: an event of epsilon e has rho at most e^2/2. The sum of squares is at most the
+              square of the sum, so the worst case is one event with the whole total.
 
-            The own delta is what the release set aside for thresholds, of which the account has a
-            part by itself: the events are then d-approximate zCDP with d the sum of these (Bun &
-            Steinke 2016, section 8), and both sums are filtered (Whitehouse et al. 2023). The rest
-            of the release's delta is what its own statement is converted at, and no cost here: the
-            account converts the same events itself, once, at its own delta.
+            The own delta is the part that the release set aside for thresholds; a zcdp account has
+            a separate limit for it. The events are d-approximate zCDP with d the sum of their own
+            deltas (Bun & Steinke 2016, section 8), and both sums are filtered (Whitehouse et al.
+            2023). The rest of the release's delta costs nothing here: it only serves to convert the
+            release's own statement, and the account converts the same events once, at its own
+            delta.
         """
         if self.is_basic:
             return Amount(epsilon, delta)
@@ -223,43 +236,46 @@ class Terms:
     def spent(
         self, tally: Tally, currency: Currency, epsilon: Fraction, delta: Fraction, *, seen: bool
     ) -> Amount:
-        """Return what a release that ends has spent; the rest of its promise goes back.
+        """Return the amount that a release has spent when it ends.
+
+        The difference to the reserved amount returns to the account.
 
         Args:
-            tally: Sums over its charges.
-            currency: What the release paid in, and its total.
-            epsilon: Of the release.
-            delta: Of the release.
+            tally: Sums over the release's charges.
+            currency: Currency of the release, with its total.
+            epsilon: Epsilon of the release.
+            delta: Delta of the release.
             seen: Whether any result was stored, committed or not.
 
         Raises:
-            ValueError: if the charges come to more than was promised.
+            ValueError: if the charges exceed what was reserved.
 
         Privacy:
-            Basic, pure epsilon: exactly the charges, with their own deltas. On a curve, stopping
-            after a result was seen returns nothing: the epsilon of what was charged holds for a
-            total fixed beforehand, not for one chosen by looking, which can fail with a multiple of
-            delta (Rogers, Roth, Ullman & Vadhan 2016: a filter is no odometer).
+            *Basic account, pure currency*: exactly the charges, with their own deltas. *Basic
+            account, another currency*: if a result was seen, the whole reserved amount. The epsilon
+            of the charges alone is valid for a total fixed beforehand. For a total chosen after
+            seeing results it can fail with a multiple of delta (Rogers, Roth, Ullman & Vadhan 2016:
+            a privacy filter is not a privacy odometer).
 
-            Zcdp: the true rho of the events, always. The claim of the account is for its whole
-            total, which was fixed at opening, and a filter holds for any sequence of events chosen
-            by looking as long as their rho sums to no more. Stopping one release and spending the
-            rest on another is such a choice.
+            *Zcdp account*: always the true rho of the events. The account's guarantee is for its
+            whole total, which was fixed at opening. A filter is valid for any adaptively chosen
+            sequence of events whose rho sums to at most that total. Stopping one release and
+            spending the rest on another one is such a choice.
 
-            A result without any charge means that the ledger lost charges, as a restored backup
-            does: the whole promise stays spent.
+            A stored result without any charge means that the ledger lost charges, for example
+            because a backup was restored. The whole reserved amount then stays spent.
         """
         whole = self.promised(currency, epsilon, delta)
         if tally.cost > currency.limit:
-            raise ValueError("The charges of a release come to more than its plan's total.")
+            raise ValueError("The charges of the release exceed the total of its plan.")
         if not tally.charges:
             return whole if seen else NOTHING
         if tally.own_delta > currency.own_delta:
-            raise ValueError("The events of a release fail with more than was promised for it.")
+            raise ValueError("The events' own deltas exceed what was reserved for the release.")
         if not self.is_basic:
             least = tally.rho - Fraction(tally.charges, RHO_UNITS)
             if least > whole.main:
-                raise ValueError("The events of a release come to more than was promised for it.")
+                raise ValueError("The rho of the events exceeds what was reserved for the release.")
             return Amount(min(tally.rho, whole.main), tally.own_delta)
         if currency.kind == "pure":
             return Amount(tally.cost, tally.own_delta)
@@ -268,10 +284,10 @@ class Terms:
         return Amount(min(epsilon, currency.epsilon(tally.cost, delta)), delta)
 
     def epsilon_of(self, amount: Amount) -> Fraction:
-        """Return the epsilon that an amount comes to by itself, for people; 0 for less than none.
+        """Return the epsilon that an amount alone implies, for display; 0 for a negative amount.
 
-        In a zcdp account these do not add up: the epsilon of what is left is not the account's
-        less that of what is used.
+        In a zcdp account these epsilons do not add up: the epsilon of what is left is not the
+        account's epsilon minus that of what is used.
         """
         if amount.main <= 0:
             return Fraction(0)
@@ -281,12 +297,15 @@ class Terms:
 def of_kind(
     kind: Kind, delta: Fraction, own_delta: Fraction = Fraction(0)
 ) -> Callable[[Fraction], Currency | None]:
-    """Return the function from a release's epsilon to its currency, where the kind is fixed.
+    """Return a function that gives the currency of a release for its epsilon.
 
     Args:
-        kind: Of the currency.
-        delta: Of the release.
-        own_delta: Part of it that is set aside for thresholds.
+        kind: Kind of the currency.
+        delta: Delta of the release.
+        own_delta: Part of the delta set aside for thresholds; 0 by default.
+
+    Returns:
+        A function of epsilon; its result is None if no positive total implies that epsilon.
     """
 
     def currency_of(epsilon: Fraction) -> Currency | None:
@@ -302,19 +321,19 @@ def largest_epsilon(
     delta: Fraction,
     currency_of: Callable[[Fraction], Currency | None],
 ) -> Fraction:
-    """Return the largest epsilon of a release that still fits, of 6 digits; 0 if none does.
+    """Return the largest epsilon, to 6 digits, of a release that still fits; 0 if none does.
 
-    The promise of a release of that epsilon fits in `left`, and that of the next larger number of 6
-    digits does not. In a basic account it is exactly what is left where that is as short to write.
-    Where a smaller epsilon makes the plan choose another kind of currency, there can be more than
-    one such number; this is one of them.
+    A release with that epsilon fits in `left`, and one with the next larger number of 6 digits does
+    not. In a basic account the result is exactly what is left, if that is short enough to write.
+    If the plan chooses another currency for a smaller epsilon, several numbers can satisfy this;
+    the function returns one of them.
 
     Args:
-        terms: Of the account.
-        left: What may still be promised; negative parts count as nothing.
-        delta: Of the release, as it stands in its spec.
-        currency_of: From a release's epsilon to what it would pay in, None where no noise gives
-            that epsilon (`of_kind` where the kind is known).
+        terms: Terms of the account.
+        left: Amount that can still be reserved; negative parts count as 0.
+        delta: Delta of the release, as in its spec.
+        currency_of: Gives the currency of a release for its epsilon, None if no noise gives that
+            epsilon. `of_kind` makes such a function for a fixed kind.
     """
 
     def fits(epsilon: Fraction) -> bool:
@@ -324,7 +343,7 @@ def largest_epsilon(
     if left.main <= 0 or left.delta < 0:
         return Fraction(0)
     if terms.is_basic:
-        # What is asked is what is promised, so there is nothing to search.
+        # The reserved epsilon is the release's own, so no search is needed.
         epsilon = short(left.main)
         return epsilon if fits(epsilon) else Fraction(0)
     for power in range(LARGEST_EPSILON, SMALLEST_EPSILON - 1, -1):
@@ -344,19 +363,18 @@ def largest_epsilon(
 
 
 def most_sets(terms: Terms, left: Amount, asked: Currency, delta: Fraction, sets: int) -> int:
-    """Return how many sets of a release in split mode fit with each set's noise as planned.
+    """Return how many sets of a release in split mode fit, each with the noise that was planned.
 
-    Each set is measured at 1/sets of the currency's limit, so that limit is what has to shrink in
-    proportion; epsilon on a curve shrinks more slowly. In pure epsilon the limit is epsilon, and
-    the sets fit at exactly their part of it. On a curve they fit at the epsilon that
-    `largest_epsilon` gives.
+    Each set is measured with 1/sets of the currency's limit, so fewer sets need a proportionally
+    smaller limit. In the currency `pure` the limit is epsilon itself. In the other currencies
+    epsilon falls more slowly than the limit; the largest limit follows from `largest_epsilon`.
 
     Args:
-        terms: Of the account.
-        left: What may still be promised.
-        asked: What the release would pay in with all its sets.
-        delta: Of the release.
-        sets: How many it asks for.
+        terms: Terms of the account.
+        left: Amount that can still be reserved.
+        asked: Currency of the release with all its sets.
+        delta: Delta of the release.
+        sets: Number of sets that the release asks for.
     """
     if asked.kind == "pure":
 
@@ -377,13 +395,13 @@ def _rho(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def six_digits(value: Fraction) -> Fraction:
-    """Return a value rounded down to 6 digits, so that what fits still fits when it is shown."""
+    """Return a value rounded down to 6 digits, so that the displayed value also fits."""
     down = Context(prec=6, rounding=ROUND_FLOOR)
     return Fraction(down.divide(Decimal(value.numerator), Decimal(value.denominator)))
 
 
 def short(value: Fraction) -> Fraction:
-    """Return a value rounded down to 6 digits, or itself where its fraction is as short as that.
+    """Return a value rounded down to 6 digits, or itself if its fraction is as short to write.
 
     >>> short(Fraction(2, 3)), short(Fraction(2000001, 3000001))
     (Fraction(2, 3), Fraction(333333, 500000))

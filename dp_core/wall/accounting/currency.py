@@ -1,14 +1,14 @@
-"""The currency of one release: what its events cost, and what the sum means.
+"""The currency of a release: what each event costs, and which guarantee the total implies.
 
-One release pays in one currency, fixed in its plan before the data are touched:
+A release pays in one currency, fixed in its plan before the data are read:
 
-- `pure`: epsilon; Laplace noise. The only one when delta is 0, and open to any delta.
-- `zcdp`: rho, converted once (Canonne, Kamath & Steinke 2020).
-- `gaussian`: half of squared mu of the Gaussian curve; only Gaussian events. Less noise than zcdp
-  for the same guarantee unless the noise is of the order of one record.
+- `pure`: epsilon, for Laplace noise. The only currency at delta 0; also possible at any delta.
+- `zcdp`: rho, converted to epsilon once (Canonne, Kamath & Steinke 2020).
+- `gaussian`: mu^2/2 on the exact curve of the Gaussian mechanism, for Gaussian events only. It
+  needs less noise than zcdp for the same guarantee, unless the noise is as small as one record.
 
-Beside its total it can set a delta aside for events that fail with a probability of their own.
-Those are summed, and the rest of the guarantee's delta is what a total is converted at.
+A currency can also set delta aside for events with an own delta. These own deltas are summed, and
+the total is converted to epsilon at the rest of the guarantee's delta.
 """
 
 from __future__ import annotations
@@ -49,54 +49,60 @@ THEOREMS = {
 }
 
 VIRTUAL_PARTS = 1024
-"""Virtual records are counted in this part of one."""
+"""Number of virtual records of `PerturbedDrawsEvent`: a multiple of 1 / `VIRTUAL_PARTS`."""
 
 URN_PARTS = 1 << 20
-"""So are those of an urn, of which all draws together need fewer."""
+"""Number of virtual records of `PolyaUrnEvent`: a multiple of 1 / `URN_PARTS`."""
 
 LEAST_DRAW = 1e-18
-"""Least epsilon of one draw by counts; far from 1e-20, below which its cost is not known."""
+"""Smallest epsilon of one draw; `log_one_plus_inverse` computes its cost down to 1e-20."""
 
 _ENOUGH = 64
-"""Epsilon or rho of one draw that buys the fewest virtual records there are, one part of one."""
+"""Upper bound on the epsilon or rho used for one draw; it suffices for the fewest virtual records,
+1 / `VIRTUAL_PARTS`, and its exponential does not overflow."""
 
 OWN_DELTA = (
     "; the probabilities with which thresholds fail are summed beside it (Dwork et al. 2006)"
 )
-"""What is added where a delta is set aside."""
+"""Appended to the theorem if a delta is set aside."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoiseScale:
-    """Kind and parameter of the noise of a count; public."""
+    """Kind and scale of the noise on each value of a statistic; public.
+
+    Attributes:
+        kind: `laplace` or `gaussian`.
+        scale: Parameter of the noise, in units of the values (records for counts).
+    """
 
     kind: Noise
     scale: float
 
     @property
     def stddev(self) -> float:
-        """Standard deviation, records (of the continuous noise, an upper bound)."""
+        """Standard deviation of the continuous noise, an upper bound; same unit as `scale`."""
         return self.scale * (math.sqrt(2.0) if self.kind == "laplace" else 1.0)
 
     @property
     def mean_absolute(self) -> float:
-        """Expected absolute error of one cell, records (of the continuous noise)."""
+        """Expected absolute value of the continuous noise; same unit as `scale`."""
         return self.scale * (1.0 if self.kind == "laplace" else math.sqrt(2.0 / math.pi))
 
     @property
     def half_width(self) -> float:
-        """Half width of the central 95 % range of the noise, records."""
+        """Half-width of the central 95 % range of the continuous noise; same unit as `scale`."""
         return self.scale * (math.log(20.0) if self.kind == "laplace" else 1.959963984540054)
 
 
 @dataclass(frozen=True, slots=True)
 class Currency:
-    """A kind of cost and the total one release may spend in it.
+    """The kind of cost that a release pays, and the total it may spend.
 
     Attributes:
-        kind: Which arithmetic.
-        limit: Total in that arithmetic's unit.
-        own_delta: Total of the events' own deltas that it may spend.
+        kind: `pure`, `zcdp` or `gaussian`.
+        limit: Largest sum of costs: epsilon (pure), rho (zcdp) or mu^2/2 (gaussian).
+        own_delta: Largest sum of the events' own deltas; 0 by default.
     """
 
     kind: Kind
@@ -104,7 +110,7 @@ class Currency:
     own_delta: Fraction = Fraction(0)
 
     def cost(self, event: Event) -> Fraction:
-        """Return what an event costs, exactly; its own delta is counted beside that.
+        """Return the exact cost of an event, without its own delta.
 
         Raises:
             ValueError: if the event has no cost in this currency.
@@ -117,22 +123,25 @@ class Currency:
                 raise ValueError(f"{type(event).__name__} is not purely private.")
             return epsilon
         if not isinstance(event, GaussianEvent):
-            raise ValueError(f"{type(event).__name__} does not add up on the Gaussian curve.")
+            raise ValueError(f"{type(event).__name__} has no cost on the Gaussian curve.")
         smoothed = event.scale**2 - SMOOTHING
         if smoothed <= 0:
             raise ValueError("Noise of this scale is too small for the Gaussian curve.")
         return event.l2_sensitivity_squared / (2 * smoothed)
 
     def noise_event(self, cost: Fraction, *, l1: int, l2_squared: int) -> Event:
-        """Return the noise on an integer statistic that `cost` buys; never more than it buys.
+        """Return the event that adds noise to an integer statistic and costs at most `cost`.
 
         Args:
             cost: Part of `limit`, positive.
             l1: L1 sensitivity of the statistic.
-            l2_squared: Its squared L2 sensitivity.
+            l2_squared: Squared L2 sensitivity of the statistic.
+
+        Raises:
+            ValueError: if the cost is not positive.
         """
         if cost <= 0:
-            raise ValueError(f"A cost is positive, got {cost}.")
+            raise ValueError(f"A cost must be positive, not {cost}.")
         if self.kind == "pure":
             return LaplaceEvent(_at_least(l1 / cost), l1)
         variance = Fraction(l2_squared) / (2 * cost)
@@ -149,23 +158,24 @@ class Currency:
         rows: int = 1,
         threshold: int | None = None,
     ) -> StabilityEvent:
-        """Return the stability-based histogram that `cost` and `delta` buy; never more than they.
+        """Return the stability-based histogram that costs at most `cost` and `delta`.
 
         Args:
             cost: Part of `limit`, positive.
             delta: Part of `own_delta`, positive.
-            l1: L1 sensitivity of its table of counts.
-            rows: Most rows of one unit of privacy.
-            threshold: Least noisy count that is kept; None for the least that `delta` allows.
+            l1: L1 sensitivity of the table of counts.
+            rows: Largest number of rows of one unit of privacy; 1 by default.
+            threshold: Least noisy count that is kept, records; None (the default) for the least
+                that `delta` allows.
 
         Raises:
-            ValueError: if the currency has no cost for it, or the threshold fails with more than
-                `delta`.
+            ValueError: if the cost is not positive, the currency is `gaussian`, no threshold is
+                known for `delta`, or the given threshold is below the least one.
         """
         if cost <= 0:
-            raise ValueError(f"A cost is positive, got {cost}.")
+            raise ValueError(f"A cost must be positive, not {cost}.")
         if self.kind == "gaussian":
-            raise ValueError("A threshold does not add up on the Gaussian curve; use pure or zcdp.")
+            raise ValueError("A threshold has no cost on the Gaussian curve; use pure or zcdp.")
         # zCDP: rho = epsilon^2/2, so the scale l1/epsilon is l1/sqrt(2 rho).
         scale = (
             _at_least(l1 / cost)
@@ -178,21 +188,23 @@ class Currency:
         return StabilityEvent(scale, l1, threshold or least, rows)
 
     def draws_event(self, cost: Fraction, draws: int, rows: int = 1) -> PerturbedDrawsEvent:
-        """Return the draws by counts and virtual records that `cost` buys; never more than that.
+        """Return the event of drawing codes independently, with the fewest virtual records.
 
         Args:
-            cost: Part of `limit`, positive.
-            draws: Most draws that files make differently which differ in one row.
-            rows: Most rows of one unit of privacy.
+            cost: Part of `limit`, positive; the event costs at most this.
+            draws: Largest number of draws whose probabilities differ between two files that differ
+                in one row.
+            rows: Largest number of rows of one unit of privacy; 1 by default.
 
         Raises:
-            ValueError: if the currency has no cost for it, or one draw gets less than `LEAST_DRAW`.
+            ValueError: if the cost is not positive, the currency is `gaussian`, or the epsilon of
+                one draw is below `LEAST_DRAW`.
         """
         if cost <= 0:
-            raise ValueError(f"A cost is positive, got {cost}.")
+            raise ValueError(f"A cost must be positive, not {cost}.")
         if self.kind == "gaussian":
-            raise ValueError("Draws do not add up on the Gaussian curve; use pure or zcdp.")
-        # What is more than enough is left over: its exponential would overflow.
+            raise ValueError("Draws have no cost on the Gaussian curve; use pure or zcdp.")
+        # A larger cost would not reduce the virtual records, and its exponential would overflow.
         each = float(min(cost / draws, Fraction(_ENOUGH)))
         each = (each if self.kind == "pure" else math.sqrt(2 * each)) / rows
         if each < LEAST_DRAW:
@@ -207,22 +219,22 @@ class Currency:
         return event
 
     def urn_event(self, cost: Fraction, records: int, rows: int = 1) -> PolyaUrnEvent:
-        """Return the draws from one urn that `cost` buys; never more than that.
+        """Return the event of drawing records from one urn, with the fewest virtual records.
 
         Args:
-            cost: Part of `limit`, positive.
+            cost: Part of `limit`, positive; the event costs at most this.
             records: Number of draws.
-            rows: Most rows of one unit of privacy.
+            rows: Largest number of rows of one unit of privacy; 1 by default.
 
         Raises:
-            ValueError: if the currency has no cost for it, or `cost` is an epsilon below
-                `LEAST_DRAW`.
+            ValueError: if the cost is not positive, the currency is `gaussian`, or the epsilon is
+                below `LEAST_DRAW`.
         """
         if cost <= 0:
-            raise ValueError(f"A cost is positive, got {cost}.")
+            raise ValueError(f"A cost must be positive, not {cost}.")
         if self.kind == "gaussian":
-            raise ValueError("Draws do not add up on the Gaussian curve; use pure or zcdp.")
-        # What is more than enough is left over: its exponential would overflow.
+            raise ValueError("Draws have no cost on the Gaussian curve; use pure or zcdp.")
+        # A larger cost would not reduce the virtual records, and its exponential would overflow.
         whole = float(min(cost, Fraction(_ENOUGH**2)))
         whole = min((whole if self.kind == "pure" else math.sqrt(2 * whole)) / rows, _ENOUGH)
         if whole < LEAST_DRAW:
@@ -234,7 +246,7 @@ class Currency:
         return event
 
     def noise(self, cost: Fraction, *, l1: int, l2_squared: int) -> NoiseScale:
-        """Return the same noise as kind and scale."""
+        """Return kind and scale of the noise of `noise_event`, which has the same arguments."""
         event = self.noise_event(cost, l1=l1, l2_squared=l2_squared)
         kind: Noise = "laplace" if isinstance(event, LaplaceEvent) else "gaussian"
         assert isinstance(event, LaplaceEvent | GaussianEvent)
@@ -244,14 +256,15 @@ class Currency:
         """Return the epsilon at `delta` that a sum of costs implies, rounded up.
 
         Args:
-            spent: Sum of costs.
-            delta: Of the guarantee, at least `own_delta` (more, unless the currency is pure).
+            spent: Sum of costs, in the currency's unit.
+            delta: Delta of the guarantee. At least `own_delta` if the currency is pure, otherwise
+                larger.
 
         Privacy:
             Pure: epsilons and own deltas add up (Dwork et al. 2006; adaptively: Rogers et al.
-            2016). Otherwise the total is d-approximate zCDP with d the sum of the own deltas, which
-            gives (epsilon, d + d')-privacy where the total alone gives (epsilon, d') (Bun & Steinke
-            2016, Lemmas 8.2 and 8.8; adaptively: Whitehouse et al. 2023).
+            2016). Otherwise let d be the sum of the own deltas. The events are d-approximate zCDP.
+            If the total alone implies (epsilon, d')-privacy, the events are (epsilon, d + d')-
+            private (Bun & Steinke 2016, Lemmas 8.2 and 8.8; adaptively: Whitehouse et al. 2023).
         """
         if spent == 0 or self.kind == "pure":
             return spent
@@ -259,29 +272,35 @@ class Currency:
         return convert(spent, delta - self.own_delta)
 
     def implies(self, epsilon: Fraction, delta: Fraction) -> bool:
-        """Return whether the total, with the own delta beside it, implies (epsilon, delta)."""
+        """Return whether the total and the own delta together imply (epsilon, delta)."""
         if epsilon <= 0 or not 0 <= delta < 1 or self.limit <= 0:
             return False
         left = delta - self.own_delta
         if left < 0 or self.own_delta < 0:
             return False
-        # Both directions round to the safe side; either shows it.
+        # Both conversions round to the safe side, so either one suffices as proof.
         if self.limit <= largest_limit(self.kind, epsilon, left):
             return True
         return self.kind != "pure" and left > 0 and self.epsilon(self.limit, delta) <= epsilon
 
     def to_json(self) -> dict[str, str]:
-        """Return the currency as plans and receipts have it: every number as exact text."""
+        """Return the currency as plans and receipts record it, with exact numbers as text."""
         return {"kind": self.kind, "limit": str(self.limit), "own_delta": str(self.own_delta)}
 
     @property
     def theorem(self) -> str:
-        """Why the sum of costs is a guarantee."""
+        """Name and source of the theorem by which the sum of costs implies the guarantee."""
         return THEOREMS[self.kind] + (OWN_DELTA if self.own_delta else "")
 
 
 def largest_limit(kind: Kind, epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Return the largest total in a currency that implies (epsilon, delta), delta all for it."""
+    """Return the largest total in a currency that implies (epsilon, delta), with no own delta.
+
+    Args:
+        kind: Kind of the currency.
+        epsilon: Positive.
+        delta: At least 0. If it is 0, the result is 0 unless the currency is pure.
+    """
     if kind == "pure":
         return epsilon
     if delta == 0:
@@ -294,19 +313,23 @@ def choose_currency(
     delta: Fraction,
     *,
     noise: Noise | Literal["auto"],
-    shares: Sequence[tuple[Fraction, int, int, float]],
+    statistics: Sequence[tuple[Fraction, int, int, float]],
     choices: tuple[Fraction, int] | None = None,
 ) -> Currency:
-    """Return the currency in which the planned statistics get the least noise. Public.
+    """Return the currency with the least expected absolute noise on the planned statistics. Public.
 
     Args:
-        epsilon: Of the whole release.
-        delta: Of the whole release.
-        noise: `laplace` or `gaussian` restricts the choice.
-        shares: For each planned statistic its part of the budget, its L1 and squared L2
-            sensitivities, and its weight (number of cells).
-        choices: Part of the budget, and number, of private choices, None without any. They have no
-            cost on the Gaussian curve, and their noise counts like that of as many cells.
+        epsilon: Epsilon of the whole release.
+        delta: Delta of the whole release.
+        noise: `laplace` or `gaussian` restricts the choice; `auto` does not.
+        statistics: For each planned statistic: its fraction of the budget, L1 sensitivity, squared
+            L2 sensitivity, and weight (number of cells).
+        choices: Fraction of the budget for private choices, and their number; None (the default)
+            without any. They exclude the Gaussian curve, and the noise of each choice counts as
+            much as that of one cell.
+
+    Raises:
+        ValueError: if no currency allows this noise, epsilon and delta.
     """
     kinds: list[Kind] = []
     if noise in ("auto", "laplace"):
@@ -321,11 +344,11 @@ def choose_currency(
         error = sum(
             weight
             * currency.noise(share * currency.limit, l1=l1, l2_squared=l2_squared).mean_absolute
-            for share, l1, l2_squared, weight in shares
+            for share, l1, l2_squared, weight in statistics
         )
         if choices and choices[1]:
             part = float(choices[0] * currency.limit) / choices[1]
-            # Scales of `choose` for scores that move by 1: exponential noise, or Gumbel's.
+            # Scales of `choose` for scores of sensitivity 1: exponential (pure), else Gumbel noise.
             error += choices[1] * (2 / part if kind == "pure" else 2 / math.sqrt(8 * part))
         if best is None or error < best[0]:
             best = (error, currency)
@@ -335,18 +358,18 @@ def choose_currency(
 
 
 def threshold_currency(epsilon: Fraction, delta: Fraction) -> Currency:
-    """Return the currency of a release with thresholds: pure, and its whole delta is for them.
+    """Return the currency of a release with thresholds: pure, with the whole delta set aside.
 
     Raises:
-        ValueError: if there is no delta to set aside.
+        ValueError: if delta is not between 0 and 1.
     """
     if not 0 < delta < 1:
-        raise ValueError("A threshold needs a delta above 0.")
+        raise ValueError(f"A threshold needs a delta above 0 and below 1, not {delta}.")
     return Currency("pure", epsilon, delta)
 
 
 def _at_least(value: Fraction) -> Fraction:
-    """Return the smallest float not below `value`, as the exact fraction it is."""
+    """Return the smallest float not below `value`, as an exact fraction."""
     scale = float(value)
     while Fraction(scale) < value:
         scale = math.nextafter(scale, math.inf)
@@ -354,7 +377,7 @@ def _at_least(value: Fraction) -> Fraction:
 
 
 def _root_at_least(value: Fraction) -> Fraction:
-    """Return a float whose square is not below `value`, as the exact fraction it is."""
+    """Return a float whose square is not below `value`, as an exact fraction."""
     scale = math.sqrt(float(value))
     while Fraction(scale) ** 2 < value:
         scale = math.nextafter(scale, math.inf)

@@ -1,4 +1,4 @@
-"""What was done to the data, in parameters from which any accountant can recompute its cost.
+"""Events: each use of a mechanism, with the parameters that determine its privacy cost.
 
 An event never changes meaning once a release has used it; a new mechanism gets a new class.
 """
@@ -18,16 +18,19 @@ class Event(Protocol):
     """One use of one mechanism."""
 
     def epsilon(self) -> Fraction | None:
-        """Epsilon apart from `own_delta`, None if the mechanism has none."""
+        """Pure epsilon, holding except with probability `own_delta`; None if there is none."""
 
     def rho(self) -> Fraction:
-        """Zero-concentrated rho apart from `own_delta`."""
+        """Parameter rho of zCDP, holding except with probability `own_delta`."""
 
     def own_delta(self) -> Fraction:
-        """Probability with which neither holds; what a conversion to epsilon adds is not in it."""
+        """Probability that the bounds `epsilon` and `rho` fail; 0 for most mechanisms.
+
+        The delta at which rho is converted to epsilon is not part of it.
+        """
 
     def to_json(self) -> dict[str, object]:
-        """Return the event in plain values, exact."""
+        """Return the event as plain JSON values, with exact numbers as text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +61,11 @@ class LaplaceEvent(_ScaledEvent):
     """Discrete Laplace noise on integers, P(z) ~ exp(-|z| / scale).
 
     Attributes:
-        scale: Exact value of the sampler's parameter, records.
-        l1_sensitivity: Of the integer statistic, for the release's neighbours.
+        scale: Exact parameter of the sampler, in units of the statistic (records for counts).
+        l1_sensitivity: L1 sensitivity of the integer statistic, for the release's neighbours.
+
+    Raises:
+        ValueError: if the scale is not positive or the sensitivity is below 1.
     """
 
     mechanism: ClassVar[str] = "discrete-laplace"
@@ -82,8 +88,12 @@ class GaussianEvent(_ScaledEvent):
     """Discrete Gaussian noise on integers, P(z) ~ exp(-z^2 / (2 scale^2)).
 
     Attributes:
-        scale: Exact value of the sampler's parameter, records.
-        l2_sensitivity_squared: Of the integer statistic, for the release's neighbours.
+        scale: Exact parameter of the sampler, in units of the statistic (records for counts).
+        l2_sensitivity_squared: Squared L2 sensitivity of the integer statistic, for the release's
+            neighbours.
+
+    Raises:
+        ValueError: if the scale is not positive or the sensitivity is below 1.
     """
 
     mechanism: ClassVar[str] = "discrete-gaussian"
@@ -106,10 +116,13 @@ class NoisyMaxEvent(_ScaledEvent):
     """Report of the index of the largest score after noise of the given scale.
 
     Attributes:
-        scale: Exact value of the sampler's parameter, in units of the scores.
+        scale: Exact parameter of the sampler, in units of the scores.
         sensitivity: Largest change of any one score, for the release's neighbours.
-        gumbel: Gumbel noise (the exponential mechanism), otherwise exponential noise
-            (permute-and-flip), which has no discount in zCDP.
+        gumbel: True for Gumbel noise (the exponential mechanism); False for exponential noise
+            (permute-and-flip), which has no smaller rho than epsilon^2/2.
+
+    Raises:
+        ValueError: if the scale is not positive or the sensitivity is below 1.
     """
 
     mechanism: ClassVar[str] = "noisy-max"
@@ -124,7 +137,7 @@ class NoisyMaxEvent(_ScaledEvent):
         return 2 * self.sensitivity / self.scale
 
     def rho(self) -> Fraction:
-        """An eighth of epsilon squared under Gumbel noise (Cesar & Rogers 2021), else half."""
+        """Epsilon^2/8 under Gumbel noise (Cesar & Rogers 2021), otherwise epsilon^2/2."""
         return self.epsilon() ** 2 / (8 if self.gumbel else 2)
 
     def to_json(self) -> dict[str, object]:
@@ -140,46 +153,53 @@ class NoisyMaxEvent(_ScaledEvent):
 class StabilityEvent(_ScaledEvent):
     """Stability-based histogram: noisy counts of the observed cells that reach a threshold.
 
-    Discrete Laplace noise on the count of every cell that holds a record, whatever the number of
-    cells that could; what is below the threshold is left out. Every count is of whole records, each
-    in one cell (Korolova et al. 2009; Bun, Nissim & Stemmer 2016; Vadhan 2016, Theorem 3.5).
+    The mechanism adds discrete Laplace noise to the count of every cell that holds a record and
+    leaves out each cell whose noisy count is below the threshold. The number of cells of the table
+    does not matter. Each record counts in exactly one cell (Korolova et al. 2009; Bun, Nissim &
+    Stemmer 2016; Vadhan 2016, Theorem 3.5).
 
     Attributes:
-        scale: Exact value of the sampler's parameter, records.
-        l1_sensitivity: Of the table of counts, for the release's neighbours.
-        threshold: Least noisy count that is kept, records; from `rows`.
-        rows: Most rows of one unit of privacy, k.
+        scale: Exact parameter of the sampler, records.
+        l1_sensitivity: L1 sensitivity of the table of counts, for the release's neighbours.
+        threshold: Least noisy count that is kept, records; at least `rows`.
+        rows: Largest number of rows of one unit of privacy (k in the proof); 1 by default.
+
+    Raises:
+        ValueError: if the scale is not positive, the sensitivity or `rows` is below 1, or the
+            threshold is below `rows`.
 
     Privacy:
-        Let s(c) = P(c + Z >= threshold) be the probability that a cell of c records is kept, d =
-        max(s(k), k s(1)) = `kept_by_chance(scale, threshold, k)`, and P, Q the distributions of the
-        output on two neighbouring files: common records R, and beside them on one file the unit's
-        a_x records in cell x, on the other b_x; sums of a and of b are at most k. (Add-remove: b =
-        0.) Cells have independent noise, and a cell without a record is never shown.
+        *Notation.* Two neighbouring files share the records R. In cell x, one file holds a_x
+        further records of the unit, and the other file holds b_x. The sum of a and the sum of b
+        are at most k (add-remove: b = 0). P and Q are the distributions of the output on the two
+        files. Let s(c) = P(c + Z >= threshold) be the probability that a cell of c records is kept,
+        and d = max(s(k), k s(1)) = `kept_by_chance(scale, threshold, k)`. Cells have independent
+        noise, and a cell without a record is never published.
 
-        *What can fail.* A cell with a record on both files moves by |a_x - b_x| and costs that over
-        the scale: the threshold is post-processing. All of them cost e', and e' <= epsilon because
-        the sum of |a_x - b_x| is at most the L1 sensitivity. Any other cell that moves has no
-        common record and is observed on one file only, with a_x >= 1 records, say: it is shown
-        there with probability s(a_x), on the other file never. P shows some such cell with
-        probability d_P <= sum of s(a_x), Q with d_Q <= sum of s(b_x).
+        *Which cells can fail.* First take the cells that hold a record on both files. Such a count
+        changes by |a_x - b_x| and costs |a_x - b_x| / scale, because the threshold is
+        post-processing. Together they cost e' <= epsilon, because the sum of |a_x - b_x| is at most
+        the L1 sensitivity. Every other cell that changes holds no common record and is observed on
+        one file only, say with a_x >= 1 records. On that file it is published with probability
+        s(a_x), on the other file never. So P publishes some such cell with probability
+        d_P <= sum of s(a_x), and Q with probability d_Q <= sum of s(b_x).
 
-        *At most d.* Let such cells hold c_1, ..., c_m records, each at least 1, of k in all at
-        most. Up to the threshold s is an exponential, s(c) = e^((c - threshold)/scale)/(1 +
-        e^(-1/scale)): it grows and is convex. So for fixed m the sum of s(c_i) is largest where all
-        but one are 1 (a vertex), and h(m) = s(k - m + 1) + (m - 1) s(1) is convex in m, so largest
-        at m = 1 or m = k: s(k), or k s(1).
+        *Both are at most d.* Let such cells hold c_1, ..., c_m records, each at least 1 and at most
+        k in total. For c up to the threshold, s(c) = e^((c - threshold)/scale)/(1 + e^(-1/scale)),
+        which is increasing and convex. So for fixed m the sum of s(c_i) is largest at a vertex,
+        where all but one of the c_i are 1. Its value there, h(m) = s(k - m + 1) + (m - 1) s(1), is
+        convex in m and therefore largest at m = 1 or m = k, where it is s(k) or k s(1).
 
-        *(epsilon, d)-privacy.* Let p, q be P, Q on the condition that no such cell is shown;
-        they differ by e^e' at most. For any set S of outputs let u = p(S), so that q(S) >= e^-e' u
-        and P(S) <= (1 - d_P) u + d_P, and Q(S) >= (1 - d_Q) q(S). Then
+        *(epsilon, d)-privacy.* Let p and q be P and Q conditional on no such cell being published;
+        their probabilities differ by a factor of at most e^e'. For any set S of outputs let
+        u = p(S). Then q(S) >= e^-e' u, P(S) <= (1 - d_P) u + d_P, and Q(S) >= (1 - d_Q) q(S), so
 
-            P(S) - e^epsilon Q(S) <= d_P + u [(1 - d_P) - e^(epsilon - e') (1 - d_Q)],
+            P(S) - e^epsilon Q(S) <= d_P + u [(1 - d_P) - e^(epsilon - e') (1 - d_Q)].
 
-        which is linear in u: at u = 0 it is d_P, at u = 1 at most 1 - (1 - d_Q) = d_Q, and both are
-        at most d. Nothing here asks which file is which. So d is not doubled under replace-one,
-        because no distribution can fail in two ways; and p, q show d-approximate
-        (epsilon^2/2)-zCDP (Bun & Steinke 2016, Definition 8.1).
+        The right-hand side is linear in u. It is d_P at u = 0 and at most 1 - (1 - d_Q) = d_Q at
+        u = 1, and both are at most d. The argument is symmetric in the two files. Replace-one does
+        not double d, because each of P and Q fails only with cells of its own file. The pair p, q
+        also shows d-approximate (epsilon^2/2)-zCDP (Bun & Steinke 2016, Definition 8.1).
     """
 
     mechanism: ClassVar[str] = "stability-histogram"
@@ -190,53 +210,58 @@ class StabilityEvent(_ScaledEvent):
     def __post_init__(self) -> None:
         _positive(self.scale, self.l1_sensitivity)
         _positive(self.scale, self.rows)
-        # privacy: below 1 a cell without a record would have to be kept sometimes, too; below the
-        # number of rows `kept_by_chance` is no bound.
+        # privacy: with a threshold below 1, cells without records would need noise too; below
+        # `rows`, `kept_by_chance` is not a bound.
         if self.threshold < self.rows:
-            raise ValueError(
-                f"A threshold is a whole number from {self.rows}, got {self.threshold}."
-            )
+            raise ValueError(f"The threshold must be at least {self.rows}, not {self.threshold}.")
 
     def epsilon(self) -> Fraction:
-        """L1 sensitivity over scale, apart from `own_delta`."""
+        """L1 sensitivity over scale, holding except with probability `own_delta`."""
         return self.l1_sensitivity / self.scale
 
     def rho(self) -> Fraction:
-        """Half of epsilon squared, apart from `own_delta` (Bun & Steinke 2016, Lemma 8.8)."""
+        """Epsilon^2/2, holding except with `own_delta` (Bun & Steinke 2016, Lemma 8.8)."""
         return self.epsilon() ** 2 / 2
 
     def own_delta(self) -> Fraction:
-        """Probability that a cell of one unit alone is kept, rounded up."""
+        """Probability that a cell with records of one unit only is kept, rounded up."""
         return kept_by_chance(self.scale, self.threshold, self.rows)
 
 
 @dataclass(frozen=True, slots=True)
 class PerturbedDrawsEvent(_ScaledEvent):
-    """Draws of single codes, each by counts of records to which virtual records were added.
+    """Draws of single codes with probabilities from counts plus virtual records.
 
-    A draw takes a table of one column given a combination g of others' codes, and returns code i
-    with probability (n_gi + a) / (N_g + C a): C codes, N_g the sum of n_gi, a = `scale` (Park &
-    Ghosh 2013). Which combination is looked at depends on what was drawn before.
+    Each draw uses the table of one column given a combination g of codes of other columns. It
+    returns code i with probability (n_gi + a) / (N_g + C a), where C is the number of codes, N_g
+    the sum of n_gi over i, and a = `scale` (Park & Ghosh 2013). The combination used by a draw may
+    depend on earlier draws.
 
     Attributes:
         scale: Virtual records added to each code, exact.
-        draws: Most draws from a combination that one of two differing records is in, whatever is
-            drawn, where files differ in one row.
-        rows: Most rows of one unit of privacy.
+        draws: Largest possible number of draws whose probabilities differ between two files that
+            differ in one row: draws from a combination that holds a differing record.
+        rows: Largest number of rows of one unit of privacy; 1 by default.
+
+    Raises:
+        ValueError: if the scale is not positive, or `draws` or `rows` is below 1.
 
     Privacy:
-        One row more or less in (g, i) changes only draws from g. It multiplies the probability of i
-        by (n + 1 + a)/(n + a) (N + C a)/(N + 1 + C a), between 1 and 1 + 1/a, and that of another
-        code by (N + C a)/(N + 1 + C a), between 1/(1 + 1/a) and 1. A row that is replaced within g
-        leaves N_g and multiplies two probabilities by at most 1 + 1/a, or by its inverse; otherwise
-        one combination loses a row and another gains one, and a draw looks at one of them. So each
-        draw that the two files make differently multiplies the probability of everything drawn by
-        at most 1 + 1/a. Along any sequence of draws there are at most `draws` such, and the others
-        are the same on both files: the whole is draws log(1 + 1/a)-private.
+        *One row added to (g, i)* changes only draws from g. It multiplies the probability of i by
+        (n + 1 + a)/(n + a) (N + C a)/(N + 1 + C a), which is between 1 and 1 + 1/a. It multiplies
+        the probability of every other code by (N + C a)/(N + 1 + C a), which is between
+        1/(1 + 1/a) and 1. Removing the row has the inverse effect.
 
-        Of a unit of k rows it is group privacy (Dwork & Roth 2014, Theorem 2.2; Bun & Steinke 2016,
-        Proposition 1.9): files that are joined by k such steps differ by k times that epsilon, and
-        by k^2 times that rho.
+        *One row replaced within g* leaves N_g unchanged and multiplies two probabilities by at most
+        1 + 1/a, or by at least its inverse. *Replaced by a row of another combination*, one
+        combination loses a row and the other gains one; each draw uses only one of the two.
+
+        So each draw that differs between the files multiplies the probability of the whole output
+        by at most 1 + 1/a. Any sequence has at most `draws` such draws, and all others have equal
+        probabilities on both files. The output is therefore draws log(1 + 1/a)-private.
+
+        A unit of k rows is protected by group privacy (Dwork & Roth 2014, Theorem 2.2; Bun &
+        Steinke 2016, Proposition 1.9): k times that epsilon, and k^2 times that rho.
     """
 
     mechanism: ClassVar[str] = "perturbed-draws"
@@ -252,45 +277,51 @@ class PerturbedDrawsEvent(_ScaledEvent):
         return self.rows * self.draws * log_one_plus_inverse(self.scale)
 
     def rho(self) -> Fraction:
-        """Half of the square of each draw's epsilon (Bun & Steinke 2016, Proposition 1.4).
+        """Rows^2 times draws times half the square of one draw's epsilon, rounded up.
 
-        Draws that the files make alike cost nothing, and of the others there are at most `draws`.
+        Bun & Steinke (2016), Propositions 1.4 and 1.9. Draws whose probabilities are equal on both
+        files cost nothing, and at most `draws` of them differ.
         """
         return self.rows**2 * self.draws * log_one_plus_inverse(self.scale) ** 2 / 2
 
 
 @dataclass(frozen=True, slots=True)
 class PolyaUrnEvent(_ScaledEvent):
-    """Records drawn from an urn that begins with all records, and virtual ones in every cell.
+    """Records drawn from a Polya urn that starts with all records plus virtual ones in every cell.
 
-    A draw takes a cell with probability in proportion to its records, a = `scale` virtual ones, and
-    the times it was drawn before. That is one multinomial sample from proportions which were drawn
-    from Dirichlet(n + a) and stay hidden (Blackwell & MacQueen 1973): the Multinomial-Dirichlet
-    synthesizer of Abowd & Vilhuber (2008).
+    Each draw takes a cell with probability proportional to its number of records, plus a = `scale`
+    virtual records, plus the number of times the cell was drawn before. Together the draws are one
+    multinomial sample whose proportions come from Dirichlet(n + a) and are not published (Blackwell
+    & MacQueen 1973): the Multinomial-Dirichlet synthesizer of Abowd & Vilhuber (2008).
 
     Attributes:
         scale: Virtual records added to each cell, exact.
-        records: Records drawn from one urn, at most.
-        rows: Most rows of one unit of privacy.
+        records: Largest number of records drawn from one urn.
+        rows: Largest number of rows of one unit of privacy; 1 by default.
+
+    Raises:
+        ValueError: if the scale is not positive, or `records` or `rows` is below 1.
 
     Privacy:
-        Of K cells let i hold n_i records, N in all, and be drawn c_i times in k draws. A sequence
-        of draws has probability prod_i (n_i + a)^(c_i) / (N + K a)^(k), with the rising factorial
-        x^(c) = x (x + 1) ... (x + c - 1), for which (x + 1)^(c) / x^(c) = (x + c)/x.
+        *Notation.* There are K cells and N records. Cell i holds n_i records and is drawn c_i times
+        in k draws. A sequence of draws has probability prod_i (n_i + a)^(c_i) / (N + K a)^(k), with
+        the rising factorial x^(c) = x (x + 1) ... (x + c - 1), which satisfies
+        (x + 1)^(c) / x^(c) = (x + c)/x.
 
-        *One record more, in cell i*, multiplies it by (n_i + a + c_i)/(n_i + a), between 1 and
-        1 + k/a, and by (N + K a)/(N + K a + k), between 1/(1 + k/(K a)) and 1: by 1 + k/a at most,
-        and by 1/(1 + k/a) at least, because K >= 1.
+        *One record added to cell i* multiplies the probability by (n_i + a + c_i)/(n_i + a), which
+        is between 1 and 1 + k/a, and by (N + K a)/(N + K a + k), which is between 1/(1 + k/(K a))
+        and 1. The product is at most 1 + k/a, and at least 1/(1 + k/a) because K >= 1.
 
-        *A record that moves from cell i to cell j* leaves N, multiplies by (n_j + a + c_j)/(n_j +
-        a), from 1 to 1 + k/a, and divides by (n_i - 1 + a + c_i)/(n_i - 1 + a), from 1 to 1 + k/a:
-        the product is between 1/(1 + k/a) and 1 + k/a.
+        *One record moved from cell i to cell j* leaves N unchanged. It multiplies the probability
+        by (n_j + a + c_j)/(n_j + a), which is between 1 and 1 + k/a, and divides it by
+        (n_i - 1 + a + c_i)/(n_i - 1 + a), which is between 1 and 1 + k/a. The result is between
+        1/(1 + k/a) and 1 + k/a.
 
-        So k records are log(1 + k/a)-private under both relations, and no less in general: all k
-        from a cell of one record, on a file where that record is elsewhere. The proportions
-        themselves, if they were shown, would have no bound.
+        So a sample of k records is log(1 + k/a)-private under both neighbouring relations. The
+        bound is tight for moved records: take all k draws from a cell whose only record is in
+        another cell on the neighbouring file. Publishing the proportions would have no bound.
 
-        A unit of several rows: group privacy, as of `PerturbedDrawsEvent`.
+        A unit of several rows is protected by group privacy, as in `PerturbedDrawsEvent`.
     """
 
     mechanism: ClassVar[str] = "polya-urn"
@@ -313,8 +344,11 @@ class PolyaUrnEvent(_ScaledEvent):
 def event_from_json(values: Mapping[str, object]) -> Event:
     """Return the event that `to_json` wrote.
 
+    Args:
+        values: The event's fields, as in a receipt.
+
     Raises:
-        ValueError: if it is not one of ours; an unknown event has no known cost.
+        ValueError: if the mechanism is unknown, a field is missing, or there are further fields.
     """
     try:
         scale, rows = exact_fraction(values["scale"]), _whole(values.get("rows", 1))
@@ -338,16 +372,16 @@ def event_from_json(values: Mapping[str, object]) -> Event:
     except (KeyError, ZeroDivisionError, TypeError) as error:
         raise ValueError(f"Not an event: {type(error).__name__}.") from None
     if event.to_json() != dict(values):
-        raise ValueError("The event has fields that are not its own.")
+        raise ValueError("The event has fields that its mechanism does not define.")
     return event
 
 
 def _positive(scale: Fraction, sensitivity: int) -> None:
     # privacy: a scale of 0 would mean no noise.
     if scale <= 0:
-        raise ValueError(f"Noise needs a positive scale, got {scale}.")
+        raise ValueError(f"The scale must be positive, not {scale}.")
     if sensitivity < 1:
-        raise ValueError(f"A sensitivity is a whole number from 1, got {sensitivity}.")
+        raise ValueError(f"A sensitivity or number must be at least 1, not {sensitivity}.")
 
 
 def _whole(value: object) -> int:

@@ -1,4 +1,4 @@
-"""What can be said of a finished release: the guarantee to quote, and sometimes a second one."""
+"""The published guarantee of a finished release, and for some releases a second statement."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ PLD = (
     "privacy loss distribution of the discrete noise of tables that were all planned beforehand"
     " (dominating pairs compose: Zhu, Dong & Wang 2022), rounded up"
 )
-"""Theorem behind a guarantee that is read from the losses."""
+"""The `theorem` of a guarantee that is computed from privacy loss distributions."""
 
 SECOND_DELTA = Fraction(1, 10**6)
-"""Delta of the second statement of a release that has none of its own."""
+"""Delta of the second statement of a release whose own delta is 0."""
 
 GAIN = Fraction(9, 10)
-"""A second statement is of use where its epsilon is at most this part of the first one's."""
+"""A second statement is made if its epsilon is at most this fraction of the first one's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,9 +31,9 @@ class Guarantee:
     """A statement of differential privacy.
 
     Attributes:
-        epsilon: Exact.
+        epsilon: Exact bound on the privacy loss.
         delta: Exact; 0 for pure differential privacy.
-        theorem: Why it holds.
+        theorem: Name and source of the theorem that proves it.
     """
 
     epsilon: Fraction
@@ -43,85 +43,101 @@ class Guarantee:
 
 @functools.lru_cache(maxsize=16)
 def implied(currency: Currency, privacy: Privacy) -> Guarantee:
-    """Return what the reserved total implies: pure where it can be, otherwise at the same delta.
+    """Return the guarantee that the reserved total implies.
 
-    A pure total with a delta set aside for thresholds has that delta, and no other.
+    Its delta is 0 if the total is pure, the delta set aside for thresholds if a pure total has one,
+    and the release's delta otherwise. It uses the total and not the sum of the charges: only a
+    total that was fixed before the data were read composes with choices made during the release.
 
-    The total, not the sum of the charges: the total was fixed before the data were touched, and
-    only such a total composes under every choice made on the way.
+    Args:
+        currency: Currency of the release, with the total that was reserved.
+        privacy: The guarantee requested in the spec; its epsilon is an upper bound on the result.
     """
     delta = currency.own_delta if currency.kind == "pure" else privacy.delta
-    # Conversions round up: what was enforced holds in any case.
+    # Conversions round up; the requested epsilon was enforced and holds in any case.
     epsilon = min(currency.epsilon(currency.limit, delta), privacy.epsilon)
     return Guarantee(epsilon=epsilon, delta=delta, theorem=currency.theorem)
 
 
 def tightest(currency: Currency, privacy: Privacy, events: Sequence[Event]) -> Guarantee:
-    """Return the guarantee to quote of a release whose events were all fixed beforehand.
+    """Return the strongest known guarantee of a release whose events were all fixed beforehand.
 
-    What its total implies, or less if its privacy loss distribution is known and says so. A release
-    that is purely private stays so: that holds with certainty and needs no choice of a delta.
+    This is what the reserved total implies, or a smaller epsilon if the release's privacy loss
+    distribution is known and gives one. A purely private release keeps its pure guarantee, which
+    holds with certainty and needs no choice of a delta.
 
     Args:
-        currency: What the release paid in, with the total that was reserved.
-        privacy: What was enforced.
-        events: All of the release: every noise that was drawn.
+        currency: Currency of the release, with the total that was reserved.
+        privacy: The guarantee that was enforced.
+        events: All events of the release.
     """
-    certain = implied(currency, privacy)
-    read = _read(events, privacy.relation, certain.delta) if certain.delta else None
-    return read if read and read.epsilon < certain.epsilon else certain
+    enforced = implied(currency, privacy)
+    by_loss = _from_losses(events, privacy.relation, enforced.delta) if enforced.delta else None
+    return by_loss if by_loss and by_loss.epsilon < enforced.epsilon else enforced
 
 
 def second(currency: Currency, privacy: Privacy, events: Sequence[Event]) -> Guarantee | None:
-    """Return what a purely private release loses except with a small probability.
+    """Return an additional (epsilon, delta) guarantee of a purely private release.
 
-    It is of use where many releases are added up or compared with Gaussian ones. It adds to the
-    pure guarantee and never takes its place.
+    It helps to add up many releases or to compare them with Gaussian ones. It is published beside
+    the pure guarantee and never replaces it.
 
     Args:
-        currency: As for `tightest`.
-        privacy: As for `tightest`; its delta is taken, or `SECOND_DELTA` where it has none.
-        events: As for `tightest`.
+        currency: Currency of the release, with the total that was reserved.
+        privacy: The guarantee that was enforced. Its delta is used; `SECOND_DELTA` if that is 0.
+        events: All events of the release, each fixed beforehand.
 
     Returns:
-        None if the release is not pure, or there is little to gain.
+        None if the release is not pure, no loss distribution is known, or epsilon would be more
+        than `GAIN` times the pure one.
     """
-    certain = implied(currency, privacy)
-    if certain.delta:
+    pure = implied(currency, privacy)
+    if pure.delta:
         return None
-    read = _read(events, privacy.relation, privacy.delta or SECOND_DELTA)
-    return read if read and read.epsilon <= GAIN * certain.epsilon else None
+    by_loss = _from_losses(events, privacy.relation, privacy.delta or SECOND_DELTA)
+    return by_loss if by_loss and by_loss.epsilon <= GAIN * pure.epsilon else None
 
 
 def shown(events: Sequence[Event], relation: Relation, epsilon: Fraction, delta: Fraction) -> bool:
-    """Return whether the losses of events that were fixed beforehand show a guarantee."""
+    """Return whether privacy loss distributions prove (epsilon, delta) for events fixed beforehand.
+
+    False also if no loss distribution is known for the events, the relation or the delta.
+
+    Args:
+        events: All events of the release.
+        relation: Neighbouring relation and unit of privacy.
+        epsilon: Stated epsilon.
+        delta: Stated delta.
+    """
     try:
         return _epsilon(events, relation, delta) <= epsilon
-    except ValueError:  # of these events, or at this delta, nothing is known
+    except ValueError:  # no loss distribution is known
         return False
 
 
 def _epsilon(events: Sequence[Event], relation: Relation, delta: Fraction) -> Fraction:
-    """Return the epsilon that losses show, where they are known.
+    """Return the epsilon that the privacy loss distributions give at a delta.
 
     Raises:
-        ValueError: if they are not.
+        ValueError: if they are not known, as for a unit of several rows.
 
     Privacy:
-        Of a person of several rows it is not known which spread over the cells of a table is the
-        worst for discrete noise, nor whether one spread is for all deltas and under composition.
+        For a person with several rows and discrete noise, it is not known which distribution of
+        the rows over a table's cells is the worst case, nor whether the same one is the worst at
+        every delta and under composition.
     """
     if relation.max_rows != 1:
-        raise ValueError("No privacy loss distribution is known of a person of several rows.")
+        raise ValueError("No privacy loss distribution is known for a unit of several rows.")
     return tightest_epsilon(events, relation.neighbours, delta)
 
 
-def _read(events: Sequence[Event], relation: Relation, delta: Fraction) -> Guarantee | None:
+def _from_losses(events: Sequence[Event], relation: Relation, delta: Fraction) -> Guarantee | None:
+    """Return the guarantee at a delta from the privacy loss distributions, None if unknown."""
     try:
         epsilon = float(_epsilon(events, relation, delta))
-    except ValueError:  # no loss distribution is known: the currency's arithmetic stands
+    except ValueError:  # no loss distribution is known: the guarantee of the total holds
         return None
-    # Whoever recomputes it on another machine, whose exp and log may differ in the last digit, must
-    # not find more than was stated; their results agree to more than ten digits.
+    # Another machine's exp and log may differ in the last digit. Its result, which agrees to more
+    # than ten digits, must not be larger than the stated one.
     generous = Decimal(epsilon * (1 + 1e-9)).normalize(Context(prec=6, rounding=ROUND_CEILING))
     return Guarantee(epsilon=Fraction(generous), delta=delta, theorem=PLD)

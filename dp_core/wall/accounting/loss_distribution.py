@@ -1,22 +1,23 @@
 """The tightest epsilon of a release of tables that were all fixed beforehand.
 
-The privacy loss distributions (PLD) of the tables (`losses`) are brought to one grid, convolved by
-fast Fourier transform (Koskela, Jälkö & Honkela 2020; Gopi, Lee & Wutschitz 2021) and read at an
-epsilon. Every step errs towards a larger delta:
+The privacy loss distributions (PLD) of the tables (`losses`) are moved to one grid and convolved by
+fast Fourier transform (Koskela, Jälkö & Honkela 2020; Gopi, Lee & Wutschitz 2021). The result gives
+delta at every epsilon. Every step can only make delta larger:
 
-- A loss between two grid points is split between them so that the mean of exp(-loss) stays: the
-  "connected dots" of Doroshenko et al. (2022), a dominating distribution whose error is of the
-  square of the grid's width, where rounding up costs half a width per table.
-- Masses are tilted by exp(tilt * loss) before the transform and back after it (an exponential
-  change of measure). That centres the computation on the wanted epsilon, so the rounding error of
-  the transform is a small part of delta even where delta is 1e-30.
-- The transform is cyclic: sums outside the window come back inside it and are counted once more.
-  What lies above the window is also added by Chernoff's bound, what lies above the atoms as it is.
-- The transform's error is bounded frequency by frequency (`_transform_error`) and added to every
+- A loss between two grid points is split between them with the same mean of exp(-loss). These are
+  the "connected dots" of Doroshenko et al. (2022), a dominating distribution. Its error is
+  proportional to the square of the grid's distance; rounding up would cost half of the distance per
+  table.
+- Masses are multiplied by exp(tilt * loss) before the transform and divided by it afterwards (an
+  exponential change of measure). This centres the computation on the wanted epsilon, so the
+  rounding error of the transform is a small part of delta even for a delta of 1e-30.
+- The transform is cyclic, so sums outside the window also appear inside it. The probability above
+  the window is added by Chernoff's bound, and the probability above the atoms as it is.
+- The error of the transform is bounded for each frequency (`_transform_error`) and added to every
   mass.
 
-The distributions of all tables, one after the other, dominate the release (Zhu, Dong & Wang 2022,
-Theorem 10), as long as the noise of each does not depend on what was seen of the others.
+The composition of the distributions of all tables dominates the release (Zhu, Dong & Wang 2022,
+Theorem 10) if the noise of each table does not depend on the results of the others.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from dp_core.wall.accounting.events import Event
 from dp_core.wall.accounting.losses import SMOOTHING_COST, Atoms, Loss, Response, loss_of
 
 MARGIN = 1e-11
-"""Relative margin on every mass of every table; their arithmetic is good to about 1e-12."""
+"""Relative margin on every mass of every table; the arithmetic is accurate to about 1e-12."""
 
 ROUNDING = 1e-14
 """Relative margin on sums of losses and on exponents."""
@@ -45,35 +46,35 @@ UNIT = 2.0**-53
 """Unit of rounding of a float."""
 
 LARGEST_EXPONENT = 5000.0
-"""Bound on tilt times loss, so that rounding leaves exponentials within `MARGIN`."""
+"""Bound on tilt times loss; it keeps the rounding error of exponentials below `MARGIN`."""
 
 INFLATION = 4e-5
-"""Part of its variance that a sum of losses gains by splitting; epsilon grows by half of it."""
+"""Largest relative increase of the sum's variance by splitting; epsilon grows by half of it."""
 
 MOST_DIFFERENT = 1000
-"""Number of different noise scales up to which the sum takes seconds."""
+"""Largest number of different noise scales; the computation then takes seconds."""
 
 SMALLEST_DELTA = Fraction(1, 10**40)
-"""The arithmetic was checked down to it."""
+"""Smallest delta for which the arithmetic was checked."""
 
 Parts = Sequence[tuple[Loss, int]]
 
 
 def tightest_epsilon(events: Sequence[Event], neighbours: Neighbours, delta: Fraction) -> Fraction:
-    """Return an epsilon at which a release is (epsilon, delta)-private, as small as is known.
+    """Return the smallest known epsilon at which a release is (epsilon, delta)-private.
 
     Args:
-        events: All of the release, each one noisy table. How many there are and the noise of each
-            were fixed before any data were read.
-        neighbours: Of the guarantee.
-        delta: From 1e-40, below 1.
+        events: All events of the release; each is one noisy table. Their number and the noise of
+            each were fixed before any data were read.
+        neighbours: Neighbouring relation of rows.
+        delta: At least 1e-40 and below 1.
 
     Returns:
-        Rounded up to 12 digits.
+        Epsilon, rounded up to 12 digits.
 
     Raises:
-        ValueError: if an event is not a table (`loss_of`), delta is outside its range, or the
-            tables have too many different kinds of noise. Nothing is known then.
+        ValueError: if an event has no known loss (`loss_of`), delta is outside its range, the
+            tables have more than `MOST_DIFFERENT` kinds of noise, or the loss is too spread out.
 
     >>> from dp_core.wall.accounting.events import GaussianEvent
     >>> table = GaussianEvent(Fraction(6), 1)
@@ -81,7 +82,7 @@ def tightest_epsilon(events: Sequence[Event], neighbours: Neighbours, delta: Fra
     0.913
     """
     if not SMALLEST_DELTA <= delta < 1:
-        raise ValueError("A privacy loss distribution is read at a delta from 1e-40, below 1.")
+        raise ValueError("A privacy loss distribution needs a delta from 1e-40 to below 1.")
     counted: Counter[Loss] = Counter()
     for event, times in Counter(events).items():
         loss, cells = loss_of(event, neighbours)
@@ -90,7 +91,7 @@ def tightest_epsilon(events: Sequence[Event], neighbours: Neighbours, delta: Fra
         raise ValueError("The tables of this release have too many different kinds of noise.")
     if not counted:
         return Fraction(0)
-    # Sorted, so that the order of the events is of no account.
+    # Sorted, so that the result does not depend on the order of the events.
     return _epsilon(sorted(counted.items(), key=repr), math.log(delta) - MARGIN)
 
 
@@ -99,7 +100,7 @@ def _epsilon(parts: Parts, log_delta: float) -> Fraction:
     sums = _compose(parts, _tilt(parts, reach, log_delta), reach)
     low, high = max(0.0, float(sums.losses[0])), float(sums.losses[-1])
     if not low <= high or sums.log_delta(high) > log_delta:
-        raise ValueError("The privacy loss of this release is too spread out to be summed up.")
+        raise ValueError("The privacy loss of this release is too spread out for the grid.")
     if sums.log_delta(low) <= log_delta:
         high = low
     for _ in range(40):
@@ -110,7 +111,7 @@ def _epsilon(parts: Parts, log_delta: float) -> Fraction:
             low = middle
     found = high + sums.slack
     if all(isinstance(loss, Response) for loss, _ in parts):
-        # With certainty no loss is larger than their sum.
+        # The loss of the release is never larger than the sum of the largest losses.
         found = min(found, math.fsum(count * loss.spacing / 2 for loss, count in parts))
     return _up(found * (1 + MARGIN))
 
@@ -120,12 +121,13 @@ class _Sums:
     """The composed privacy loss: tilted masses of its sums in a window.
 
     Attributes:
-        losses: Ascending, shape (n,).
-        masses: Upper bounds of tilted masses, shape (n,).
-        tilt: The mass of a loss is `masses` times exp(log_factor - tilt * loss).
-        log_factor: See tilt; its margins included.
-        log_above: Logarithm of a bound on the probability of all that is not in the window above.
-        slack: What to add to an epsilon, for rounding of the losses and the smoothing of Gaussians.
+        losses: Losses in the window, ascending, shape (n,).
+        masses: Upper bounds on the tilted masses, shape (n,).
+        tilt: Exponent of the tilt: the mass of a loss is `masses` times
+            exp(log_factor - tilt * loss).
+        log_factor: Logarithm of the scale of the tilted masses, margins included.
+        log_above: Logarithm of a bound on the probability of losses above the window.
+        slack: Amount to add to epsilon for rounding of the losses and smoothing of Gaussians.
     """
 
     losses: NDArray[np.float64]
@@ -136,7 +138,7 @@ class _Sums:
     slack: float
 
     def log_delta(self, epsilon: float) -> float:
-        """Return the logarithm of delta at an epsilon within the window, an upper bound."""
+        """Return an upper bound on the logarithm of delta at an epsilon within the window."""
         start = int(np.searchsorted(self.losses, epsilon, side="right"))
         over = self.losses[start:] - epsilon
         summed = float((self.masses[start:] * np.exp(-self.tilt * over)) @ -np.expm1(-over))
@@ -147,15 +149,15 @@ class _Sums:
 
 
 def _tilt(parts: Parts, reach: float, log_delta: float) -> float:
-    """Return about the tilt at whose mean loss the moment's bound on delta is delta.
+    """Return a tilt for which the wanted epsilon is near the middle of the tilted masses.
 
-    Any tilt is sound; at this one the wanted epsilon is in the middle of the tilted masses. The
-    bound is E e^(tilt (loss - epsilon)) times the largest (1 - e^-x) e^(-tilt x) over all x, as in
-    Canonne, Kamath & Steinke (2020), Proposition 12.
+    Every tilt gives a valid bound. At this one, the moment bound on delta at the tilted mean loss
+    is about `log_delta`. The moment bound is E e^(tilt (loss - epsilon)) times the maximum of
+    (1 - e^-x) e^(-tilt x) over x, as in Canonne, Kamath & Steinke (2020), Proposition 12.
     """
     largest = LARGEST_EXPONENT / max(loss.span(reach) for loss, _ in parts)
     if all(isinstance(loss, Response) for loss, _ in parts):
-        # Once all tilted mass is on the largest loss, more tilt only amplifies rounding.
+        # When all tilted mass is on the largest loss, a larger tilt only amplifies rounding.
         largest = min(largest, 14 / min(loss.spacing for loss, _ in parts))
     low, high = math.log(largest) - 40, math.log(largest)
     for _ in range(12):
@@ -171,7 +173,7 @@ def _tilt(parts: Parts, reach: float, log_delta: float) -> float:
 
 
 def _cumulants(parts: Parts, tilt: float) -> tuple[float, float, float]:
-    """Return log-moment, tilted mean and tilted variance of the sum."""
+    """Return log-moment, tilted mean and tilted variance of the sum of all losses."""
     each = [(count, *loss.cumulants(tilt)) for loss, count in parts]
     return (
         math.fsum(count * log_moment for count, log_moment, _, _ in each),
@@ -183,8 +185,9 @@ def _cumulants(parts: Parts, tilt: float) -> tuple[float, float, float]:
 def _grid(parts: Parts, tilt: float) -> tuple[int, float, float]:
     """Return number of grid points, their distance, and the standard deviation of the tilted sum.
 
-    The window is 40 standard deviations wide, and a few times the largest jump. A lattice of the
-    loss that matters most is met exactly where it is wide enough.
+    The window is 40 standard deviations plus 8 times the largest spacing wide. If the spacing of
+    the loss with the largest variance is at least the grid's distance, it is a multiple of it, so
+    that this loss lies on grid points.
     """
     jumps = [loss.spacing for loss, _ in parts]
     stddev = max(math.sqrt(_cumulants(parts, tilt)[2]), min(jumps) / 100)
@@ -204,7 +207,7 @@ def _compose(parts: Parts, tilt: float, reach: float) -> _Sums:
     """Return the distribution of the sum of all losses.
 
     Args:
-        parts: Losses and how often each occurs.
+        parts: Losses, and the number of times each occurs.
         tilt: Exponent of the change of measure.
         reach: As for `Loss.atoms`.
     """
@@ -214,7 +217,7 @@ def _compose(parts: Parts, tilt: float, reach: float) -> _Sums:
     tolerance = 8 * math.log2(size) * UNIT
     product = np.ones(size // 2 + 1, dtype=np.complex128)
     log_bound, relative = np.zeros(size // 2 + 1), np.zeros(size // 2 + 1)
-    # Sums over all cells; those named `*_size` are of absolute values, and bound the rounding.
+    # Sums over all cells; sums named `*_size` are of absolute values and bound rounding errors.
     offset = offset_size = log_factor = factor_size = log_steeper = steeper_size = 0.0
     log_above, highest = -math.inf, 0
     for loss, count in parts:
@@ -260,9 +263,9 @@ class _Points:
 
     Attributes:
         grid: Distance of the grid points.
-        index: Grid point below each atom, counted from the offset.
+        index: Index of the grid point below each atom, counted from the offset.
         log_mass: Logarithm of each atom's mass.
-        upper: Part of it that goes to the point above.
+        upper: Fraction of each mass that goes to the grid point above.
     """
 
     grid: float
@@ -273,14 +276,14 @@ class _Points:
     @staticmethod
     def of(atoms: Atoms, grid: float) -> _Points:
         position = atoms.relative / grid
-        # Up by more than its rounding error: a loss may be moved up, never down.
+        # Moved up by more than the rounding error, because a loss must not be moved down.
         position = position + 16 * UNIT * np.abs(position)
         index = np.floor(position)
         upper = np.expm1(-(position - index) * grid) / math.expm1(-grid)
         return _Points(grid, index.astype(np.int64), atoms.log_mass, upper)
 
     def tilted(self, tilt: float, size: int) -> tuple[NDArray[np.float64], float]:
-        """Return masses times exp(tilt * loss), scaled to sum to 1, and the scale's logarithm."""
+        """Return masses times exp(tilt * loss), normalised to sum 1, and the log of their sum."""
         lower, upper, peak = self._masses(tilt)
         masses = np.bincount(self.index % size, lower, size)
         masses += np.bincount((self.index + 1) % size, upper, size)
@@ -288,7 +291,7 @@ class _Points:
         return masses / total, peak + math.log(total)
 
     def log_moment(self, tilt: float) -> float:
-        """Return the logarithm of the mean of exp(tilt * loss), losses counted from the offset."""
+        """Return the logarithm of the mean of exp(tilt * loss), with losses minus the offset."""
         lower, upper, peak = self._masses(tilt)
         return peak + math.log(float(lower.sum() + upper.sum()))
 
@@ -304,27 +307,28 @@ def _transform_error(
 ) -> float:
     """Return a bound on the rounding error of each mass after transform, product and inverse.
 
-    A transform of `size` = 2^m non-negative numbers that sum to 1 adds each of them, times a factor
-    of modulus 1, along a path of m additions and products. Each costs a relative error of less than
-    8 units of rounding (Higham 2002, section 24.1, sqrt(5) for a product, 1 for the factor, 1 for
-    the sum), so each frequency is off by at most `tolerance` = 8 m units. A product of factors of
-    modulus at most a_i = |computed| + tolerance is then off by at most prod a_i times the sum of
-    tolerance / a_i, 4 units more for each multiplication. The inverse takes the mean over all
-    frequencies, and errs by `tolerance` of the mean modulus.
+    A transform of `size` = 2^m non-negative numbers that sum to 1 multiplies each number by factors
+    of modulus 1 along a path of m additions and products. Each step has a relative error of less
+    than 8 units of rounding (Higham 2002, section 24.1: sqrt(5) for a product, 1 for the factor, 1
+    for the sum). So the error of each frequency is at most `tolerance` = 8 m units. A product of
+    factors of modulus at most a_i = |computed| + tolerance has an error of at most prod a_i times
+    the sum of tolerance / a_i, plus 4 units for each multiplication. The inverse transform takes
+    the mean over all frequencies, with an error of `tolerance` times the mean modulus.
 
     Args:
-        log_bound: Logarithm of prod a_i, for the frequencies of a real transform: (size / 2 + 1,).
-        relative: The sum, same shape.
-        tolerance: Error of one frequency of one transform.
+        log_bound: Logarithm of prod a_i for the frequencies of a real transform, shape
+            (size / 2 + 1,).
+        relative: Sum of tolerance / a_i plus the errors of multiplications, same shape.
+        tolerance: Bound on the error of one frequency of one transform.
         size: Number of grid points.
     """
     each = np.exp(log_bound) * (relative + tolerance) * 1.01
-    # All but the first and last frequency stand for two.
+    # All frequencies except the first and the last represent two.
     return float(2 * each.sum() - each[0] - each[-1]) / size
 
 
 def _power(values: NDArray[np.complex128], exponent: int) -> NDArray[np.complex128]:
-    """Return a whole power, by multiplications only: their rounding error is known."""
+    """Return a whole power by multiplications only, whose rounding error is known."""
     result = np.ones_like(values)
     while exponent:
         if exponent & 1:

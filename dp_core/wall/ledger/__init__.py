@@ -1,5 +1,5 @@
-"""The rules of the ledger, without a database: sessions, receipts and entries.
+"""The rules of the ledger, independent of any database: sessions, receipts and entries.
 
-Read `session` (what the curator asks for), `receipts` and `entries` (what is recorded), then
-`rules` (what an entry may change). `tasks.ledger` implements them on SQLite and PostgreSQL.
+Read `session` (the curator's interface), `receipts` and `entries` (the records), then `rules` (what
+an entry may change). `tasks.ledger` implements the ledger on SQLite and PostgreSQL.
 """

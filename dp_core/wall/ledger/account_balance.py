@@ -1,6 +1,6 @@
-"""How an account stands on a day: the one check of what it may still promise.
+"""The balance of an account on a day, and the check of what it can still promise.
 
-The ledger asks it before it reserves, and the forecast for days to come, so the two cannot differ.
+Both the ledger, before it reserves, and the forecast of future days use this check, so they agree.
 """
 
 from __future__ import annotations
@@ -15,19 +15,18 @@ from dp_core.wall.ledger.budget_periods import Calendar, allowance
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """An account's limits and what was taken of them: all that is asked of it for a promise.
+    """An account's limits and the amounts used of them, as a promise is checked against.
 
-    `dp_core.wall.ledger.running_totals.Balance` is what became of the total alone, reserved apart
-    from spent.
+    `dp_core.wall.ledger.running_totals.Balance` holds the reserved and the spent amount separately.
 
     Attributes:
-        terms: How its releases add up.
-        calendar: Its budget over time, None without one.
-        limit: Its total, raised or not.
-        used: Reserved or spent since it was opened.
-        used_in_period: The same for each period, by index, of the releases reserved in it;
-            a period that is not named used nothing.
-        name: Of the account, where several are told apart.
+        terms: Composition and total of the account.
+        calendar: Allowance per period, None without one.
+        limit: Total of the account, including any raise.
+        used: Amount reserved or spent since the account was opened.
+        used_in_period: Amount reserved or spent by the releases that were reserved in each period,
+            by the period's index; 0 for a period that is not listed.
+        name: Name of the account for messages; empty by default.
     """
 
     terms: Terms
@@ -39,12 +38,12 @@ class Standing:
 
 
 def total_left(standing: Standing) -> Amount:
-    """Return what is left of the total; a negative part means nothing."""
+    """Return the amount left of the total; a negative part counts as 0."""
     return standing.limit - standing.used
 
 
 def room(standing: Standing, day: date) -> Amount:
-    """Return what may still be promised on a day: within the total and within its period."""
+    """Return the amount that can still be promised on a day, by the total and by the period."""
     left = total_left(standing)
     calendar = standing.calendar
     if calendar is None:
@@ -56,14 +55,17 @@ def room(standing: Standing, day: date) -> Amount:
 
 
 def total_stops(standing: Standing, asked: Amount) -> str:
-    """Return the name of the total if it has no room, otherwise nothing. It never grows again."""
+    """Return a phrase that names the total if it is too small for an amount, otherwise "".
+
+    A later period does not help in this case, because the total has no periods.
+    """
     if asked.within(total_left(standing)):
         return ""
     return f"the total of account {standing.name!r}" if standing.name else "the account's total"
 
 
 def stops(standing: Standing, asked: Amount, day: date) -> str:
-    """Return the name of the limit that has no room on a day, empty if all have."""
+    """Return a phrase that names the limit that is too small for an amount on a day, or ""."""
     total = total_stops(standing, asked)
     if total or asked.within(room(standing, day)):
         return total
@@ -74,10 +76,10 @@ def stops(standing: Standing, asked: Amount, day: date) -> str:
 
 
 def promise(standing: Standing, asked: Amount, day: date) -> Standing:
-    """Return how the account would stand after it promised an amount on a day.
+    """Return the balance that an account would have after promising an amount on a day.
 
-    A supposition, for forecasts; what the ledger promised is a
-    `dp_core.wall.ledger.account_terms.Promise`.
+    This serves forecasts. `dp_core.wall.ledger.account_terms.Promise` is a promise that the ledger
+    has recorded.
     """
     used_in_period = dict(standing.used_in_period)
     if standing.calendar is not None:

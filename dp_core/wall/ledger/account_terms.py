@@ -1,7 +1,7 @@
-"""Accounts and promises: what the ledger's receipts say, read strictly.
+"""Accounts and promises, read from the ledger's receipts.
 
-A `Charter` is what an account is after its opening and every change; a `Promise` is what one
-reservation set aside for a release.
+A `Charter` holds the current terms of an account after its opening and every change. A `Promise`
+holds the budget that one reservation set aside for a release.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from dp_core.wall.ledger.budget_periods import Calendar
 from dp_core.wall.ledger.receipts import AccountKind, Receipt
 
 OF_ACCOUNT: tuple[AccountKind, ...] = get_args(AccountKind)
-"""Kinds that say what an account is; `amended` knows what each of them changes."""
+"""Kinds of entries that define an account; `amended` applies each of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Charter:
-    """What an account is, as it stands now.
+    """The current terms of an account.
 
     Attributes:
-        name: Unique in the ledger.
-        terms: Total, and how releases add up.
+        name: Name, unique in the ledger.
+        terms: Total and composition.
         calendar: Allowance per period, None without one.
-        neighbours: The relation every release of it uses.
-        unit: Who is protected.
-        within: Account whose total also covers this one, None for none.
-        approved_only: Whether only approved plans run.
-        owner: Who answers for it.
+        neighbours: Neighbouring relation of all its releases.
+        unit: Unit of privacy: `row` or `person`.
+        within: Name of the account whose total also covers this one; None if there is none.
+        approved_only: Whether a plan must be approved before it runs.
+        owner: Person responsible for the account.
         opened: Day of opening.
-        changes: Days of raising and restating, with the kind and the terms that held from then on.
-        closed: Whether it takes no more releases.
+        changes: Day, kind (`raise` or `restate`) and resulting terms of each change of the terms.
+        closed: Whether new reservations are refused.
     """
 
     name: str
@@ -60,22 +60,22 @@ class Charter:
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What one reservation set aside for a release, from its receipt alone.
+    """The budget that one reservation set aside for a release, as its receipt states it.
 
-    `tasks.ledger.reservations.Reservation` adds how the release ended; `books.promised` is what a
-    promise takes of one account; `dp_core.wall.ledger.account_balance.promise` supposes one in a
-    forecast.
+    `tasks.ledger.reservations.Reservation` adds the outcome of the release.
+    `dp_core.wall.ledger.running_totals.promised` converts a promise to the amount that it takes
+    from an account.
 
     Attributes:
-        position: Of its entry.
-        release: Name.
-        account: Account that pays.
+        position: Position of the reservation's entry in the ledger.
+        release: Name of the release.
+        account: Name of the account that pays.
         plan: Hash of the plan.
         epsilon, delta: Guarantee of the release.
-        currency: What the release pays in, and its total.
-        costs: Of each stage, in that currency.
-        day: On which it was made; its period pays.
-        publish: `at-once`, or `after-approval`: then a person decides before it is published.
+        currency: Currency of the release, with its total.
+        costs: Budget of each stage, in that currency.
+        day: Day of the reservation, in UTC; the period of this day pays.
+        publish: `at-once`, or `after-approval` if a person must decide before publication.
     """
 
     position: int
@@ -91,20 +91,31 @@ class Promise:
 
 
 def charter_of(receipts: Sequence[Receipt]) -> Charter:
-    """Return the account that its own receipts (opening, raising, ...) make, in order."""
+    """Return the current terms of an account.
+
+    Args:
+        receipts: All receipts of the account's own entries (`open`, `raise`, ...), in order.
+
+    Raises:
+        ValueError: if they do not begin with the opening.
+    """
     charter: Charter | None = None
     for receipt in receipts:
         charter = amended(charter, receipt)
     if charter is None:
-        raise ValueError("An account begins with its opening.")
+        raise ValueError("The first entry of an account must be its opening.")
     return charter
 
 
 def amended(charter: Charter | None, receipt: Receipt) -> Charter:
-    """Return what an account is after one more receipt of its own; None before its opening.
+    """Return the terms of an account after one more receipt.
+
+    Args:
+        charter: Terms before the receipt; None before the opening.
+        receipt: Receipt of one of the account's own entries.
 
     Raises:
-        ValueError: if it does not begin with its opening.
+        ValueError: if the first receipt is not the opening, or has invalid terms.
     """
     body: Mapping[str, Any] = receipt.body
     day = datetime.date.fromisoformat(receipt.at)
@@ -112,7 +123,7 @@ def amended(charter: Charter | None, receipt: Receipt) -> Charter:
     if kind == "open":
         return _opened(receipt, day)
     if charter is None:
-        raise ValueError("An account begins with its opening.")
+        raise ValueError("The first entry of an account must be its opening.")
     terms, calendar = charter.terms, charter.calendar
     match kind:
         case "close":
@@ -134,7 +145,7 @@ def amended(charter: Charter | None, receipt: Receipt) -> Charter:
 def _opened(receipt: Receipt, day: datetime.date) -> Charter:
     body: Mapping[str, Any] = receipt.body
     if body["calendar"] and body["calendar"]["start"] != receipt.at:
-        raise ValueError("A calendar begins on the day of opening.")
+        raise ValueError("A calendar must start on the day on which its account was opened.")
     return Charter(
         name=receipt.account,
         terms=Terms(
@@ -158,7 +169,12 @@ def _calendar(body: Mapping[str, Any]) -> Calendar | None:
 
 
 def promise_of(position: int, receipt: Receipt) -> Promise:
-    """Return what the receipt of a reservation promises."""
+    """Return the promise that a reservation's receipt states.
+
+    Args:
+        position: Position of the reservation's entry.
+        receipt: Receipt of kind `reserve`.
+    """
     body: Mapping[str, Any] = receipt.body
     currency = body["currency"]
     return Promise(
@@ -180,11 +196,12 @@ def promise_of(position: int, receipt: Receipt) -> Promise:
 
 
 def charged_event(receipt: Receipt) -> tuple[Fraction, Event]:
-    """Return the cost and the event of a charge."""
+    """Return the cost and the event that a charge's receipt states."""
     return _charged(str(receipt.body["cost"]), canonical_json(receipt.body["event"]))
 
 
 @lru_cache(maxsize=64)
 def _charged(cost: str, event: bytes) -> tuple[Fraction, Event]:
-    # As text, in which 1, 1.0 and true differ. Charges of one batch often have the same event.
+    # The key is text, because 1, 1.0 and true are equal in Python. Charges of one batch often have
+    # the same event, so the result is cached.
     return exact_fraction(cost), event_from_json(json.loads(event))

@@ -1,7 +1,7 @@
-"""What stands between a finished release and its publication: the hold, looks at it, the decision.
+"""Approval before publication: the hold, looks at the internal files, and the decision.
 
-A held release has all that it will ever have. The rules let nothing be charged, drawn or committed
-for it any more, so it is published as it is or withdrawn, and never made again.
+A held release is complete. The rules refuse any further charge, draw or commit for it, so it is
+either published as it is or withdrawn, and never made again.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ if TYPE_CHECKING:
     from dp_core.wall.ledger.running_totals import Book
 
 Cause = Literal["after-approval", "thresholds"]
-"""Why a release is held: its spec has a person look first, or one of its own figures does."""
+"""Why a release is held: its spec requires approval, or a published figure exceeds a threshold."""
 
 CAUSES: tuple[Cause, ...] = get_args(Cause)
 
 Decision = Literal["publish", "withdraw"]
-"""What a person decides about a held release."""
+"""A person's decision about a held release."""
 
 DECISIONS: tuple[Decision, ...] = get_args(Decision)
 
 ENDS: Mapping[Decision, str] = {"publish": "finished", "withdraw": "withdrawn"}
-"""How a held release ends, by what was decided."""
+"""The outcome of a held release for each decision."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What became of one reservation between its last result and its end.
+    """The approval state of one release.
 
     Attributes:
-        held: Day in UTC on which it was held, None if it never was.
-        cause: Why, None if it was not.
-        looks: Days of the looks at its internal files that are on record, in order.
-        decided: What a person decided, None before.
-        day: Of the decision.
+        held: Day in UTC on which the release was held; None if it was not.
+        cause: Why it was held; None if it was not.
+        looks: Days in UTC of the recorded looks at its internal files, in order.
+        decided: The person's decision; None before it.
+        day: Day in UTC of the decision; None before it.
     """
 
     held: str | None = None
@@ -50,12 +50,12 @@ class Gate:
     day: str | None = None
 
     def text(self) -> str:
-        """Return it as its running total spells it."""
+        """Return the text of its running total."""
         values = [self.held, self.cause, list(self.looks), self.decided, self.day]
         return canonical_json(values).decode()
 
     def to_json(self) -> dict[str, object]:
-        """Return what a settlement says of it, which is published: days, and no name."""
+        """Return what the settlement publishes about it: days and decision, no names."""
         return {
             "held": self.held,
             "cause": self.cause,
@@ -65,12 +65,12 @@ class Gate:
 
 
 def gate_total(position: int) -> str:
-    """Return the subject of the running total that tells what a gate amounts to."""
+    """Return the subject of a reservation's running total of its approval state."""
     return f"gate/{position}"
 
 
 def gate_of(book: Book, reservation: int) -> Gate:
-    """Return what became of a reservation at its gate so far."""
+    """Return the current approval state of a reservation."""
     text = book.total(gate_total(reservation))
     if text is None:
         return Gate()
@@ -79,7 +79,7 @@ def gate_of(book: Book, reservation: int) -> Gate:
 
 
 def passed(gate: Gate, receipt: Receipt) -> Gate:
-    """Return a gate after a receipt of kind `hold`, `look` or `decide`."""
+    """Return the approval state after a receipt of kind `hold`, `look` or `decide`."""
     body: Mapping[str, Any] = receipt.body
     match receipt.kind:
         case "hold":
@@ -92,32 +92,32 @@ def passed(gate: Gate, receipt: Receipt) -> Gate:
 
 
 def settled_with(gate: Gate) -> dict[str, object]:
-    """Return what a gate adds to the body of a settlement: nothing, where it was never held."""
+    """Return the fields that approval adds to a settlement; empty if the release was not held."""
     return {"decision": gate.to_json()} if gate.held is not None else {}
 
 
 def broken_by_gate(receipt: Receipt, gate: Gate, *, over: bool, after_approval: bool) -> str | None:
-    """Return how an entry of a release breaks the rules of its gate, None if it keeps them.
+    """Return how an entry breaks the rules of approval; None if it does not.
 
     Args:
-        receipt: Of any kind that belongs to a reservation.
-        gate: As it stands before it.
+        receipt: Receipt of the entry, of any kind that belongs to a reservation.
+        gate: Approval state before the entry.
         over: Whether the reservation is settled.
-        after_approval: Whether its release was promised to wait for a person.
+        after_approval: Whether the spec requires approval before publication.
     """
     body: Mapping[str, Any] = receipt.body
     match receipt.kind:
         case "look":
-            # A look at a release that is still made could decide how it is made.
-            free = over or gate.held is not None
-            return None if free else "looks at a release that is neither held nor over"
+            # Before the release is complete, a look could influence how it is made.
+            allowed = over or gate.held is not None
+            return None if allowed else "looks at a release that is neither held nor settled"
         case "hold":
             known = body["cause"] in CAUSES and isinstance(body["sets"], list)
-            return None if known else "holds a release for no reason there is"
+            return None if known else "holds a release without a valid cause and list of sets"
         case "decide":
             if gate.held is None:
                 return "decides about a release that is not held"
-            return None if body["decision"] in DECISIONS else "decides nothing there is to decide"
+            return None if body["decision"] in DECISIONS else "states an unknown decision"
         case "settle":
             return _broken_by_end(body, gate, after_approval=after_approval)
         case _:
@@ -129,13 +129,13 @@ def _broken_by_end(body: Mapping[str, Any], gate: Gate, *, after_approval: bool)
     outcome = body["outcome"]
     stated = {"decision": body["decision"]} if "decision" in body else {}
     if stated != settled_with(gate):
-        return "states another decision, or other looks, than there were"
+        return "states another decision, or other looks, than the ledger recorded"
     if gate.held is None:
         if outcome == "withdrawn":
             return "withdraws a release that was not held"
         if outcome == "finished" and after_approval:
-            return "publishes a release that no person decided about"
+            return "publishes a release that was not approved"
         return None
     if gate.decided is None:
         return "ends a held release without a decision"
-    return None if outcome == ENDS[gate.decided] else "ends otherwise than was decided"
+    return None if outcome == ENDS[gate.decided] else "has another outcome than the decision"

@@ -1,7 +1,7 @@
-"""The check of a whole ledger, from its entries alone: chain, signatures, rules and totals.
+"""The check of a whole ledger from its entries: chain, signatures, rules and running totals.
 
-It runs over a database and over an export alike, in one pass, and names the first entry that is
-wrong. What it keeps in memory grows with the number of releases, not of charges.
+It checks a database or an export in one pass and names the first wrong entry. Its memory grows with
+the number of releases, not with the number of charges.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ _GARBAGE = (
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What was found; a fault is raised instead.
+    """The result of a check without faults.
 
     Attributes:
-        entries: How many there are.
-        head: Link of the last.
-        signed: How many are signed.
-        keys: Public keys that may sign now.
+        entries: Number of entries.
+        head: Link of the last entry.
+        signed: Number of signed entries.
+        keys: Public keys that may sign now, 64 hex digits each.
     """
 
     entries: int
@@ -72,14 +72,15 @@ def audit(
     """Check every entry of a ledger, in order.
 
     Args:
-        entries: All of them, each with the totals stored with it; None where none are stored, as
-            in an export.
-        trusted: Public keys known from elsewhere; one of them must have signed the last entry.
-        inspect: Called with every entry that is in order, for checks of the caller's own.
+        entries: All entries in order, each with the running totals stored with it; None if no
+            totals are stored, as in an export.
+        trusted: Public keys known from another source, one of which must have signed the last
+            entry. By default a trusted signature is not required.
+        inspect: Called with every entry that passed, for further checks; None by default.
 
     Raises:
-        BadInput: if the ledger is of a version that this program does not know.
-        LedgerCorrupt: naming the first entry that does not fit.
+        BadInput: if the ledger has a version that this program does not know.
+        LedgerCorrupt: if an entry or a running total is wrong; it names the first one.
     """
     state = _State()
     for entry, totals in entries:
@@ -93,13 +94,13 @@ def audit(
 
 @dataclass
 class _State:
-    """Where the check stands, and everything the entries so far amount to."""
+    """The state of the check after the entries seen so far."""
 
     position: int = 0
     link: str = START
     recorded: str = ""
     signers: frozenset[str] = frozenset()
-    """Public keys that signed the last entry; a new key's entry has two, the old key and itself."""
+    """Public keys that signed the last entry; the entry of a further key is signed by two keys."""
     signed: int = 0
     keys: dict[str, str] = field(default_factory=dict)
     book: MemoryBook = field(default_factory=lambda: MemoryBook())
@@ -107,7 +108,7 @@ class _State:
     stored: dict[str, str] | None = None
 
     def take(self, entry: Entry, totals: Totals | None) -> None:
-        """Take an entry into account; raise unless it is whole, in its place, with its totals."""
+        """Check the next entry and its running totals, and update the state."""
         if entry.position != self.position + 1:
             raise LedgerCorrupt(f"Entry {self.position + 1} of the ledger is missing.")
         try:
@@ -126,11 +127,11 @@ class _State:
         if entry.link != entry_link(entry, self.link):
             return f"was changed, or does not follow entry {self.position}"
         if (entry.kind == "ledger") != (entry.position == 1):
-            return "is not what a ledger begins with"
+            return "is misplaced: the first entry, and no other, is of kind ledger"
         if known_kind(entry.kind) is None:
             return UNKNOWN_KIND
         if entry.kind == "ledger":
-            # What a newer program wrote would look like damage from here on.
+            # Entries of a newer version would look like damage, so its version is refused first.
             unknown = not_known(version_of(receipt))
             if unknown is not None:
                 raise BadInput(f"The ledger {unknown}.", row="newer-ledger")
@@ -138,13 +139,13 @@ class _State:
         if (receipt.number, receipt.previous) != (number, previous):
             return "does not follow the receipt before it"
         if entry.recorded < self.recorded:
-            return "is dated before the entry before it"
+            return "is dated earlier than the preceding entry"
         if entry.recorded[:10] != receipt.at or entry.about != self._about(entry):
             return "was changed"
         if entry.key != self._key(entry):
-            return "has another key than it should"
+            return "has the wrong unique key"
         if entry.key is not None and self.book.has(entry.key):
-            return "is there twice"
+            return "is recorded twice"
         return self._unsigned(entry) or broken_rule(entry, self.book)
 
     def _expected(self, entry: Entry) -> tuple[int, str]:
@@ -156,7 +157,10 @@ class _State:
         return number + 1, previous
 
     def _about(self, entry: Entry) -> object:
-        """Return what an entry is about, from its body; an input's hash is nowhere else."""
+        """Return the expected subject of an entry, from its body.
+
+        The hash of an input is stored in the subject only, so it is returned as it is.
+        """
         body = entry.body
         match known_kind(entry.kind):
             case "open":
@@ -192,22 +196,22 @@ class _State:
         if entry.kind == "key":
             public = public_key_of(entry.body)
             if entry.body["replaces"] is not None and entry.body["replaces"] not in self.keys:
-                return "replaces a key that is not known"
+                return "replaces an unknown key"
         if not self.keys and public is None:
             signed = entry.signer is not None or entry.signature is not None
-            return "is signed by a key that is not known" if signed else None
+            return "is signed by an unknown key" if signed else None
         standing = self.keys or {fingerprint(public or ""): public or ""}
         key = standing.get(entry.signer or "")
         if key is None:
             return "is not signed by a key of the ledger"
         if not is_signed(key, signed_message(entry.receipt.hash, entry.link), entry.signature):
-            return "has a signature that is not that of its key"
+            return "has an invalid signature"
         if public is not None and not is_proven(entry.body, self.link):
-            return "is not signed by the key that it makes known"
+            return "is not signed by the key that it adds"
         return None
 
     def _count(self, entry: Entry, totals: Totals | None) -> None:
-        """Take an entry that is in order into account, and compare the totals stored with it."""
+        """Update the state with a correct entry, and compare the totals stored with it."""
         after = changes(entry, self.book)
         self.book.add(entry, after)
         self.position, self.link = entry.position, entry.link
@@ -228,7 +232,7 @@ class _State:
             return
         self.stored = {} if self.stored is None else self.stored
         for subject, value in totals:
-            # Beside another entry than the one that made it, it would be taken for a later state.
+            # A total stored with a later entry than its own would be read as a newer value.
             if after.get(subject) != value:
                 raise LedgerCorrupt(
                     f"The running total of {subject!r} at entry {entry.position} ({entry.kind})"
@@ -237,13 +241,13 @@ class _State:
             self.stored[subject] = value
 
     def finish(self, trusted: Collection[str]) -> None:
-        """Raise unless the stored totals are the last ones, and the end is signed as it should."""
+        """Raise LedgerCorrupt unless stored totals are current and a trusted key signed last."""
         if self.position == 0:
             raise LedgerCorrupt("Entry 1 of the ledger is missing.")
         if self.stored is not None:
             for subject, value in self.book.totals.items():
                 if self.stored.get(subject) != value:
-                    raise LedgerCorrupt(f"The running total of {subject!r} is missing or old.")
+                    raise LedgerCorrupt(f"The running total of {subject!r} is missing or outdated.")
         if trusted and self.signers.isdisjoint(trusted):
             raise LedgerCorrupt(
                 f"The last entry ({self.position}) is not signed by the key that was given."
@@ -251,7 +255,7 @@ class _State:
 
 
 class MemoryBook:
-    """The book of the entries seen so far, in memory."""
+    """A `Book` in memory, made from the entries seen so far."""
 
     def __init__(self) -> None:
         self.totals: dict[str, str] = {}
@@ -271,7 +275,7 @@ class MemoryBook:
         self._batches: dict[int, set[str]] = {}
 
     def add(self, entry: Entry, after: dict[str, str]) -> None:
-        """Take an entry in, with the totals that it changed."""
+        """Add an entry, with the running totals that it changed."""
         receipt = entry.receipt
         self.totals |= after
         if entry.kind == "ledger":
@@ -298,7 +302,7 @@ class MemoryBook:
         if entry.kind == "settle":
             self._settlements[place] = entry.receipt
             self._used[entry.receipt.release] = entry.body["outcome"] != "returned"
-            # Nothing can follow in this release, so its keys need not be remembered.
+            # Nothing can follow in this release, so its keys are no longer needed.
             self._keys.difference_update(self._of_reservation.pop(place, ()))
             self._batches.pop(place, None)
             self.inputs.pop(place, None)
@@ -312,7 +316,7 @@ class MemoryBook:
             self._of_reservation.setdefault(place, []).append(entry.key)
 
     def identity(self) -> str:
-        """Return the ledger's own identifier."""
+        """Return the identifier of the ledger."""
         return self._identity
 
     def total(self, subject: str) -> str | None:
@@ -320,11 +324,11 @@ class MemoryBook:
         return self.totals.get(subject)
 
     def charter(self, account: str) -> Charter | None:
-        """Return an account."""
+        """Return an account's terms."""
         return self._charters.get(account)
 
     def promise(self, reservation: int) -> Promise | None:
-        """Return a reservation by its position."""
+        """Return the promise of a reservation."""
         return self._promises.get(reservation)
 
     def promises_of(self, accounts: Sequence[str]) -> Iterator[tuple[Promise, Receipt | None]]:
@@ -334,7 +338,7 @@ class MemoryBook:
                 yield self._promises[position], self._settlements.get(position)
 
     def accounts_within(self, account: str) -> Sequence[str]:
-        """Return the accounts directly within one."""
+        """Return the names of the accounts directly within an account."""
         return self._within.get(account, ())
 
     def approved(self, plan: str) -> bool:
@@ -342,20 +346,20 @@ class MemoryBook:
         return self._approved.get(plan, False)
 
     def has(self, key: str) -> bool:
-        """Return whether a unique key is there."""
+        """Return whether an entry with that unique key is recorded."""
         kind, _, rest = key.partition("/")
         if kind == "settle":
             return int(rest) in self._settlements
         return key in self._keys
 
     def charged(self, reservation: int, batch: str) -> bool:
-        """Return whether a reservation was charged for a batch."""
+        """Return whether a reservation has charges for a batch."""
         return batch in self._batches.get(reservation, ())
 
     def account_of(self, input_hash: str) -> str | None:
-        """Return the account that an input is known from."""
+        """Return the account that used an input first."""
         return self._accounts.get(input_hash)
 
     def is_used(self, release: str) -> bool:
-        """Return whether a name is used."""
+        """Return whether the name of a release is used."""
         return self._used.get(release, False)

@@ -1,7 +1,8 @@
-"""A calendar of budgets: what an account may promise in each month, quarter or year.
+"""Budgets per period: what an account may promise in each month, quarter or year.
 
-Periods are those of the calendar; the first one is the period in which the account was opened, and
-has a whole allowance however late in it that was. The account's total holds beside the calendar.
+Periods are calendar months, quarters or years. The first one is the period in which the account was
+opened; it has the whole allowance, however late the opening was. The account's total applies in
+addition.
 """
 
 from __future__ import annotations
@@ -19,22 +20,22 @@ from dp_core.wall.accounting.composition import Amount, Terms
 Period = Literal["month", "quarter", "year"]
 
 MONTHS: Mapping[Period, int] = {"month": 1, "quarter": 3, "year": 12}
-"""Months of each period."""
+"""Number of months in each kind of period."""
 
 
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    """What an account allows in each period.
+    """The allowance of an account in each period.
 
     Attributes:
-        period: How long one is.
-        epsilon: Allowance of one period.
-        delta: Allowance of one period: delta (basic) or own delta of events (zcdp).
-        carry_over: Whether what a period did not use stays for those after it.
-        start: Day the account was opened.
+        period: Length of a period: `month`, `quarter` or `year`.
+        epsilon: Epsilon of one period.
+        delta: Delta (basic) or own delta of events (zcdp) of one period.
+        carry_over: Whether the unused part of a period can be used in later ones.
+        start: Day on which the account was opened.
 
     Raises:
-        ValueError: if no calendar can have these values.
+        ValueError: if a value is outside its range.
     """
 
     period: Period
@@ -45,14 +46,16 @@ class Calendar:
 
     def __post_init__(self) -> None:
         if self.period not in get_args(Period):
-            raise ValueError(f"A period is month, quarter or year, not {self.period!r}.")
+            raise ValueError(f"A period must be month, quarter or year, not {self.period!r}.")
         if self.epsilon <= 0:
-            raise ValueError(f"The epsilon of a period is positive, got {self.epsilon}.")
+            raise ValueError(f"The epsilon of a period must be positive, not {self.epsilon}.")
         if not 0 <= self.delta < 1:
-            raise ValueError(f"The delta of a period is from 0 to below 1, got {self.delta}.")
+            raise ValueError(
+                f"The delta of a period must be at least 0 and below 1, not {self.delta}."
+            )
 
     def index(self, day: date) -> int:
-        """Return which period a day is in; 0 for that of `start`, and for any day before it."""
+        """Return the index of the period of a day; 0 for the period of `start` and earlier days."""
         return max(0, self._count(day) - self._count(self.start))
 
     def last_day(self, index: int) -> date:
@@ -73,21 +76,21 @@ class Calendar:
     def room(
         self, index: int, allowance: Amount, used_total: Amount, used_in_period: Amount
     ) -> Amount:
-        """Return what may still be promised in a period; a negative part means nothing.
+        """Return the amount that can still be promised in a period; a negative part counts as 0.
 
         Args:
-            index: Of the period.
-            allowance: Of one period, as `allowance` gives it.
-            used_total: Reserved or spent since the account was opened.
-            used_in_period: Reserved or spent by releases that were reserved in that period.
+            index: Index of the period.
+            allowance: Allowance of one period, from the function `allowance`.
+            used_total: Amount reserved or spent since the account was opened.
+            used_in_period: Amount reserved or spent by releases that were reserved in the period.
         """
         if self.carry_over:
-            # Use in later periods counts too: a clock that went back finds less, never more.
+            # Use in later periods counts too, so a clock that was set back never allows more.
             return allowance.times(index + 1) - used_total
         return allowance - used_in_period
 
     def to_json(self) -> dict[str, object]:
-        """Return the calendar in plain values, exact."""
+        """Return the calendar as plain JSON values, with exact numbers as text."""
         return {
             "period": self.period,
             "epsilon": str(self.epsilon),
@@ -101,7 +104,7 @@ class Calendar:
         """Return the calendar that `to_json` wrote.
 
         Raises:
-            ValueError: if it is not one, or not written as `to_json` writes it.
+            ValueError: if `values` is not exactly what `to_json` writes.
         """
         try:
             calendar = cls(
@@ -114,25 +117,26 @@ class Calendar:
         except (KeyError, ZeroDivisionError, TypeError) as error:
             raise ValueError(f"Not a calendar: {type(error).__name__}.") from None
         if calendar.to_json() != dict(values) or not isinstance(values["carry_over"], bool):
-            raise ValueError("Not a calendar as the ledger writes it.")
+            raise ValueError("The calendar is not written as the ledger writes it.")
         return calendar
 
     def _count(self, day: date) -> int:
-        """Return the number of periods before that of a day, from year 0 on."""
+        """Return the number of periods from year 0 up to the period of a day."""
         return (12 * day.year + day.month - 1) // MONTHS[self.period]
 
     def _month(self, index: int) -> tuple[int, int]:
         """Return year and month in which a period begins."""
         if index < 0:
-            raise ValueError(f"Periods are counted from 0, got {index}.")
+            raise ValueError(f"A period's index must be at least 0, not {index}.")
         year, month = divmod((self._count(self.start) + index) * MONTHS[self.period], 12)
         return year, month + 1
 
 
 def allowance(terms: Terms, calendar: Calendar) -> Amount:
-    """Return what one period allows, in what releases of the account add up in.
+    """Return the allowance of one period as an amount of the account.
 
-    In a zcdp account it is the rho whose epsilon, at the account's conversion delta, is the
-    period's: less than its part of the account's total, since rho grows with the square of epsilon.
+    In a zcdp account it is the rho that implies the period's epsilon at the account's conversion
+    delta. Because rho grows about with the square of epsilon, a period with 1/n of the account's
+    epsilon has less than 1/n of its rho.
     """
     return terms.allowance(calendar.epsilon, calendar.delta)

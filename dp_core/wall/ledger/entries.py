@@ -1,8 +1,8 @@
-"""Entries: receipts and what else the ledger keeps, in one chain over the whole ledger.
+"""Entries: receipts with further internal fields, in one hash chain over the whole ledger.
 
-A receipt may be published, so it tells neither the time of day, nor attempts, nor that there are
-other releases. Its entry holds the rest: its place in the ledger, the exact time, the key that may
-be there once. The entry's link is the hash of all that and of the link before it.
+A receipt may be published, so it reveals neither the time of day, nor attempts, nor other releases.
+Its entry holds the rest: the position in the ledger, the exact time and the unique key. The entry's
+link is the hash of all its fields and of the preceding link.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from dp_core.documents.canonical import canonical_json
 from dp_core.wall.ledger.receipts import Receipt, known_kind
 
 LEDGER_VERSION = 2
-"""What the first entry of a ledger made now says; a ledger keeps the version it began with.
+"""Format version in the first entry of a new ledger; a ledger keeps the version it began with.
 
-Raised when the entries of a new ledger are to be read otherwise than those of one of before.
+Increase it when the entries of new ledgers must be read differently from those of earlier ones.
 """
 
 OLDEST_VERSION = 2
-"""Of the ledgers that this program still reads."""
+"""Oldest format version that this program reads."""
 
 _CHAIN = 2
-"""Stands in every link and under every signature, so it never changes, whatever the version is: all
-of history would look changed, and a bundle does not say which version its ledger had."""
+"""Constant in every link and every signed message. It must never change, whatever `LEDGER_VERSION`
+is: every earlier entry would fail its check, and a bundle does not state its ledger's version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +34,20 @@ class Entry:
     """One entry of the ledger.
 
     Attributes:
-        position: 1, 2, 3, ... over the whole ledger.
-        receipt: What it says.
-        reservation: Position of the reservation it belongs to (a reservation's own), or None.
-        about: What it is about besides account and release: a batch, an input, a plan, a key.
-        key: What may be in the ledger once, None for what may come again.
-        recorded: Time in UTC, to the second; for staff.
-        salt: 16 random bytes in hex. The link of the last receipt is published; without a salt,
-            whoever has the receipts could try times until it fits.
-        link: Hash of all of the above, the receipt's hash for the receipt, and the link before it.
-        signer: Fingerprint of the key that signed, None where the ledger has no keys.
-        signature: Ed25519 signature in hex of `signed_message`.
+        position: Position in the ledger, from 1.
+        receipt: The part of the entry that may be published.
+        reservation: Position of the reservation that the entry belongs to. A reservation's own
+            entry has its own position; None for an entry without a reservation.
+        about: Further subject besides account and release: a batch, an input, a plan, a key or an
+            account; None without one.
+        key: Unique key of an entry that may be recorded only once; None for other entries.
+        recorded: Time in UTC, ISO 8601, to the second; internal.
+        salt: 16 random bytes in hex. The link of the last receipt is published; without the salt,
+            the time could be found by trying all times against that link.
+        link: Hash of the fields above (the receipt's hash in place of the receipt) and of the
+            preceding link.
+        signer: Fingerprint of the key that signed; None if the ledger has no keys.
+        signature: Ed25519 signature of `signed_message` in hex; None if the ledger has no keys.
     """
 
     position: int
@@ -69,7 +72,7 @@ class Entry:
         return self.receipt.body
 
     def to_json(self) -> dict[str, object]:
-        """Return the entry as plain values."""
+        """Return the entry as plain JSON values."""
         return {**asdict(self), "receipt": self.receipt.to_json()}
 
     @classmethod
@@ -89,7 +92,7 @@ class Entry:
             or not all(isinstance(values[name], str) for name in texts)
             or not all(values[name] is None or isinstance(values[name], str) for name in maybe)
         ):
-            raise ValueError("Not an entry of a ledger.")
+            raise ValueError("The fields are not those of a ledger entry.")
         return cls(**{**values, "receipt": Receipt.from_json(values["receipt"])})
 
 
@@ -104,24 +107,29 @@ def make_entry(
     salt: str,
     previous: str,
 ) -> Entry:
-    """Return an entry with its link, not signed yet.
+    """Return an unsigned entry with its link.
 
     Args:
-        receipt: What it says.
-        position: Its place in the ledger.
-        reservation: Position of the reservation it belongs to.
-        about: What it is about besides account and release.
-        key: What may be in the ledger once.
-        recorded: Time in UTC.
+        receipt: Its receipt.
+        position: Position in the ledger.
+        reservation: Position of the reservation it belongs to, or None.
+        about: Further subject besides account and release, or None.
+        key: Unique key, or None.
+        recorded: Time in UTC, ISO 8601, to the second.
         salt: 32 random hex digits.
-        previous: Link of the entry before it.
+        previous: Link of the preceding entry.
     """
     draft = Entry(position, receipt, reservation, about, key, recorded, salt, "", None, None)
     return replace(draft, link=entry_link(draft, previous))
 
 
 def entry_link(entry: Entry, previous: str) -> str:
-    """Return the link that an entry has after the entry with the link `previous`."""
+    """Return the link of an entry, a SHA-256 in hex.
+
+    Args:
+        entry: The entry; its own link and signature are not used.
+        previous: Link of the preceding entry.
+    """
     values = [
         _CHAIN,
         previous,
@@ -137,41 +145,50 @@ def entry_link(entry: Entry, previous: str) -> str:
 
 
 def signed_message(receipt_hash: str, link: str) -> bytes:
-    """Return what a signature is of: the receipt, which may be published, and its place."""
+    """Return the message that a signature covers: the receipt's hash and the entry's link."""
     return canonical_json(["dp-release ledger", _CHAIN, receipt_hash, link])
 
 
 def version_of(first: Receipt) -> int:
-    """Return the version of a ledger, from its first receipt.
+    """Return the format version of a ledger, from its first receipt.
 
     Raises:
-        ValueError: if that names none.
+        ValueError: if it is not the first receipt of a ledger.
     """
     version = first.body.get("version")
     if first.kind != "ledger" or not isinstance(version, int) or isinstance(version, bool):
-        raise ValueError("Not the first receipt of a ledger.")
+        raise ValueError("The receipt is not the first one of a ledger.")
     return version
 
 
 def not_known(version: int) -> str | None:
-    """Return how a ledger of that version is none for this program, None if it is one."""
+    """Return why this program cannot read a ledger of a format version; None if it can.
+
+    The text continues a sentence that begins with "The ledger".
+    """
     if version > LEDGER_VERSION:
         return (
-            f"has format {version}, and this dp-release knows none after {LEDGER_VERSION};"
+            f"has format {version}, but this dp-release reads formats up to {LEDGER_VERSION};"
             " update dp-release"
         )
     if version < OLDEST_VERSION:
         return (
-            f"has format {version}, of before the first release of dp-release, and this one reads"
-            f" none before {OLDEST_VERSION}"
+            f"has format {version}, from before the first release of dp-release, but this version"
+            f" reads formats from {OLDEST_VERSION}"
         )
     return None
 
 
 def unique_key(receipt: Receipt, about: str | None, reservation: int | None) -> str | None:
-    """Return what may be in the ledger once, None for what may come again; a charge's is its own.
+    """Return the unique key of an entry; None if such an entry may be recorded several times.
 
-    A charge's key is made by `charge_key`, from things that its receipt does not hold.
+    It returns None for a charge too: `charge_key` makes its key, from values that the receipt does
+    not hold.
+
+    Args:
+        receipt: Receipt of the entry.
+        about: Further subject of the entry.
+        reservation: Position of the reservation it belongs to.
     """
     match known_kind(receipt.kind):
         case "ledger":
@@ -193,10 +210,17 @@ def unique_key(receipt: Receipt, about: str | None, reservation: int | None) -> 
 
 
 def charge_key(release: str, stage: str, step: str, input_hash: str, plan: str) -> str:
-    """Return the key of a charge: what is measured, on which input, under which plan.
+    """Return the unique key of a charge, from what is measured, the input and the plan.
 
-    Never an identifier of a process or of a run in the orchestrator: whoever does the same thing
-    again pays with the same key, which is unique in the database.
+    It contains no identifier of a process or of an orchestrator's run. So a repeated attempt at the
+    same step has the same key, which is unique in the database, and is not paid again.
+
+    Args:
+        release: Name of the release.
+        stage: Stage that pays.
+        step: Name of the step.
+        input_hash: Keyed hash of the input.
+        plan: Hash of the plan.
     """
     values = canonical_json([release, stage, step, input_hash, plan])
     return f"charge/{hashlib.sha256(values).hexdigest()}"

@@ -1,8 +1,8 @@
-"""A ledger as a file that an auditor can check without the database: one JSON object per line.
+"""Export of a ledger to a file that an auditor can check without the database.
 
-The first line says what it is, how many entries follow, and the link of the last; so a file that
-was cut short is noticed. It is for staff and auditors: it holds times of day, attempts and the
-keyed hashes of inputs, none of which may be published.
+The file has one JSON object per line. The first line states the format, the number of entries and
+the link of the last one, so that a truncated file is detected. The file is for staff and auditors:
+it holds times of day, attempts and the keyed hashes of inputs, which must not be published.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ def write_export(path: Path, entries: Iterable[Entry], *, count: int, head: str)
     """Write entries to a new file, mode 0600.
 
     Args:
-        path: Must not exist.
-        entries: All of them, in order.
-        count: How many there are.
-        head: Link of the last.
+        path: File to write; it must not exist.
+        entries: All entries, in order; any after the first `count` are left out.
+        count: Number of entries to write.
+        head: Link of the last one of these.
 
     Raises:
         BadInput: if the file exists or cannot be written.
-        LedgerCorrupt: if the first entry is not that of a ledger.
+        LedgerCorrupt: if the first entry is missing or is not that of a ledger.
     """
     try:
         with path.open("xb") as file:
@@ -53,16 +53,16 @@ def write_export(path: Path, entries: Iterable[Entry], *, count: int, head: str)
                     file.write(canonical_json(entry.to_json()) + b"\n")
                 file.flush()
             except BaseException:
-                path.unlink()  # part of an export would look like a ledger that lost entries
+                path.unlink()  # a partial export would look like a ledger with missing entries
                 raise
     except FileExistsError:
-        raise BadInput(f"There is a file {path} already; name a new one.") from None
+        raise BadInput(f"The file {path} exists already; choose a new name.") from None
     except OSError as error:
         raise BadInput(f"The export {path} could not be written ({error.strerror}).") from None
 
 
 def _first(entries: Iterator[Entry]) -> tuple[Entry, int]:
-    """Return the first entry, and the version of the ledger that it begins."""
+    """Return the first entry and the ledger's format version."""
     try:
         first = next(entries)
         return first, version_of(first.receipt)
@@ -71,11 +71,11 @@ def _first(entries: Iterator[Entry]) -> tuple[Entry, int]:
 
 
 def read_export(path: Path) -> Iterator[tuple[Entry, None]]:
-    """Yield the entries of an export, in order, as `audit` takes them.
+    """Yield the entries of an export in order, in the form that `audit` takes.
 
     Raises:
-        BadInput: if the file cannot be read or is no export.
-        LedgerCorrupt: naming the first line that is not an entry, or if lines are missing.
+        BadInput: if the file cannot be read, is not an export, or has an unknown format version.
+        LedgerCorrupt: if a line is not an entry, or lines are missing or added; it names the first.
     """
     try:
         with path.open("rb") as file:
@@ -93,10 +93,13 @@ def read_export(path: Path) -> Iterator[tuple[Entry, None]]:
         raise LedgerCorrupt(f"Entry {position + 1} of the export is missing.")
     if position > header["entries"]:
         raise LedgerCorrupt(
-            f"Entry {header['entries'] + 1} of the export is more than its first line tells of."
+            f"The export has an entry {header['entries'] + 1}, but its first line states"
+            f" {header['entries']} entries."
         )
     if link != header["head"]:
-        raise LedgerCorrupt(f"Entry {position} of the export is not the one its first line names.")
+        raise LedgerCorrupt(
+            f"Entry {position}, the last one of the export, differs from the one in its first line."
+        )
 
 
 def _header(path: Path, line: bytes) -> dict[str, Any]:
@@ -109,7 +112,7 @@ def _header(path: Path, line: bytes) -> dict[str, Any]:
             raise ValueError
     except (ValueError, KeyError, TypeError, RecursionError):
         raise BadInput(
-            f"{path} is no export of a ledger; `dp-release ledger export FILE` makes one."
+            f"{path} is not an export of a ledger; `dp-release ledger export FILE` makes one."
         ) from None
     unknown = not_known(version)
     if unknown is not None:

@@ -1,4 +1,4 @@
-"""What a release states about the ledger: where it stands there, and what its accounts allow."""
+"""What a release states about the ledger: its position in the chain, and its accounts' totals."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from dp_core.wall.ledger.running_totals import Book, lineage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where the last receipt stands in the ledger's chain.
+    """The position of a release's last receipt in the ledger's chain.
 
     Attributes:
-        link: Hash of its entry and of all entries before it; salted, so it tells nothing else.
-        public_key: Key of the ledger, 64 hex digits; None where it is not signed.
-        signature: By that key, of the last receipt's hash and the link; None as above.
+        link: Link of its entry, which depends on all earlier entries. It is salted, so it reveals
+            nothing about them.
+        public_key: Public key that signed the entry, 64 hex digits; None if it is not signed.
+        signature: Signature by that key of the receipt's hash and the link, in hex; None if it is
+            not signed.
     """
 
     link: str
@@ -30,16 +32,16 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Total:
-    """What an account that paid allows for everything ever released from it.
+    """The total of an account that paid for a release.
 
     Attributes:
-        account: Name.
-        composition: How its releases add up.
-        epsilon, delta: Total when the release was settled.
-        own_delta: Part of delta for mechanisms that fail with a probability of their own.
+        account: Name of the account.
+        composition: How its releases add up: `basic` or `zcdp`.
+        epsilon, delta: Total for all releases of the account, when this release was settled.
+        own_delta: Part of delta set aside for events with an own delta.
         opened: Day of opening.
-        changed: Days on which the total was raised or the composition changed, with what held
-            from then on.
+        changed: For each change of the terms: day, kind (`raise` or `restate`), and the resulting
+            composition, epsilon and delta.
     """
 
     account: str
@@ -51,7 +53,7 @@ class Total:
     changed: tuple[tuple[datetime.date, str, str, Fraction, Fraction], ...] = ()
 
     def to_json(self) -> dict[str, object]:
-        """Return the total as a settlement states it: every number as exact text."""
+        """Return the total as a settlement states it, with exact numbers as text."""
         return {
             "account": self.account,
             "composition": self.composition,
@@ -70,7 +72,7 @@ class Total:
         """Return the total that `to_json` wrote.
 
         Raises:
-            Exception: a lookup, type or value error if it has not that shape.
+            LookupError, TypeError, ValueError: if `values` has another structure.
         """
         return cls(
             account=values["account"],
@@ -93,7 +95,7 @@ class Total:
 
 
 def total_of(charter: Charter) -> Total:
-    """Return what an account allows, as it stands now."""
+    """Return the current total of an account."""
     return Total(
         account=charter.name,
         composition=charter.terms.composition,
@@ -109,13 +111,13 @@ def total_of(charter: Charter) -> Total:
 
 
 def whereabouts(book: Book, account: str) -> dict[str, object]:
-    """Return what every settlement states beside its own release: the ledger, and who paid.
+    """Return what a settlement states about the ledger: its identifier and the accounts' totals.
 
-    The settlement is the last receipt that is published, so a signature under it covers these too.
+    The settlement is the last published receipt, so its signature covers these values too.
 
     Args:
-        book: Of the entries before the settlement.
-        account: Account of the release; those it stands within pay as well.
+        book: The ledger before the settlement.
+        account: Account of the release. The accounts that it is within pay as well.
     """
     totals = [total_of(charter).to_json() for charter in lineage(book, account)]
     return {"ledger": book.identity(), "totals": totals}

@@ -1,7 +1,7 @@
-"""Receipts: what the ledger records, in the form that anyone can check.
+"""Receipts: the publishable part of the ledger's entries.
 
-A receipt knows no database, so that a bundle can be verified with nothing but itself. How receipts
-are chained over the whole ledger is in `dp_core.wall.ledger.entries`.
+Receipts do not depend on a database, so a bundle can be verified without any other file.
+`dp_core.wall.ledger.entries` chains them over the whole ledger.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from dp_core.documents.canonical import canonical_json
 
 START = "0" * 64
-"""What the first of a chain names as the one before it."""
+"""The predecessor's hash in the first receipt, and the first entry, of a chain."""
 
 AccountKind = Literal["open", "raise", "restate", "close"]
-"""Kinds that say what an account is."""
+"""Kinds of entries that define an account."""
 
 EntryKind = Literal[
     "ledger",
@@ -38,32 +38,30 @@ EntryKind = Literal[
     "decide",
     "settle",
 ]
-"""Kinds of entries; what each says is in docs/ledger.md. A `match` over them ends in
-`assert_never`, so that the type checker names every place that a new one concerns."""
+"""Kinds of entries; docs/ledger.md describes each of them. A `match` over them ends in
+`assert_never`, so that the type checker reports every place that must handle a new kind."""
 
 KINDS: tuple[EntryKind, ...] = get_args(EntryKind)
 
 UNKNOWN_KIND = "is of a kind that this version does not know; update dp-release"
 
 PUBLISHED: tuple[EntryKind, ...] = ("reserve", "charge", "commit", "settle")
-"""Kinds that a bundle carries: those of the reservation that paid, numbered 1, 2, 3, ..."""
+"""Kinds whose receipts are published in a bundle, numbered 1, 2, 3, ... within a reservation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What one entry of the ledger says; never changed, never removed.
+    """The content of one entry of the ledger, which is never changed or removed.
 
     Attributes:
-        number: 1, 2, 3, ... within its reservation; 0 for what is not published.
-        kind: `reserve`, `charge`, `commit` or `settle` of a release; `input`, `attempt`, `hold`,
-            `look` and `decide` stay in the house; the rest is about accounts, plans, keys and the
-            ledger.
-        account: Account it concerns, empty where it concerns none.
-        release: Release it concerns, empty where it concerns none.
-        at: Day in UTC, ISO 8601: a time of day would say how long the stages took.
-        body: Plain values; costs are exact fractions as text.
-        previous: Hash of the receipt before it of the same reservation.
-        hash: Of all of the above.
+        number: Number within its reservation, from 1; 0 for a receipt that is not published.
+        kind: An `EntryKind`. Only the kinds in `PUBLISHED` are published.
+        account: Account it concerns; empty without one.
+        release: Release it concerns; empty without one.
+        at: Day in UTC, ISO 8601. A time of day would reveal how long the stages took.
+        body: Plain JSON values that depend on the kind; costs are exact fractions as text.
+        previous: Hash of the preceding receipt of the same reservation, or `START`.
+        hash: SHA-256 of the fields above, in hex.
     """
 
     number: int
@@ -76,7 +74,7 @@ class Receipt:
     hash: str
 
     def to_json(self) -> dict[str, object]:
-        """Return the receipt as plain values."""
+        """Return the receipt as plain JSON values."""
         return {
             "number": self.number,
             "kind": self.kind,
@@ -104,12 +102,12 @@ class Receipt:
             or not isinstance(body, Mapping)
             or not all(isinstance(values[name], str) for name in texts)
         ):
-            raise ValueError("Not a receipt of a ledger.")
+            raise ValueError("The fields are not those of a receipt.")
         return cls(number=number, body=body, **{name: str(values[name]) for name in texts})
 
 
 def known_kind(text: str) -> EntryKind | None:
-    """Return a kind of entries by its name, None where this version knows none of that name."""
+    """Return the kind of entries with a name; None if this version does not know it."""
     return cast(EntryKind, text) if text in KINDS else None
 
 
@@ -123,26 +121,26 @@ def make_receipt(
     body: Mapping[str, object],
     previous: str,
 ) -> Receipt:
-    """Return a receipt with its hash."""
+    """Return a receipt with its hash; for the arguments see `Receipt`."""
     draft = Receipt(number, kind, account, release, at, body, previous, "")
     return replace(draft, hash=receipt_hash(draft))
 
 
 def receipt_hash(receipt: Receipt) -> str:
-    """Return the SHA-256 of everything in a receipt but its own hash."""
+    """Return the SHA-256 of all fields of a receipt except its hash, in hex."""
     values = receipt.to_json()
     del values["hash"]
     return hashlib.sha256(canonical_json(values)).hexdigest()
 
 
 def result_hash(results: Iterable[tuple[int, NDArray[np.int64]]]) -> str:
-    """Return the hash by which a commit binds the noisy results that were drawn together.
+    """Return the hash by which a commit identifies the noisy results of a batch, in hex.
 
-    Of charges, shapes and values; not of the attempt. It is published, and whoever knows the
-    published values could try attempts until it fits.
+    It covers the numbers of the charges, the shapes and the values. It does not cover the number of
+    the attempt: the hash is published, so the attempt could be found by trying all numbers.
 
     Args:
-        results: Number of each charge's receipt and its noisy values, in the order of the charges.
+        results: Receipt number and noisy values of each charge, in the order of the charges.
     """
     found = hashlib.sha256()
     for number, values in results:
@@ -152,10 +150,10 @@ def result_hash(results: Iterable[tuple[int, NDArray[np.int64]]]) -> str:
 
 
 def first_bad_link(receipts: Sequence[Receipt]) -> str | None:
-    """Return a sentence about the first receipt of a release that does not fit, None if all fit.
+    """Return a sentence about the first wrong receipt of a release; None if all are correct.
 
     Args:
-        receipts: All of one release, in order.
+        receipts: All published receipts of one release, in order.
     """
     last = START
     for position, receipt in enumerate(receipts, start=1):

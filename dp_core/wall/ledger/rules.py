@@ -1,7 +1,7 @@
-"""The ledger's rules: what an entry changes, and what it must not break.
+"""The ledger's rules: which running totals an entry changes, and when it is refused.
 
-They are here once: the database asks them before it adds an entry, and an audit asks them again of
-every entry that is there. Neither trusts the totals of the other.
+The database applies them before it adds an entry, and an audit applies them again to every recorded
+entry. Each of the two computes its own running totals.
 """
 
 from __future__ import annotations
@@ -40,14 +40,25 @@ from dp_core.wall.ledger.running_totals import (
 )
 
 OUTCOMES = ("finished", "abandoned", "returned", "withdrawn", "failed-thresholds")
-"""How a release ends."""
+"""Possible outcomes of a release."""
 
 
 # -- what an entry changes
 
 
 def changes(entry: Entry, book: Book) -> dict[str, str]:
-    """Return the running totals that an entry changes, by subject, as they are after it."""
+    """Return the running totals that an entry changes.
+
+    Args:
+        entry: An entry that breaks no rule.
+        book: The ledger before the entry.
+
+    Returns:
+        The text of each changed total after the entry, by subject.
+
+    Raises:
+        ValueError: if the entry's kind is unknown.
+    """
     match known_kind(entry.kind):
         case "open":
             return {account_total(entry.receipt.account): balance_text(Balance())}
@@ -117,7 +128,7 @@ def _in_period(book: Book, charter: Charter, day: datetime.date, amount: Amount)
 
 
 def _restate(entry: Entry, book: Book) -> dict[str, str]:
-    """Count the whole history of an account again under its new terms; nothing is forgotten."""
+    """Return the account's totals, recomputed from its whole history under the new terms."""
     old = book.charter(entry.receipt.account)
     assert old is not None
     state, periods = recounted(book, amended(old, entry.receipt))
@@ -131,10 +142,14 @@ def _restate(entry: Entry, book: Book) -> dict[str, str]:
 
 
 def broken_rule(entry: Entry, book: Book) -> str | None:
-    """Return how an entry breaks the ledger's rules, None if it keeps them.
+    """Return which rule of the ledger an entry breaks; None if it breaks none.
 
-    Asked before the entry counts. Whoever writes asks for help with a better sentence first; this
-    is the last word, and the audit's.
+    The text continues a sentence about the entry. Code that writes entries checks the same
+    conditions earlier, with messages that tell the user what to do.
+
+    Args:
+        entry: The entry.
+        book: The ledger before the entry.
     """
     receipt = entry.receipt
     match known_kind(entry.kind):
@@ -143,7 +158,7 @@ def broken_rule(entry: Entry, book: Book) -> str | None:
         case "open":
             within = receipt.body["within"]
             if within is not None and book.charter(str(within)) is None:
-                return "stands within an account that is not open"
+                return "opens an account within one that does not exist"
         case "raise" | "restate" | "close":
             charter = book.charter(receipt.account)
             if charter is None or charter.closed:
@@ -168,17 +183,21 @@ def _broken_by_terms(entry: Entry, charter: Charter, book: Book) -> str | None:
         if not charter.terms.limit.within(after.terms.limit):
             return "lowers the total of its account"
         grows = is_raised(charter.calendar, after.calendar)
-        return None if grows else "changes the calendar of its account otherwise than up"
+        return None if grows else "lowers or replaces the calendar of its account"
     if not is_same_but_delta(charter.calendar, after.calendar):
         return "changes the periods of its account"
     used = recounted(book, after)[0].used
-    return None if used.within(after.terms.limit) else "restates more than its account holds"
+    return None if used.within(after.terms.limit) else "restates a history that exceeds the total"
 
 
 def is_raised(before: Calendar | None, after: Calendar | None) -> bool:
-    """Return whether a calendar allows no less than before, in the same periods.
+    """Return whether a calendar allows at least as much as before, in the same periods.
 
-    What a period used is counted by its number, so the same number must stay the same period.
+    The use of each period is stored by the period's index, so an index must keep its period.
+
+    Args:
+        before: Calendar before the change, None without one.
+        after: Calendar after the change; None only if `before` is None.
     """
     if before is None or after is None:
         return before is after
@@ -187,7 +206,7 @@ def is_raised(before: Calendar | None, after: Calendar | None) -> bool:
 
 
 def is_same_but_delta(before: Calendar | None, after: Calendar | None) -> bool:
-    """Return whether a calendar is as before but for its delta, whose meaning terms decide."""
+    """Return whether only the delta of a calendar changed; the composition decides its meaning."""
     if before is None or after is None:
         return before is after
     return replace(after, delta=before.delta) == before
@@ -198,7 +217,7 @@ def _broken_by_promise(promise: Promise, receipt: Receipt, book: Book) -> str | 
         return "reserves under a name that is used"
     costs = promise.costs.values()
     if sum(costs, Fraction(0)) > promise.currency.limit or any(cost < 0 for cost in costs):
-        return "sets aside more for its stages than it reserves"
+        return "states costs of stages that are negative or exceed its total"
     if not _is_implied(promise):
         return "reserves a total that does not imply its epsilon and delta"
     accounts = lineage(book, promise.account)
@@ -207,7 +226,7 @@ def _broken_by_promise(promise: Promise, receipt: Receipt, book: Book) -> str | 
     for charter in accounts:
         protects = receipt.body["neighbours"], receipt.body["unit"]
         if protects != (charter.neighbours, charter.unit):
-            return f"protects otherwise than account {charter.name!r}"
+            return f"has another neighbouring relation or unit than account {charter.name!r}"
         if charter.approved_only and not book.approved(promise.plan):
             return "reserves for a plan that was not approved"
         if not promised(charter, promise).within(room_on(book, charter, promise.day)):
@@ -216,9 +235,9 @@ def _broken_by_promise(promise: Promise, receipt: Receipt, book: Book) -> str | 
 
 
 def _is_implied(promise: Promise) -> bool:
-    """Return whether a reservation's total keeps to its guarantee.
+    """Return whether a reservation's total implies its guarantee.
 
-    With room for the last digit in which two machines' floating point may differ.
+    A relative tolerance of 1e-9 allows for floating-point differences between two machines.
     """
     if promise.epsilon <= 0 or not 0 <= promise.delta < 1:
         return False
@@ -243,7 +262,7 @@ def _broken_in_release(entry: Entry, book: Book) -> str | None:
     match entry.kind:
         case "input":
             if book.account_of(str(entry.about)) not in (None, promise.account):
-                return "is of data that belong to another account"
+                return "is for data that belong to another account"
         case "charge":
             if not book.has(f"input/{promise.position}"):
                 return "charges before the input is known"
@@ -251,28 +270,28 @@ def _broken_in_release(entry: Entry, book: Book) -> str | None:
             if cost <= 0 or promise.currency.cost(event) > cost:
                 return "costs less than its event"
             before = use(book, promise.position)
-            # privacy: a delta that was not promised would be counted nowhere.
+            # privacy: an own delta beyond the reservation would not be counted in the account.
             if before.tally.own_delta + event.own_delta() > promise.currency.own_delta:
-                return "fails with a probability of its own that its promise does not cover"
+                return "has an own delta that its reservation does not cover"
             stage = str(body["stage"])
             if before.of(stage) + cost > promise.costs.get(stage, 0):
                 return f"charges more than stage {stage!r} has"
         case "attempt" | "commit":
             if not book.charged(promise.position, str(body["batch"])):
-                return "is about a result that was not charged"
+                return "is for a result that was not charged"
             if entry.kind == "attempt" and book.has(f"commit/{promise.position}/{entry.about}"):
                 return "draws a committed result again"
         case "settle":
             used = use(book, promise.position)
             if exact_fraction(body["spent"]) != used.tally.cost:
-                return "states another sum than was charged"
+                return "states another sum than the charges have"
             stated = whereabouts(book, promise.account)
             if {name: body[name] for name in stated} != stated:
                 return "states another ledger, or other totals, than those that paid"
             if body["outcome"] not in OUTCOMES or not isinstance(body["seen"], bool):
-                return "ends its release in no way there is"
+                return "has no valid outcome"
             if body["outcome"] == "returned" and used.tally.charges:
-                return "gives back what was charged"
+                return "returns a reservation that has charges"
             if used.results and not body["seen"]:
-                return "states that no result was seen, and there is one"
+                return "states that no result was seen, although one was committed"
     return None

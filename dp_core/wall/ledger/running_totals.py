@@ -1,8 +1,8 @@
-"""Running totals: what the entries amount to, and what an account therefore has room for.
+"""Running totals: sums over the ledger's entries, and what each account has left.
 
-A `Book` is everything that the entries before this one amount to. The database is one
-(`tasks.ledger.database.transaction`), and the audit builds another from the entries alone; what an
-entry changes in it, and what an entry must not break, is in `dp_core.wall.ledger.rules`.
+A `Book` gives access to the state of the ledger after its entries so far. The database is one book
+(`tasks.ledger.database.transaction`); the audit builds another one from the entries alone.
+`dp_core.wall.ledger.rules` defines how an entry changes the state and when it is refused.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from dp_core.wall.ledger.receipts import Receipt
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """What became of an account's total.
+    """The reserved and spent amounts of an account.
 
     Attributes:
-        reserved: Promised to releases that are not over.
-        spent: Spent by releases that are.
+        reserved: Amount promised to releases that are not settled.
+        spent: Amount spent by settled releases.
     """
 
     reserved: Amount = NOTHING
@@ -37,18 +37,18 @@ class Balance:
 
     @property
     def used(self) -> Amount:
-        """What no other release can be promised."""
+        """Sum of the reserved and spent amounts."""
         return self.reserved + self.spent
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What became of a reservation so far.
+    """The use of a reservation so far.
 
     Attributes:
         tally: Sums over its charges.
         results: Number of committed results.
-        stages: Charged to each stage, in the release's currency.
+        stages: Sum of the charges of each stage, in the release's currency; None without charges.
     """
 
     tally: Tally = NO_CHARGES
@@ -56,48 +56,48 @@ class Use:
     stages: Mapping[str, Fraction] | None = None
 
     def of(self, stage: str) -> Fraction:
-        """Return what a stage was charged."""
+        """Return the sum of a stage's charges, in the release's currency."""
         return (self.stages or {}).get(stage, Fraction(0))
 
 
 class Book(Protocol):
-    """Everything the entries before this one amount to."""
+    """The state of the ledger after its entries so far."""
 
     def identity(self) -> str:
-        """Return the ledger's own identifier."""
+        """Return the identifier of the ledger."""
 
     def total(self, subject: str) -> str | None:
-        """Return a running total as it was last written, None if it never was."""
+        """Return the latest text of a running total; None if it was never written."""
 
     def charter(self, account: str) -> Charter | None:
-        """Return an account, None if there is none of that name."""
+        """Return the terms of an account; None if it does not exist."""
 
     def promise(self, reservation: int) -> Promise | None:
-        """Return a reservation by its position, None if there is none."""
+        """Return the promise of the reservation at a position; None if it does not exist."""
 
     def promises_of(self, accounts: Sequence[str]) -> Iterator[tuple[Promise, Receipt | None]]:
-        """Yield the reservations of accounts, each with its settlement if it is over."""
+        """Yield the promises of accounts, each with its settlement (None if it has none)."""
 
     def accounts_within(self, account: str) -> Sequence[str]:
-        """Return the names of the accounts that stand directly within one."""
+        """Return the names of the accounts directly within an account."""
 
     def approved(self, plan: str) -> bool:
-        """Return whether a plan is approved now."""
+        """Return whether the plan with a hash is approved now."""
 
     def has(self, key: str) -> bool:
-        """Return whether an entry with that unique key is there."""
+        """Return whether an entry with a unique key is recorded."""
 
     def charged(self, reservation: int, batch: str) -> bool:
-        """Return whether a reservation was charged for a batch."""
+        """Return whether a reservation has charges for a batch."""
 
     def is_used(self, release: str) -> bool:
-        """Return whether a release of that name is under way or over; not if it was returned."""
+        """Return whether a release name is used; a release that was returned frees its name."""
 
     def account_of(self, input_hash: str) -> str | None:
-        """Return the account that an input is known from, None if it is new."""
+        """Return the account that an input belongs to; None if the input is new."""
 
 
-# -- subjects of running totals, and their spelling
+# -- subjects and texts of running totals
 
 
 def account_total(name: str) -> str:
@@ -106,12 +106,12 @@ def account_total(name: str) -> str:
 
 
 def period_total(name: str, index: int) -> str:
-    """Return the subject of what an account used in one period."""
+    """Return the subject of an account's use in one period."""
     return f"period/{name}/{index}"
 
 
 def reservation_total(position: int) -> str:
-    """Return the subject of what a reservation used."""
+    """Return the subject of the use of a reservation."""
     return f"reservation/{position}"
 
 
@@ -125,13 +125,13 @@ def balance(book: Book, name: str) -> Balance:
 
 
 def used_in_period(book: Book, name: str, index: int) -> Amount:
-    """Return what an account used in one period of its calendar."""
+    """Return the amount that an account used in one period of its calendar."""
     text = book.total(period_total(name, index))
     return NOTHING if text is None else Amount.from_json(json.loads(text))
 
 
 def use(book: Book, reservation: int) -> Use:
-    """Return what a reservation used."""
+    """Return the use of a reservation so far."""
     text = book.total(reservation_total(reservation))
     if text is None:
         return Use()
@@ -140,19 +140,19 @@ def use(book: Book, reservation: int) -> Use:
 
 @lru_cache(maxsize=64)
 def _use_of(text: str) -> Use:
-    # The rules and the new total of each charge ask for the same one.
+    # Cached, because the rules and the new total of each charge read the same text.
     charges, cost, rho, own_delta, results, stages = json.loads(text)
     tally = Tally(charges, exact_fraction(cost), exact_fraction(rho), exact_fraction(own_delta))
     return Use(tally, results, {stage: exact_fraction(spent) for stage, spent in stages.items()})
 
 
 def balance_text(value: Balance) -> str:
-    """Return a balance as its running total spells it."""
+    """Return the text of a balance's running total."""
     return _text([value.reserved.to_json(), value.spent.to_json()])
 
 
 def use_text(value: Use) -> str:
-    """Return what a reservation used as its running total spells it."""
+    """Return the text of the running total of a reservation's use."""
     tally = value.tally
     stages = {stage: str(spent) for stage, spent in (value.stages or {}).items()}
     sums = [tally.charges, str(tally.cost), str(tally.rho), str(tally.own_delta)]
@@ -160,7 +160,7 @@ def use_text(value: Use) -> str:
 
 
 def amount_text(value: Amount) -> str:
-    """Return what a period used as its running total spells it."""
+    """Return the text of the running total of a period's use."""
     return _text(value.to_json())
 
 
@@ -168,11 +168,14 @@ def _text(value: object) -> str:
     return canonical_json(value).decode()
 
 
-# -- what an account has room for
+# -- what an account has left
 
 
 def lineage(book: Book, account: str) -> tuple[Charter, ...]:
-    """Return an account, the one it stands within, and so on: all of them pay for its releases."""
+    """Return the terms of an account and of every account above it, the nearest first.
+
+    All of them pay for the account's releases. The result is empty if the account does not exist.
+    """
     found: list[Charter] = []
     name: str | None = account
     while name is not None:
@@ -185,7 +188,10 @@ def lineage(book: Book, account: str) -> tuple[Charter, ...]:
 
 
 def subtree(book: Book, account: str) -> list[str]:
-    """Return the names of an account and of all that stand within it: it pays for all of them."""
+    """Return the names of an account and of all accounts within it, at any depth.
+
+    The account pays for the releases of all of them.
+    """
     found = [account]
     for name in found:
         found += book.accounts_within(name)
@@ -193,10 +199,10 @@ def subtree(book: Book, account: str) -> list[str]:
 
 
 def standing(book: Book, charter: Charter, day: datetime.date) -> Standing:
-    """Return how an account stands, with the use of the period that a day is in.
+    """Return the limits and the use of an account, with the use in the period of a day.
 
-    For one account as it is; `tasks.ledger.balances` reads it for all that pay, also as if they
-    were restated.
+    `tasks.ledger.accounts.read_balances` does this for all accounts that pay for a release, also
+    under another composition.
     """
     in_period: dict[int, Amount] = {}
     if charter.calendar is not None:
@@ -213,17 +219,27 @@ def standing(book: Book, charter: Charter, day: datetime.date) -> Standing:
 
 
 def room_on(book: Book, charter: Charter, day: datetime.date) -> Amount:
-    """Return what an account can promise on a day; a negative part means nothing."""
+    """Return the amount that an account can promise on a day; a negative part counts as 0."""
     return room(standing(book, charter, day), day)
 
 
 def promised(charter: Charter, promise: Promise) -> Amount:
-    """Return what a reservation takes of an account's total while its release is under way."""
+    """Return the amount that a reservation takes from an account until it is settled."""
     return charter.terms.promised(promise.currency, promise.epsilon, promise.delta)
 
 
 def settled(charter: Charter, promise: Promise, used: Use, settlement: Receipt) -> Amount:
-    """Return what a release that is over took of an account's total."""
+    """Return the amount that a settled release has spent of an account.
+
+    Args:
+        charter: The account.
+        promise: Promise of the release.
+        used: Use of the reservation.
+        settlement: Receipt that ended the release.
+
+    Raises:
+        ValueError: if the charges exceed the promise.
+    """
     return charter.terms.spent(
         used.tally,
         promise.currency,
@@ -234,13 +250,13 @@ def settled(charter: Charter, promise: Promise, used: Use, settlement: Receipt) 
 
 
 def taken(book: Book, charter: Charter, promise: Promise, settlement: Receipt | None) -> Amount:
-    """Return what a release takes of an account's total: its promise, or what it took in the end.
+    """Return the amount that a release takes from an account: reserved, or spent once settled.
 
     Args:
-        book: That knows what it used.
-        charter: The account, with the terms to count by.
-        promise: Of the release.
-        settlement: How it ended, None while it is under way.
+        book: The ledger.
+        charter: The account, with the terms by which to compute the amount.
+        promise: Promise of the release.
+        settlement: Receipt that ended the release; None if it is not settled.
     """
     if settlement is None:
         return promised(charter, promise)
@@ -248,14 +264,15 @@ def taken(book: Book, charter: Charter, promise: Promise, settlement: Receipt | 
 
 
 def recounted(book: Book, charter: Charter) -> tuple[Balance, dict[int, Amount]]:
-    """Count the whole history of an account by its terms, as if it had always had them.
+    """Return an account's balance as if it had always had the given terms.
 
     Args:
-        book: That holds the history.
-        charter: The account, with the terms and the calendar to count by.
+        book: The ledger with the account's history.
+        charter: The account, with the terms and the calendar by which to compute.
 
     Returns:
-        Its balance, and what it used in each period in which anything was.
+        The balance, and the amount used in each period, by the period's index. A period without
+        reservations is not listed.
     """
     state, periods = Balance(), dict[int, Amount]()
     for promise, settlement in book.promises_of(subtree(book, charter.name)):

@@ -1,7 +1,7 @@
-"""What the curator needs from a ledger: permission that is paid for, and a safe place for results.
+"""The curator's interface to a ledger: paid permission to draw noise, and storage of the results.
 
-The database behind it is in `tasks.ledger.ledger`; `MemorySession` serves notebooks, benchmarks
-and tests.
+`tasks.ledger.ledger_session` implements it with the ledger's database. `MemorySession` serves
+notebooks, benchmarks and tests.
 """
 
 from __future__ import annotations
@@ -21,15 +21,20 @@ from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.accounting.events import Event
 
 TABLE: Mapping[str, object] = {"name": "table"}
-"""What the step of a table of counts asks; others say what `Statistic.to_json` does."""
+"""`Step.asks` of a table of counts; for another statistic it is the result of its `to_json`."""
 
 
 SPARSE_TABLE = "sparse-table"
-"""Name of what the step of a table with a threshold asks."""
+"""The `name` in `Step.asks` of a table with a threshold."""
 
 
 def sparse_asks(domain: Domain, capacity: int) -> dict[str, object]:
-    """Return what the step of a table with a threshold asks: counts of its observed cells."""
+    """Return `Step.asks` of a table with a threshold.
+
+    Args:
+        domain: Columns of the table and their numbers of codes.
+        capacity: Largest number of cells that are kept.
+    """
     return {
         "name": SPARSE_TABLE,
         "columns": list(domain.columns),
@@ -39,55 +44,58 @@ def sparse_asks(domain: Domain, capacity: int) -> dict[str, object]:
 
 
 DRAWN_RECORDS = "drawn-records"
-"""Name of what the step of records that are drawn column by column asks."""
+"""The `name` in `Step.asks` of records that are drawn column by column."""
 
 
 def drawn_asks(cliques: Sequence[Sequence[str]], records: int, sweeps: int) -> dict[str, object]:
-    """Return what the step of drawn records asks.
+    """Return `Step.asks` of records that are drawn column by column.
 
     Args:
-        cliques: For each column its table: the column, then those that it is drawn given.
+        cliques: For each column its table: the column, then the columns it is drawn conditionally
+            on.
         records: Number of records.
-        sweeps: How often each column of a record is drawn.
+        sweeps: Number of times each column of a record is drawn.
     """
     tables = [list(clique) for clique in cliques]
     return {"name": DRAWN_RECORDS, "tables": tables, "records": records, "sweeps": sweeps}
 
 
 def differing_draws(asks: Mapping[str, Any], relation: Relation) -> int:
-    """Return how many of the draws of records two files make differently that differ in one row.
+    """Return a bound on the draws whose probabilities differ between files that differ in one row.
 
     Args:
-        asks: What `drawn_asks` returned, or what somebody says it did.
-        relation: Of the release; one row is one of its steps.
+        asks: The result of `drawn_asks`, possibly read from an untrusted receipt.
+        relation: Neighbouring relation of the release; its `steps` are changes of one row.
 
     Raises:
-        ValueError: or another error of its kind, if it is no such thing.
+        ValueError: if the numbers are not positive integers.
+        LookupError, TypeError: if `asks` has another structure.
 
     Privacy:
-        Within one record a column is drawn from each combination of the others once at most by the
-        counts; from then on evenly, the same on all files. One row more or less is in one
-        combination of each column's table, a replaced row and the new one are in two.
+        Within one record, a column is drawn from the counts at most once for each combination of
+        the other columns. Later draws for that combination are uniform and equal on all files. A
+        row that is added or removed is in one combination of each column's table. A replaced row
+        and its replacement are in at most two.
     """
     records, sweeps, columns = asks["records"], asks["sweeps"], len(asks["tables"])
     if any(type(number) is not int or number < 1 for number in (records, sweeps, columns)):
-        raise ValueError("Drawn records are whole numbers of records and sweeps.")
+        raise ValueError("Numbers of records, sweeps and columns must be positive integers.")
     return int(records * columns * min(sweeps, 2 if "replace-one" in relation.steps else 1))
 
 
 DRAWN_CELLS = "drawn-cells"
-"""Name of what the step of records that are drawn from a whole table asks."""
+"""The `name` in `Step.asks` of records that are drawn from the cells of one table."""
 
 
 def drawn_cells_asks(
     columns: Sequence[str], edges: Sequence[Sequence[int] | None], records: int
 ) -> dict[str, object]:
-    """Return what the step of records drawn from the cells of a whole table asks.
+    """Return `Step.asks` of records that are drawn from the cells of one table.
 
     Args:
-        columns: Of the table.
-        edges: For each of them the first code of every bin and the number of codes, public; None
-            where every code is a level of its own.
+        columns: Columns of the table.
+        edges: For each column, the first code of every bin and then the number of codes; None for
+            a column without bins. Public.
         records: Number of records.
     """
     bins = [None if each is None else list(each) for each in edges]
@@ -95,33 +103,38 @@ def drawn_cells_asks(
 
 
 def drawn_from_cells(asks: Mapping[str, Any]) -> int:
-    """Return how many records are drawn from the table that `asks` describes.
+    """Return the number of records that are drawn from the cells of one table.
+
+    Args:
+        asks: The result of `drawn_cells_asks`, possibly read from an untrusted receipt.
 
     Raises:
-        ValueError: or another error of its kind, if it is no such thing.
+        ValueError: if the number is not a positive integer.
+        LookupError, TypeError: if `asks` has another structure.
 
     Privacy:
-        Every record of the file is in one cell, so under both relations neighbours may make all of
-        these draws differently, and nothing else differently.
+        All draws use the same table. So under both neighbouring relations the probabilities of all
+        these draws can differ between neighbouring files, and nothing else can.
     """
     records = asks["records"]
     if type(records) is not int or records < 1:
-        raise ValueError("Drawn records are a whole number.")
+        raise ValueError("The number of records must be a positive integer.")
     return records
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One event about to happen.
+    """One planned event: what is asked of the data, with which noise, at which cost.
 
     Attributes:
-        stage: Stage whose share pays.
-        name: Unique within the release and stage.
-        cost: Budget set aside for it; the event costs at most this.
+        stage: Stage whose share of the budget pays.
+        name: Name of the step, unique within the release and stage.
+        cost: Budget for the step, in the release's currency; the event costs at most this.
         event: The mechanism and its parameters.
         shape: Shape of the noisy result, fixed before the draw.
-        asks: What is computed from the data, in plain values that decide its sensitivity: with them
-            anyone can recompute what the event must be calibrated to.
+        asks: Plain JSON values that describe what is computed from the data. They determine the
+            sensitivity, so anyone can check the calibration of the event. By default a table of
+            counts.
     """
 
     stage: Stage
@@ -137,6 +150,10 @@ class Grant:
     """Permission, already paid for, to carry out one event once.
 
     Only a session makes grants.
+
+    Attributes:
+        number: Number of the charge's receipt within the release.
+        step: The step that was paid for.
     """
 
     number: int
@@ -144,15 +161,15 @@ class Grant:
 
 
 Draw: TypeAlias = Callable[[Sequence[Grant]], Sequence[NDArray[np.int64]]]
-"""Looks at the data and draws noise for the grants, in their order; shapes as in the steps."""
+"""Reads the data and returns the noisy result of each grant, with the shape of its step."""
 
 
 class Session(Protocol):
-    """One release's open reservation."""
+    """A release's open reservation: charges steps, and stores their noisy results."""
 
     @property
     def currency(self) -> Currency:
-        """What it pays in, and the total."""
+        """Currency of the release, with its total."""
 
     @property
     def relation(self) -> Relation:
@@ -202,11 +219,11 @@ class MemorySession:
         return Relation(self.neighbours, self.max_rows)
 
     def spent(self) -> Fraction:
-        """Sum of what was charged."""
+        """Return the sum of all charges, in the currency's unit."""
         return self._sums()[0]
 
     def _sums(self) -> tuple[Fraction, Fraction]:
-        """Return what all charges cost and the deltas of their own, adding only what is new."""
+        """Return the sums of all costs and of all own deltas, updated with the new charges."""
         number, cost, own_delta = self._summed
         for grant in self.charges[number:]:
             cost += grant.step.cost
@@ -220,15 +237,16 @@ class MemorySession:
         if batch in self._results:
             if [grant.step for grant, _ in self._results[batch]] != list(steps):
                 raise ValueError(
-                    f"{batch!r} was drawn for other steps; a question of a round needs a name of"
-                    " its own, and the same questions must follow from what was returned and rng."
+                    f"{batch!r} was drawn before for other steps. Each round needs its own step"
+                    " names, and a repeated run must ask the same questions."
                 )
             return self._results[batch]
         check_steps(self.currency, steps)
         spent, own_delta = self._sums()
         if sum((step.event.own_delta() for step in steps), own_delta) > self.currency.own_delta:
             raise BudgetRefused(
-                f"{batch!r} fails with a probability of its own, and no delta is left for it."
+                f"{batch!r} needs a delta of its own, and not enough of the delta that the release"
+                " set aside is left."
             )
         left = self.currency.limit - spent
         asked = sum((step.cost for step in steps), Fraction(0))
@@ -246,11 +264,14 @@ class MemorySession:
 
 
 def check_steps(currency: Currency, steps: Sequence[Step]) -> None:
-    """Raise ValueError unless every event costs at most what is set aside for it.
+    """Check that every step has a positive budget and that its event costs at most this budget.
+
+    Raises:
+        ValueError: if a step fails the check, its event has no cost in the currency, or its event's
+            own delta is larger than the delta that the release set aside.
 
     Privacy:
-        Where a release set no delta aside, an event that fails with a probability of its own is
-        refused. What all of them come to, a session compares with what was set aside.
+        This function compares each own delta separately. The session compares their sum.
     """
     for step in steps:
         if step.cost <= 0:
@@ -259,5 +280,6 @@ def check_steps(currency: Currency, steps: Sequence[Step]) -> None:
             raise ValueError(f"The event of step {step.name!r} costs more than its budget.")
         if step.event.own_delta() > currency.own_delta:
             raise ValueError(
-                f"The event of step {step.name!r} has a delta of its own, which no plan reserves."
+                f"The event of step {step.name!r} has a delta of its own that is larger than the"
+                " delta that the plan set aside."
             )

@@ -1,7 +1,7 @@
-"""Ed25519 signatures under the ledger's entries, by a key that the operator makes and keeps.
+"""Ed25519 signatures of the ledger's entries, by a key that the operator makes and keeps.
 
-The chain shows that no entry was changed by someone who cannot write all later ones again. A
-signature shows it even then, as long as the key is not where the ledger is.
+The hash chain reveals a changed entry unless all later entries are rewritten too. Signatures reveal
+it even then, provided that the key is stored apart from the ledger.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Signer:
-    """A private key.
+    """A private signing key.
 
     Attributes:
-        public: The public key, 64 hex digits.
+        public: Its public key, 64 hex digits.
     """
 
     public: str
@@ -50,7 +50,7 @@ def make_key(path: Path) -> Signer:
     """Write a new private key (PEM, mode 0600) and, beside it, the public one (`.pub`).
 
     Raises:
-        BadInput: if there is a file already, or none can be written.
+        BadInput: if the file exists or cannot be written.
     """
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -71,7 +71,7 @@ def make_key(path: Path) -> Signer:
         path.with_name(path.name + ".pub").write_text(signer.public + "\n")
     except FileExistsError:
         raise BadInput(
-            f"There is a file {path} already, and a key is never written over; name another."
+            f"The file {path} exists already, and a key is never written over; choose a new name."
         ) from None
     except OSError as error:
         raise BadInput(f"The key {path} could not be written ({error.strerror}).") from None
@@ -82,7 +82,7 @@ def read_key(path: Path) -> Signer:
     """Return the private key in a file.
 
     Raises:
-        BadInput: if there is none in it.
+        BadInput: if the file cannot be read or holds no unencrypted Ed25519 private key (PEM).
     """
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization
@@ -107,7 +107,7 @@ def read_public(path: Path) -> str:
     """Return the public key in a file, 64 hex digits.
 
     Raises:
-        BadInput: if there is none in it.
+        BadInput: if the file cannot be read or holds no public key.
     """
     try:
         text = path.read_text(errors="replace").strip().lower()
@@ -124,7 +124,13 @@ def read_public(path: Path) -> str:
 
 
 def is_signed(public: str, message: bytes, signature: str | None) -> bool:
-    """Return whether a signature is that of a message under a public key."""
+    """Return whether a signature of a message is valid under a public key.
+
+    Args:
+        public: Public key, 64 hex digits.
+        message: The signed bytes.
+        signature: Signature, 128 lower-case hex digits; None is invalid.
+    """
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -134,32 +140,40 @@ def is_signed(public: str, message: bytes, signature: str | None) -> bool:
         key.verify(content, message)
     except (InvalidSignature, ValueError):
         return False
-    return content.hex() == signature  # in one spelling only, so that no character can change
+    return content.hex() == signature  # only one way to write it, so that no character can change
 
 
 def key_proof(body: Mapping[str, object], link: str) -> bytes:
-    """Return what a new key signs to join a ledger: its own entry, after all that is there.
+    """Return the message that a new key signs: the body of its own entry and the preceding link.
 
     Args:
-        body: Of its entry, with or without the `proof`.
-        link: Of the entry before it.
+        body: Body of the key's entry; a `proof` in it is left out.
+        link: Link of the preceding entry.
     """
     stated = {name: value for name, value in body.items() if name != "proof"}
     return canonical_json(["dp-release key", 1, link, stated])
 
 
 def is_proven(body: Mapping[str, object], link: str) -> bool:
-    """Return whether the key that an entry makes known has itself signed the history before it."""
+    """Return whether the proof in an entry of kind `key` is signed by the key that it adds.
+
+    Args:
+        body: Body of the entry.
+        link: Link of the preceding entry.
+    """
     proof = body.get("proof")
     signature = proof if isinstance(proof, str) else None
     return is_signed(public_key_of(body), key_proof(body, link), signature)
 
 
 def public_key_of(body: Mapping[str, object]) -> str:
-    """Return the public key that an entry of kind `key` makes known.
+    """Return the public key that an entry of kind `key` adds, 64 hex digits.
+
+    Args:
+        body: Body of the entry.
 
     Raises:
-        ValueError: if it holds none.
+        ValueError: if the body holds no public key.
     """
     public = body.get("public_key")
     if not isinstance(public, str) or not _is_public(public):

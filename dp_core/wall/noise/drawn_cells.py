@@ -17,29 +17,29 @@ from dp_core.wall.ledger.session import Grant
 def draw(
     cells: NDArray[np.int64], counts: NDArray[np.int64], sizes: Sequence[int], grant: Grant
 ) -> NDArray[np.int64]:
-    """Return drawn records.
+    """Return records drawn from the counts of cells plus virtual records.
 
-    Draws are exact: uniform whole numbers from the operating system's entropy. Only cells that hold
-    a record are visited. Every cell has equally many virtual records, so drawing a virtual record
-    is drawing a cell uniformly from all cells.
+    Draws are exact: they use uniform integers from the operating system's entropy. Only cells that
+    hold a record are visited. Every cell has the same number of virtual records, so drawing a
+    virtual record means drawing a cell uniformly from all cells.
 
     Args:
-        cells: Codes of the cells that hold a record, shape (cells, columns); a cell may be there
+        cells: Codes of the cells that hold a record, shape (cells, columns); a cell may occur
             several times. Confidential.
-        counts: Records of each, shape (cells,). Confidential.
-        sizes: Numbers of codes of the columns; their product may be any number.
-        grant: Paid-for `PerturbedDrawsEvent`, for draws independent of one another, or
-            `PolyaUrnEvent`, for one multinomial sample; its shape is (records, columns).
+        counts: Number of records in each cell, shape (cells,). Confidential.
+        sizes: Number of codes of each column; the product may be any number.
+        grant: Paid-for `PerturbedDrawsEvent` for independent draws, or `PolyaUrnEvent` for one
+            multinomial sample; the shape of its step is (records, columns).
 
     Returns:
         Codes, shape (records, columns).
 
     Raises:
         TypeError: if the grant is for another kind of event.
-        ValueError: if it paid for fewer records than its shape has.
+        ValueError: if the grant paid for fewer records than its shape has.
 
     Privacy:
-        See the event; it holds under both relations.
+        See the event. The guarantee holds under both neighbouring relations.
     """
     event = grant.step.event
     if isinstance(event, PerturbedDrawsEvent):
@@ -53,14 +53,14 @@ def draw(
     if records > paid:
         raise ValueError(f"The grant is for {paid:,} draws, not for {records:,}.")
     assert columns == len(sizes)
-    # In units of 1/parts of a record, all weights are whole.
+    # In units of 1/parts of a record, all weights are integers.
     virtual, parts = event.scale.numerator, event.scale.denominator
     ends = np.cumsum(counts).tolist()
     real = (ends[-1] if ends else 0) * parts
     both = real + math.prod(sizes) * virtual
     found = np.empty((records, columns), dtype=np.int64)
     for record in range(records):
-        # privacy: an urn holds a copy of every record drawn before; independent draws do not.
+        # privacy: an urn also holds a copy of every record drawn before; independent draws do not.
         place = secrets.randbelow(both + record * parts if urn else both)
         if place < real:
             found[record] = cells[bisect_right(ends, place // parts)]
@@ -72,7 +72,7 @@ def draw(
 
 
 def _cell(number: int, sizes: Sequence[int]) -> list[int]:
-    """Return the codes of a cell by its number among all; numbers may be of any size."""
+    """Return the codes of the cell with a row-by-row number, an integer of any size."""
     codes = [0] * len(sizes)
     for column in range(len(sizes) - 1, -1, -1):
         number, codes[column] = divmod(number, sizes[column])

@@ -1,4 +1,4 @@
-"""Exact noise for a grant: on every value, or on scores to choose the largest."""
+"""Exact noise for a grant: added to every value, or to scores to choose the largest."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def add(values: NDArray[np.int64], grant: Grant) -> NDArray[np.int64]:
         TypeError: if the grant is for another kind of event.
 
     Privacy:
-        For the neighbours that the event's sensitivity was computed for. Laplace: epsilon-DP with
+        Holds for the neighbours of the event's sensitivity. Laplace: epsilon-DP with
         epsilon = l1_sensitivity / scale; Ghosh, Roughgarden & Sundararajan (2012), section 2.
         Gaussian: rho-zCDP with rho = l2_sensitivity^2 / (2 scale^2); Canonne, Kamath & Steinke
         (2020), Theorem 4.

@@ -21,17 +21,18 @@ def draw(
     sweeps: int,
     grant: Grant,
 ) -> NDArray[np.int64]:
-    """Return records; each starts from the one before it, the first from uniform draws.
+    """Return records drawn column by column, each starting from the preceding record.
 
-    Draws are exact: uniform whole numbers from the operating system's entropy.
+    The first record starts from uniform draws. Draws are exact: they use uniform integers from the
+    operating system's entropy.
 
     Args:
-        tables: For each column the exact counts of its codes (first axis) with those of others.
-            Confidential.
-        others: For each column the columns of the further axes.
+        tables: For each column, the exact counts of its codes (first axis) by the codes of other
+            columns (further axes). Confidential.
+        others: For each column, the indices of the columns of the further axes.
         sweeps: Number of times each column of a record is drawn. For each combination of the other
-            columns a record uses the counts once; later draws are uniform.
-        grant: Paid-for `PerturbedDrawsEvent`; its shape is (records, columns).
+            columns, a record uses the counts once; later draws are uniform.
+        grant: Paid-for `PerturbedDrawsEvent`; the shape of its step is (records, columns).
 
     Returns:
         Codes, shape (records, columns).
@@ -40,8 +41,8 @@ def draw(
         TypeError: if the grant is for another kind of event.
 
     Privacy:
-        epsilon-DP; the event gives epsilon. Park & Ghosh (2013), with the reset of visited
-        combinations.
+        epsilon-DP, with the epsilon of the event. Park & Ghosh (2013), with uniform draws for a
+        repeated combination.
     """
     event = grant.step.event
     if not isinstance(event, PerturbedDrawsEvent):
@@ -68,6 +69,6 @@ def draw(
 
 
 def weighted(counts: Sequence[int], virtual: int, parts: int) -> int:
-    """Return an index with probability in proportion to its count plus virtual/parts, exactly."""
+    """Return an index with probability exactly proportional to its count plus virtual/parts."""
     ends = list(itertools.accumulate(count * parts + virtual for count in counts))
     return bisect_right(ends, secrets.randbelow(ends[-1]))

@@ -16,32 +16,32 @@ from dp_core.wall.noise.exact_samplers import add_noise
 def release(
     cells: NDArray[np.uint16], counts: NDArray[np.int64], sizes: Sequence[int], grant: Grant
 ) -> NDArray[np.int64]:
-    """Return the cells whose noisy counts reach the threshold, in the form they are stored in.
+    """Return the cells whose noisy counts reach the threshold, in the stored form.
 
     Args:
         cells: Codes of every cell that holds a record, each once, ascending, shape (cells,
             columns). Confidential.
         counts: Exact numbers of records, shape (cells,), all positive. Confidential.
-        sizes: Numbers of codes of the columns.
-        grant: Paid-for `StabilityEvent`; the number of rows of its shape is the capacity. If more
-            cells reach the threshold, those of the largest noisy counts are kept, of equal ones the
-            first.
+        sizes: Number of codes of each column.
+        grant: Paid-for `StabilityEvent`; the first number of its step's shape is the capacity. If
+            more cells reach the threshold, those with the largest noisy counts are kept; among
+            equal counts, the first ones.
 
     Returns:
-        `sparse_result` of capacity rows, whatever was kept.
+        A `sparse_result` that always has `capacity` rows.
 
     Raises:
         TypeError: if the grant is for another kind of event.
 
     Privacy:
-        (epsilon, own delta)-DP, both given by the event, for the neighbours of its sensitivity.
+        (epsilon, own delta)-DP with the values of the event, for the neighbours of its sensitivity.
         Korolova, Kenthapadi, Mishra & Ntoulas (2009); Bun, Nissim & Stemmer (2016).
     """
     event = grant.step.event
     if not isinstance(event, StabilityEvent):
         raise TypeError(f"The grant is for {type(event).__name__}, not for a histogram.")
-    # privacy: the proof is for distinct cells that hold a record; with noise on empty cells, cells
-    # could appear that the threshold does not account for.
+    # privacy: the proof is for distinct cells that hold a record. With noise on empty cells, more
+    # cells could appear than the own delta accounts for.
     assert counts.min(initial=1) > 0
     noisy = add_noise("laplace", counts, event.scale)
     kept = np.flatnonzero(noisy >= event.threshold)

@@ -13,9 +13,9 @@ from dp_core.wall.ledger.session import Grant
 
 Add = Callable[[NDArray[np.int64], Grant], NDArray[np.int64]]
 PIECE_CELLS = 4096
-"""Cells in a piece, which one thread draws at a time."""
+"""Number of cells in a piece, which one thread draws at a time."""
 FEW_CELLS = 8192
-"""Up to this many cells of all tables, starting threads takes longer than it saves."""
+"""Number of cells up to which one thread draws all, because starting threads would take longer."""
 
 
 def add_in_pieces(
@@ -24,17 +24,19 @@ def add_in_pieces(
     """Return tables with noise on every cell; if one draw fails, nothing is returned.
 
     Args:
-        add: Adds independent noise to each cell; it releases the interpreter lock.
-        exact: Tables of any shapes. Confidential.
+        add: Function that adds independent noise to each cell and releases the interpreter lock.
+        exact: Exact tables of any shapes. Confidential.
         grants: The grant that paid for each table.
 
+    Returns:
+        Noisy tables of the same shapes.
+
     Raises:
-        Exception: whatever `add` raises.
+        Exception: any exception that `add` raises.
 
     Privacy:
-        Noise is independent from cell to cell. It comes from the operating system's generator,
-        which never gives two threads the same bytes, so it does not matter which thread draws a
-        cell.
+        The noise of all cells is independent. It comes from the operating system's generator, which
+        never gives two threads the same bytes, so the assignment of cells to threads has no effect.
     """
     at_once = len(os.sched_getaffinity(0))
     if at_once == 1 or sum(table.size for table in exact) <= FEW_CELLS:

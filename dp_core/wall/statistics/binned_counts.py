@@ -18,20 +18,20 @@ from dp_core.wall.statistics.statistic import ClaimedCodes, Sum, claims
 from dp_core.wall.statistics.whole_numbers import MOST_CODES, cell_numbers
 
 MOST_CELLS = 2**26
-"""Cells of one table: its noise alone takes ten minutes and its counts half a gigabyte."""
+"""Largest number of cells of a table; its counts need half a gigabyte, its noise ten minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BinnedCounts(Sum):
-    """Records by levels of some columns and bins of others. Unit: records.
+    """Numbers of records by levels of some columns and bins of others. Unit: records.
 
     The entries are a table with an axis for each column, flattened row by row.
 
     Attributes:
-        columns: Of the table.
-        sizes: Number of codes of each.
-        edges: For each column the first code of every bin, from 0, and the number of codes; None
-            for a column whose codes are levels, each a cell by itself.
+        columns: Columns of the table.
+        sizes: Number of codes of each column.
+        edges: For each column, the first code of every bin, from 0, and then the number of codes;
+            None for a column without bins, whose codes are separate levels.
     """
 
     NAME: ClassVar[str] = "binned-counts"
@@ -42,9 +42,9 @@ class BinnedCounts(Sum):
 
     def __post_init__(self) -> None:
         if len({*self.columns}) != len(self.columns):
-            raise ValueError("A table's columns differ.")
+            raise ValueError("The columns of a table must be different.")
         if not len(self.columns) == len(self.sizes) == len(self.edges):
-            raise ValueError("Every column of a table has a size, and edges or None.")
+            raise ValueError("Every column of a table needs a size, and edges or None.")
         for size, each in zip(self.sizes, self.edges, strict=True):
             if not 1 <= size <= MOST_CODES:
                 raise ValueError(f"A column has 1 to {MOST_CODES} codes.")
@@ -55,13 +55,13 @@ class BinnedCounts(Sum):
                 and each[-1] == size
                 and all(one < other for one, other in pairwise(each))
             ):
-                raise ValueError("Edges ascend from 0 to the number of codes.")
+                raise ValueError("Edges must ascend from 0 to the number of codes.")
         if self.length > MOST_CELLS:
             raise ValueError(f"A table has at most {MOST_CELLS} cells.")
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Levels or bins of each column."""
+        """Number of levels or bins of each column."""
         return tuple(
             size if each is None else len(each) - 1
             for size, each in zip(self.sizes, self.edges, strict=True)
@@ -85,11 +85,11 @@ class BinnedCounts(Sum):
         return found
 
     def l1(self, neighbours: Neighbours) -> int:
-        """1 under add-remove, 2 under replace-one: a record is in one cell, and adds 1 to it."""
+        """1 under add-remove, 2 under replace-one: a record adds 1 to exactly one cell."""
         return 1 if neighbours == "add-remove" else 2
 
     def l2_squared(self, neighbours: Neighbours) -> int:
-        """1 under add-remove, 2 under replace-one: two cells move by 1 each, or none."""
+        """1 under add-remove, 2 under replace-one: two cells change by 1 each, or none."""
         return 1 if neighbours == "add-remove" else 2
 
     def claimed_codes(self) -> list[ClaimedCodes]:
@@ -107,7 +107,7 @@ class BinnedCounts(Sum):
     def from_json(cls, document: Mapping[str, Any]) -> Self:
         edges = document["edges"]
         if not isinstance(edges, list):
-            raise ValueError("Edges are a list, with one entry for each column.")
+            raise ValueError("Edges must be a list with one entry for each column.")
         return cls(
             columns=names(document["columns"]),
             sizes=wholes(document["sizes"]),

@@ -1,6 +1,7 @@
-"""Checked values of a statistic's JSON description, which may come from anyone's receipt.
+"""Checked values of a statistic's JSON description, which may come from an untrusted receipt.
 
-Every function raises ValueError for a value of another type: to Python True is a whole number.
+Every function raises ValueError for a value of another type. In particular, True is not accepted as
+a whole number, although `bool` is a subclass of `int` in Python.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 def whole(document: Mapping[str, Any], key: str, *, least: int = 0) -> int:
     """Return a whole number of at least `least`."""
     value = document[key]
-    # privacy: a grid or weight that is too small gives a sensitivity that is too small.
+    # privacy: too small a grid or weight would give too small a sensitivity.
     if type(value) is not int or value < least:
         raise ValueError(f"{key!r} must be a whole number of at least {least}.")
     return value

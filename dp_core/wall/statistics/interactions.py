@@ -30,18 +30,18 @@ from dp_core.wall.statistics.statistic import ClaimedCodes, Sum, claims
 from dp_core.wall.statistics.whole_numbers import MOST_CODES, cell_numbers, cut
 
 MOST_CELLS = 2**26
-"""Most cells of the table."""
+"""Largest number of cells of the table."""
 LARGEST = 2**33
-"""Largest coefficient, of all columns together."""
+"""Largest absolute value of a coefficient: a product over all columns."""
 MOST_ENTRIES = 2**20
-"""Entries of one interaction, and of all that are measured at once for a set.
+"""Largest number of entries of one interaction, and of all measured together for a set.
 
-A record may move every one of them, and the accounting of a release has room for 2^31 moved numbers
-(`dp_core.wall.accounting.curves`): those of a thousand sets are half of that.
+A record can change every entry, and the accounting of a release allows 2^31 changed numbers
+(`dp_core.wall.accounting.curves`); a thousand sets use half of that.
 """
 
 _ROWS = 2**29
-"""Of a larger file the entries are computed in Python's whole numbers."""
+"""Number of records above which the entries are computed with Python's integers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,8 @@ class Interaction(Sum):
     distribution.
 
     Attributes:
-        columns: Of the table, one or more.
-        sizes: Number of codes of each, 2 or more.
+        columns: Columns of the table, one or more.
+        sizes: Number of codes of each column, 2 or more.
 
     Privacy:
         Let u(x) be the row of coefficients of code x of a column, and u(x) of a cell the product of
@@ -219,7 +219,7 @@ class Interaction(Sum):
         all.
 
         Args:
-            variance: Of the noise of each entry, in steps squared.
+            variance: Variance of the noise on each entry, in steps squared.
         """
         return variance / self.unit**2
 
@@ -227,7 +227,7 @@ class Interaction(Sum):
         """Return the standard deviation of the noise in a cell of `spread`, records.
 
         Args:
-            stddev: Of the noise of each entry, in steps.
+            stddev: Standard deviation of the noise on each entry, in steps.
         """
         return stddev / self.unit * sqrt(self.length / self.cells)
 
@@ -237,13 +237,13 @@ class Interaction(Sum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Contrasts:
-    """The contrasts of a column, and what bounds those of a table. Public.
+    """The contrasts of a column, and the bounds that the sensitivity of a table needs. Public.
 
     Attributes:
-        norm: K.
-        steps: j = 1..p-1.
-        weights: What each is multiplied by.
-        reach: Largest size of a coefficient.
+        norm: The common norm K.
+        steps: Indices j = 1..p-1 of the contrasts.
+        weights: Factor of each contrast.
+        reach: Largest absolute value of a coefficient.
         l1: Largest L1 norm of a code's coefficients.
         l2_squared: Largest squared L2 norm of them.
         least: Smallest product of two codes' coefficients.

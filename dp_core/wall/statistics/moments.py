@@ -1,9 +1,9 @@
 """Counts, sums and products of numbers, within the cells of other columns.
 
-A number of a column with P grid positions is taken about the middle of its range, in half steps of
-the grid: c = 2 position - (P - 1), a whole number of absolute value at most r = P - 1. Its range
-has the width 2 r = 2 (P - 1). A record whose number is missing adds nothing; how many have one is
-counted by `CellCounts`.
+A number in a column with P grid positions is measured from the middle of its range, in half steps
+of the grid: c = 2 position - (P - 1), a whole number of absolute value at most r = P - 1. The width
+of the range is 2 r = 2 (P - 1). A record whose number is missing adds nothing; `CellCounts` counts
+the records that have a number.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dp_core.wall.statistics.statistic import ClaimedCodes, Sum, claims
 from dp_core.wall.statistics.whole_numbers import MOST, MOST_CODES, cell_numbers, cut
 
 About = Literal["middle", "cells"]
-"""What products are taken about: the middles of the ranges, or the means of each cell."""
+"""Centre of the factors of a product: the middles of the ranges, or the means of each cell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +35,9 @@ class CellCounts(Sum):
 
     Attributes:
         by: Columns of levels.
-        sizes: Numbers of levels of each.
+        sizes: Number of levels of each of these.
         numbers: Columns of numbers.
-        positions: Grid positions of each; a larger code means missing.
+        positions: Number of grid positions of each of these; a larger code means missing.
     """
 
     NAME: ClassVar[str] = "cell-counts"
@@ -106,10 +106,10 @@ class CellSums(Sum):
     Unit: half steps of its grid. The entries are the cells of `by`, flattened row by row.
 
     Attributes:
-        column: Of numbers.
-        positions: Its grid positions; a larger code means missing, and adds 0.
-        by: Columns of levels.
-        sizes: Numbers of levels of each.
+        column: Column of numbers.
+        positions: Number of its grid positions; a larger code means missing and adds 0.
+        by: Columns of levels; none by default.
+        sizes: Number of levels of each of these.
     """
 
     NAME: ClassVar[str] = "cell-sums"
@@ -138,9 +138,9 @@ class CellSums(Sum):
     def l1(self, neighbours: Neighbours) -> int:
         """Return r = P - 1 under add-remove, 2 r under replace-one; at least 1.
 
-        A record is in one cell and adds its c there, or 0: at most r in size. To replace a record
-        is to take one away and to add one: at most 2 r, which a number that goes from one end of
-        the range to the other within its cell reaches.
+        A record is in one cell and adds its c there, or 0; the absolute value is at most r. A
+        replaced record is one removed and one added, so the change is at most 2 r. A number that
+        changes from one end of the range to the other within its cell attains this bound.
         """
         reach = self.positions - 1
         return max(1, reach if neighbours == "add-remove" else 2 * reach)
@@ -205,14 +205,14 @@ class Products(Sum):
 
     def __post_init__(self) -> None:
         if len(self.columns) != 2 or len(self.positions) != 2:
-            raise ValueError("A product is of two numbers.")
+            raise ValueError("A product needs two columns and their numbers of positions.")
         if self.squares and self.positions[0] != self.positions[1]:
-            raise ValueError("A column has one number of positions.")
+            raise ValueError("A column must have the same number of positions in both places.")
         _check(self.by, self.sizes, dict.fromkeys(self.columns), self.positions)
         if self.about not in ("middle", "cells"):
             raise ValueError(f"Products are about the middle or the cells, not {self.about!r}.")
         if self.about == "middle" and self.by:
-            raise ValueError("Products about the middle know no cells.")
+            raise ValueError("Products about the middle cannot have cells (`by`).")
 
     @property
     def squares(self) -> bool:
@@ -311,9 +311,9 @@ def _check(
 ) -> None:
     """Raise ValueError unless the columns differ and have sizes."""
     if len({*by, *numbers}) != len(by) + len(numbers):
-        raise ValueError("A sum's columns of levels and of numbers differ.")
+        raise ValueError("The columns of a sum must be different.")
     if len(by) != len(sizes) or len(numbers) > len(positions):
-        raise ValueError("Every column has a size.")
+        raise ValueError("Every column of a sum needs a size.")
     if any(not 1 <= size <= MOST_CODES for size in (*sizes, *positions)):
         raise ValueError(f"A column has 1 to {MOST_CODES} codes.")
 
@@ -333,7 +333,7 @@ def _add(
 ) -> NDArray[Any]:
     """Return the sum of values times counts by entry, exactly: whole numbers of any size."""
     largest = int(np.abs(values).max(initial=0)) * int(counts.sum())
-    # The check makes an overflow impossible; what might not fit is added slowly.
+    # The check makes an overflow impossible: larger sums use Python's integers, which are slower.
     kind = np.dtype(np.int64) if largest < MOST else np.dtype(object)
     sums = np.zeros(length, dtype=kind)
     np.add.at(sums, where, values.astype(kind) * counts.astype(kind))

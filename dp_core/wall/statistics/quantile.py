@@ -1,4 +1,4 @@
-"""How near a cut of a numeric column is to a quantile of the records of a range."""
+"""Scores of cuts of a numeric column by their distance from a quantile of the records."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from dp_core.wall.statistics.whole_numbers import MOST, saturated
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantile(TableStatistic):
-    """Minus the distance of each cut of a range from a quantile, in 1/of records.
+    """Negative distance of each cut of a range from a quantile, in units of 1/`of` record.
 
-    A cut at position c has the records at positions low to c - 1 below it, and those at c to high -
-    1 above. With B below and A above, the entry of c is -|(of - part) B - part A|, a whole number:
-    0 where B is the part part/of of the range's records. What is outside the range, as every
-    missing number is, counts for neither. Chosen by, it is the exponential mechanism for quantiles
-    (Smith 2011), which Kaplan, Schnapp & Stemmer (2022) use range by range.
+    A cut at position c has B records at positions low to c - 1 below it and A records at positions
+    c to high - 1 above it. Its entry is the whole number -|(of - part) B - part A|, which is 0 if B
+    is the fraction part/of of the range's records. Records outside the range, including all missing
+    numbers, do not count. A choice by these scores is the exponential mechanism for quantiles
+    (Smith 2011), which Kaplan, Schnapp & Stemmer (2022) apply to one range after another.
 
     Attributes:
-        column: Of positions on a grid.
-        low, high: The range: positions low to high - 1, of which there are at least two. Its
-            entries are the cuts low + 1 to high - 1.
+        column: Name of a column of positions on a grid.
+        low, high: The range: positions low to high - 1, at least two. The entries are the cuts
+            low + 1 to high - 1.
         part, of: The quantile as a fraction, 0 < part < of.
     """
 
@@ -45,9 +45,9 @@ class Quantile(TableStatistic):
 
     def __post_init__(self) -> None:
         if not 0 <= self.low < self.high - 1:
-            raise ValueError("A range that is cut has two positions or more.")
+            raise ValueError("A range must have at least two positions.")
         if not 0 < self.part < self.of:
-            raise ValueError("A quantile is a fraction between 0 and 1.")
+            raise ValueError("A quantile must be a fraction between 0 and 1.")
 
     @property
     def length(self) -> int:
@@ -60,12 +60,13 @@ class Quantile(TableStatistic):
     def largest_change(self, neighbours: Neighbours) -> int:
         """The larger of part and of - part under add-remove, `of` under replace-one.
 
-        The range and the cuts are public, the same for both files. For one cut write g = (of -
-        part) B - part A. A row added raises B by 1, so that g rises by of - part, or A by 1, so
-        that g falls by part, or neither: by at most the larger of both. A row replaced is one that
-        goes and one that comes. If both are in the range, g moves by 0, or by (of - part) + part =
-        of where one was below and the other is above; otherwise as if one row came or went, by less
-        than that. And ||x| - |y|| <= |x - y|. All is whole, and nothing is rounded.
+        The range and the cuts are public and equal for both files. For one cut let g = (of - part)
+        B - part A. An added row raises B by 1, so that g rises by of - part; or raises A by 1, so
+        that g falls by part; or changes neither. So g changes by at most the larger of both. A
+        replaced row is one removed and one added. If both are in the range, g changes by 0, or by
+        (of - part) + part = of if one is below the cut and the other above it. Otherwise g changes
+        as for at most one added or removed row, which is less. Taking absolute values does not
+        increase a difference: ||x| - |y|| <= |x - y|. All values are whole, and nothing is rounded.
         """
         if neighbours == "add-remove":
             return max(self.part, self.of - self.part)
@@ -73,7 +74,7 @@ class Quantile(TableStatistic):
 
     def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
         inside = counts[self.column,].counts[self.low : self.high]
-        # privacy: whole numbers of any size; no float and no overflow.
+        # privacy: integers of any size, so that there is no rounding and no overflow.
         if self.of * int(inside.sum()) >= MOST:
             inside = inside.astype(object)
         below = np.cumsum(inside)

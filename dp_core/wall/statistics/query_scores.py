@@ -1,4 +1,4 @@
-"""Statistics of counting queries: their counts, how far they are from public answers, payoffs."""
+"""Statistics of counting queries: counts, distances from public answers, and payoffs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class QueryCounts(TableStatistic):
     """The numbers of records of counting queries.
 
     Attributes:
-        queries: What is counted.
+        queries: The counting queries.
     """
 
     NAME: ClassVar[str] = "query-counts"
@@ -40,7 +40,7 @@ class QueryCounts(TableStatistic):
         return self.queries.cliques
 
     def largest_change(self, neighbours: Neighbours) -> int:  # noqa: ARG002
-        """1: a row is counted or not, whether it comes, goes or is replaced by another."""
+        """1 under both relations: a row adds 0 or 1 to a count."""
         return 1
 
     def l1(self, neighbours: Neighbours) -> int:
@@ -59,22 +59,22 @@ class QueryCounts(TableStatistic):
 
     @classmethod
     def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
-        # privacy: the queries themselves are read, and what they say of themselves is proven.
+        # privacy: the bounds are computed again from the queries, not read from the receipt.
         queries = queries_from_json(document["queries"])
         return 1, queries.l1(neighbours), queries.l2_squared(neighbours)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QueryDistance(TableStatistic):
-    """How far each query's count is from a public answer, in units of 1/grid record.
+    """Distance of each query's count from a public answer, in units of 1/grid record.
 
-    Entry i is |grid * count_i - answers_i|. Chosen by in MWEM (Hardt, Ligett & McSherry 2012,
-    Figure 1), where the answers are those of the present approximation.
+    Entry i is |grid * count_i - answers_i|. MWEM chooses by these scores (Hardt, Ligett & McSherry
+    2012, Figure 1), with the answers of its current approximation.
 
     Attributes:
-        queries: What is counted.
-        answers: Public, shape (length,), in units of 1/grid record.
-        grid: Parts of a record in which answers are given, at least 1.
+        queries: The counting queries.
+        answers: Public answers, shape (length,), in units of 1/grid record.
+        grid: Number of units in one record, at least 1.
     """
 
     NAME: ClassVar[str] = "query-distance"
@@ -86,7 +86,7 @@ class QueryDistance(TableStatistic):
     def __post_init__(self) -> None:
         _check_shapes(self.queries, self.answers)
         if not isinstance(self.grid, int | np.integer) or self.grid < 1:
-            raise ValueError(f"A grid is a whole number of at least 1, got {self.grid}.")
+            raise ValueError(f"A grid must be a whole number of at least 1, not {self.grid}.")
 
     @property
     def length(self) -> int:
@@ -99,9 +99,9 @@ class QueryDistance(TableStatistic):
     def largest_change(self, neighbours: Neighbours) -> int:  # noqa: ARG002
         """`grid`, under either relation.
 
-        A row is counted by a query or not. So one row more or less changes its count by 0 or 1, and
-        so does a row replaced, which takes away 0 or 1 and adds 0 or 1. The answer is public and
-        the same for both files, and ||x| - |y|| <= |x - y|.
+        A row adds 0 or 1 to a query's count. So an added or removed row changes the count by 0 or
+        1, and so does a replaced row, which subtracts 0 or 1 and adds 0 or 1. The answer is public
+        and equal for both files, and ||x| - |y|| <= |x - y|.
         """
         return int(self.grid)
 
@@ -127,16 +127,16 @@ class QueryDistance(TableStatistic):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SignedQueries(TableStatistic):
-    """Multiples of each query's count, with a sign, less a public number.
+    """Signed multiples of each query's count minus a public number.
 
-    Entry i is signs_i * factor * count_i - offsets_i. The payoffs of DualQuery (Gaboardi et al.
-    2014, Algorithm 1), where each query is there with its complement, of the other sign.
+    Entry i is signs_i * factor * count_i - offsets_i. These are the payoffs of DualQuery (Gaboardi
+    et al. 2014, Algorithm 1), which has each query and, with the other sign, its complement.
 
     Attributes:
-        queries: What is counted.
-        factor: Common multiple, at least 1.
-        offsets: Public, shape (length,).
-        signs: 1, 0 or -1, shape (length,).
+        queries: The counting queries.
+        factor: Common factor of all counts, at least 1.
+        offsets: Public numbers to subtract, shape (length,).
+        signs: 1, 0 or -1 for each query, shape (length,).
     """
 
     NAME: ClassVar[str] = "signed-queries"
@@ -149,7 +149,7 @@ class SignedQueries(TableStatistic):
     def __post_init__(self) -> None:
         _check_shapes(self.queries, self.offsets, self.signs)
         if not isinstance(self.factor, int | np.integer) or self.factor < 1:
-            raise ValueError(f"A factor is a whole number of at least 1, got {self.factor}.")
+            raise ValueError(f"A factor must be a whole number of at least 1, not {self.factor}.")
         # privacy: a sign of 2 would be a factor twice as large as the one that is stated.
         if not np.isin(self.signs, (-1, 0, 1)).all():
             raise ValueError("Signs are 1, 0 or -1.")
@@ -165,9 +165,8 @@ class SignedQueries(TableStatistic):
     def largest_change(self, neighbours: Neighbours) -> int:  # noqa: ARG002
         """`factor`, under either relation.
 
-        A row is counted by a query or not, so one row more or less, or replaced, changes its count
-        by 0 or 1 (see `QueryDistance`), and the entry by 0 or `factor`: offsets are public and the
-        same for both files.
+        A row that is added, removed or replaced changes a count by 0 or 1 (see `QueryDistance`),
+        and so the entry by 0 or `factor`. Offsets are public and equal for both files.
         """
         return int(self.factor)
 

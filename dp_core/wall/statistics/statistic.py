@@ -20,12 +20,12 @@ from dp_core.wall.statistics.descriptions import whole
 
 
 class ClaimedCodes(NamedTuple):
-    """What the bounds of a statistic assume about the codes of a column.
+    """The number of codes of a column that the bounds of a statistic assume.
 
     Attributes:
         column: Name of the column.
         codes: Number of codes.
-        or_missing: Whether the column may have one more code, which means missing.
+        or_missing: Whether the column may have one further code, which means missing.
     """
 
     column: str
@@ -37,13 +37,13 @@ class Statistic(ABC):
     """A vector of whole numbers computed from the confidential file.
 
     The question is public; the answer is public only after noise is added. All values are whole
-    numbers, in a unit that the class states. Each class proves how far one row can move its values,
-    for any number of rows; `dp_core.wall.accounting.sensitivity.of_unit` derives the bounds for a
-    person with several rows. A class whose bound holds only for the file's own number of rows
-    refuses add-remove.
+    numbers, in a unit that the class states. Each class proves how much one row can change its
+    values, for any number of rows; `dp_core.wall.accounting.sensitivity.of_unit` derives the bounds
+    for a person with several rows. A class whose bound holds only for a fixed number of rows raises
+    an exception for add-remove.
 
     Attributes:
-        NAME: The `name` in `to_json`, by which the list of vetted statistics knows the class.
+        NAME: The `name` in `to_json`, which identifies the class in the list of vetted statistics.
     """
 
     __slots__ = ()
@@ -62,7 +62,7 @@ class Statistic(ABC):
     def l1(self, neighbours: Neighbours) -> int:
         """Return a bound on the sum of the changes that one row makes to all entries.
 
-        By default every entry may move by the largest change at once.
+        The default assumes that every entry changes by the largest change at once.
         """
         return self.largest_change(neighbours) * self.length
 
@@ -75,7 +75,7 @@ class Statistic(ABC):
         """Return the exact values, shape (length,). Confidential."""
 
     def claimed_codes(self) -> Iterable[ClaimedCodes]:
-        """Return what the bounds assume about the codes of the file; by default nothing."""
+        """Return the numbers of codes that the bounds assume; by default none."""
         return ()
 
     @abstractmethod
@@ -88,11 +88,12 @@ class Statistic(ABC):
         """Return the bounds for one row of the statistic that `to_json` described.
 
         Args:
-            document: What `to_json` returned, or what a receipt claims that it returned.
-            neighbours: The relation between single rows.
+            document: The result of `to_json`, possibly read from an untrusted receipt.
+            neighbours: Neighbouring relation between single rows.
 
         Raises:
-            ValueError: or another error of `GARBAGE`, if `to_json` cannot have returned it.
+            ValueError: if `to_json` cannot have returned the document (or another error of
+                `GARBAGE`).
         """
 
 
@@ -105,7 +106,7 @@ class TableStatistic(Statistic):
 
         @property
         def cliques(self) -> tuple[Clique, ...]:
-            """Marginals that it is computed from."""
+            """Cliques of the marginals that it is computed from."""
 
     @abstractmethod
     def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
@@ -136,7 +137,7 @@ class Sum(Statistic):
         Args:
             cells: Codes of the cells that hold a record, shape (cells, columns), in the clique's
                 order of columns.
-            counts: Records in each cell, shape (cells,), all positive.
+            counts: Number of records in each cell, shape (cells,), all positive.
         """
 
     @abstractmethod
@@ -157,7 +158,7 @@ class Sum(Statistic):
         """Return the sum that `to_json` described; see `read`."""
 
     def largest_change(self, neighbours: Neighbours) -> int:
-        """Return `l1`: one entry moves by no more than all of them together."""
+        """Return `l1`, because one entry changes by at most the sum of all changes."""
         return self.l1(neighbours)
 
     def exact(self, counter: Counter) -> NDArray[np.int64]:
@@ -168,12 +169,13 @@ class Sum(Statistic):
         """Return the sum that `to_json` described.
 
         Raises:
-            ValueError: or another error of `GARBAGE`, if it is not exactly what `to_json` returns.
+            ValueError: if the document is not exactly what `to_json` returns (or another error of
+                `GARBAGE`).
         """
         found = cls.from_json(document)
         # privacy: a key that `from_json` ignores could change what the description means.
         if found.to_json() != document:
-            raise ValueError("The description of a sum has missing or unknown parts.")
+            raise ValueError("The description of the sum has missing or unknown fields.")
         return found
 
     @classmethod
@@ -191,25 +193,25 @@ def check_codes(statistic: Statistic, domain: Domain) -> None:
     sizes = dict(zip(domain.columns, domain.sizes, strict=True))
     for name, codes, or_missing in statistic.claimed_codes():
         if name not in sizes:
-            raise ValueError(f"{statistic.NAME} asks about {name!r}, which is no column.")
+            raise ValueError(f"{statistic.NAME} asks about {name!r}, which is not a column.")
         # privacy: the bounds are proven for the claimed codes only.
         if codes != sizes[name] and not (or_missing and codes == sizes[name] - 1):
             what = "positions" if or_missing else "codes"
             raise ValueError(
-                f"{statistic.NAME} takes {name!r} to have {codes} {what}; it has {sizes[name]}"
-                " codes."
+                f"{statistic.NAME} assumes that {name!r} has {codes} {what}, but it has"
+                f" {sizes[name]} codes."
             )
 
 
 def claims(
     columns: Iterable[str], codes: Iterable[int], *, or_missing: bool = False
 ) -> list[ClaimedCodes]:
-    """Return one claim for each column."""
+    """Return one `ClaimedCodes` for each column."""
     pairs = zip(columns, codes, strict=True)
     return [ClaimedCodes(name, number, or_missing) for name, number in pairs]
 
 
 def alike(change: int, document: Mapping[str, Any]) -> Bounds:
-    """Return the bounds if each of `length` entries may move by `change` at once."""
+    """Return the bounds if each of `length` entries can change by `change` at once."""
     length = whole(document, "length")
     return change, change * length, change**2 * length

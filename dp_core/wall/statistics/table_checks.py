@@ -1,4 +1,4 @@
-"""Distance of tables from what the finished sets have there: how accurate a release is."""
+"""Distance between tables of the file and of the finished sets, as a measure of accuracy."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from dp_core.wall.statistics.whole_numbers import saturated
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableChecks(TableStatistic):
-    """How far each table of counts is from public reference counts, in records.
+    """L1 distance between each table of counts and public reference counts, in records.
 
-    Entry r is the sum over cells of |count - references[r]|: twice the number of records that would
-    have to move, where both have as many records.
+    Entry r is the sum over cells of |count - references[r]|. If both tables have equally many
+    records, it is twice the number of records that must change their cell to make them equal.
 
     Attributes:
-        cliques: Tables.
-        references: Public counts, each of its clique's shape, whole and not negative.
+        cliques: Columns of each table.
+        references: Public reference counts, each with its clique's shape; whole, not negative.
     """
 
     NAME: ClassVar[str] = "table-checks"
@@ -38,7 +38,7 @@ class TableChecks(TableStatistic):
 
     def __post_init__(self) -> None:
         if len(self.cliques) != len(self.references) or not self.cliques:
-            raise ValueError("Every table that is checked has its reference counts.")
+            raise ValueError("Every checked table needs reference counts, and at least one table.")
         # privacy: whole numbers only; a float distance has no proven sensitivity.
         if any(each.dtype != np.int64 or (each < 0).any() for each in self.references):
             raise ValueError("Reference counts are whole numbers of at least 0.")
@@ -50,11 +50,11 @@ class TableChecks(TableStatistic):
     def largest_change(self, neighbours: Neighbours) -> int:
         """1, and 2 under replace-one, for any reference counts and any number of rows.
 
-        One row more or less changes one cell of a table by 1 and no other, and so one term of its
-        sum, |n - r|, by at most 1 (by exactly 1, since n and r are whole). A row replaced changes
-        two cells by 1, or none, and so the sum by at most 2. The reference counts are public, fixed
-        before the file is asked, and the same for both files. So with k tables the vector moves by
-        at most k (2 k) in the L1 norm and by k (4 k) in the squared L2 norm.
+        A row that is added or removed changes one cell of a table by 1 and no other. So one term
+        |n - r| of the sum changes by exactly 1, since n and r are whole. A replaced row changes two
+        cells by 1, or none, and so the sum by at most 2. The reference counts are public, fixed
+        before the file is read, and equal for both files. So with k tables the vector changes by at
+        most k (replace-one: 2 k) in the L1 norm and k (4 k) in the squared L2 norm.
         """
         return _change(neighbours)
 
@@ -71,16 +71,16 @@ class TableChecks(TableStatistic):
     @classmethod
     def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
         tables = document["tables"]
-        # privacy: the more tables, the larger the sensitivity; an empty list has none.
+        # privacy: the sensitivity grows with the number of tables, and an empty list has none.
         if type(tables) is not list or not tables or not all(type(t) is list for t in tables):
-            raise ValueError("Checked tables are a list of lists of columns.")
+            raise ValueError("Checked tables must be a non-empty list of lists of columns.")
         return alike(_change(neighbours), {"length": len(tables)})
 
 
 def checks_asked(
     cliques: Sequence[Clique], references: Sequence[NDArray[np.int64]]
 ) -> dict[str, object]:
-    """Return what a receipt says of checked tables: their columns and a hash of the references."""
+    """Return `Step.asks` of checked tables: their columns and a hash of the references."""
     found = hashlib.sha256()
     for clique, reference in zip(cliques, references, strict=True):
         found.update(canonical_json([list(clique), list(reference.shape)]))

@@ -1,4 +1,4 @@
-"""Distance of tables from public answers, by which adaptive methods choose what to measure."""
+"""Distance of tables from public tables; adaptive methods choose tables to measure by it."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from dp_core.wall.statistics.whole_numbers import saturated
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableDistance(TableStatistic):
-    """How far each table of counts is from a public table, in units of 1/grid record.
+    """Weighted L1 distance of each table of counts from a public table.
 
-    Entry r is weights[r] (sum over cells of |grid * count - answers[r]| - offsets[r]). The score of
-    MST (McKenna, Miklau & Sheldon 2021), of AIM (McKenna et al. 2022) and
-    of MWEM on a graphical model, where the answers are the present model's.
+    Entry r is weights[r] (sum over cells of |grid * count - answers[r]| - offsets[r]), in units of
+    1/grid record. It is the score of MST (McKenna, Miklau & Sheldon 2021), of AIM (McKenna et al.
+    2022) and of MWEM on a graphical model, with the tables of the current model as answers.
 
     Attributes:
-        cliques: Tables; one may come twice.
-        answers: Public tables, each of its clique's shape (or flat), in units of 1/grid record.
-        grid: Parts of a record in which answers are given, at least 1.
-        weights: Whole numbers, not negative.
-        offsets: Public, in units of 1/grid record.
+        cliques: Columns of each table; a clique may occur several times.
+        answers: Public tables, each with its clique's shape (or flat), in units of 1/grid record.
+        grid: Number of units in one record, at least 1.
+        weights: Weight of each table, a whole number of at least 0.
+        offsets: Public number to subtract for each table, in units of 1/grid record.
     """
 
     NAME: ClassVar[str] = "table-distance"
@@ -62,9 +62,9 @@ class TableDistance(TableStatistic):
     def largest_change(self, neighbours: Neighbours) -> int:
         """`grid` times the largest weight, and twice that under replace-one.
 
-        One row more or less changes one cell of a table, by 1, and so one term of its sum by at
-        most `grid`. A row replaced changes two cells by 1, or none. Answers and offsets are public
-        and the same for both files.
+        A row that is added or removed changes one cell of a table by 1, and so one term of the sum
+        by at most `grid`. A replaced row changes two cells by 1, or none. Answers and offsets are
+        public and equal for both files.
         """
         return _change(self.grid, max(self.weights, default=1), neighbours)
 

@@ -9,21 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 MOST = 2**62
-"""Largest size of a value, which leaves room for noise in 64 bits."""
+"""Largest absolute value of an entry; it leaves room for noise in 64 bits."""
 
 MOST_CODES = 2**16
-"""Codes are 16 bits."""
+"""Largest number of codes of a column, because codes have 16 bits."""
 
 
 def saturated(values: Iterable[int]) -> NDArray[np.int64]:
     """Return whole numbers of any size as 64-bit ones, cut to [-MOST, MOST]."""
-    # privacy: a cut never moves two values apart; an overflow or an error would reveal the data.
+    # privacy: a cut never increases a difference; an overflow or an error would reveal the data.
     return np.array([min(max(int(value), -MOST), MOST) for value in values], dtype=np.int64)
 
 
 def cut(values: NDArray[Any]) -> NDArray[np.int64]:
     """Return an array of whole numbers as 64-bit ones, cut to [-MOST, MOST]."""
-    # privacy: a cut never moves two values apart.
+    # privacy: a cut never increases the difference of two values.
     return np.asarray(np.clip(values, -MOST, MOST), dtype=np.int64)
 
 

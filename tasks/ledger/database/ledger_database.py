@@ -1,8 +1,8 @@
-"""The database under the ledger: SQLite or PostgreSQL, opened, migrated, and written one at a time.
+"""The ledger's database on SQLite or PostgreSQL: opening, migration and transactions.
 
-A write transaction holds the one lock of the ledger from its beginning (SQLite: `BEGIN IMMEDIATE`;
-PostgreSQL: an advisory lock), so that what it reads is still true when it writes. It is on disk
-when it ends.
+A write transaction holds the ledger's single lock from its beginning (SQLite: `BEGIN IMMEDIATE`;
+PostgreSQL: an advisory lock). So the values that it reads cannot change before it writes. A
+finished transaction is on disk.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 SCHEMA_VERSION = "0002"
-"""The migration that this version of the program works with; the name of its last step."""
+"""Name of the latest migration, which this version of the program needs."""
 
 _STEPS = "tasks.ledger.database:migrations"
-"""Where Alembic finds them."""
+"""Location of the migrations for Alembic."""
 
 _LOCK = 0x6470_6C65_6467_6572
-"""The advisory lock of a ledger in PostgreSQL: one database holds one ledger."""
+"""Number of the ledger's advisory lock in PostgreSQL; one database holds one ledger."""
 
-# In one round trip. A writer that is stopped in the middle must not stop everybody: its transaction
-# is ended. Each statement sees what was committed before it, whatever the server's default is: what
-# was seen before the lock was had is not true any more.
+# Sent in one round trip. The timeouts end the transaction of a writer that hangs, so that it does
+# not block the others. READ COMMITTED, whatever the server's default is, makes each statement see
+# what was committed before it: a snapshot from before the lock would be outdated.
 _POSTGRES_WRITER = "; ".join(
     (
         "SET TRANSACTION ISOLATION LEVEL READ COMMITTED",
@@ -54,14 +54,14 @@ _POSTGRES_WRITER = "; ".join(
 _DAY_S = 86_400
 _TABLES = frozenset(METADATA.tables)
 _FIRST_TABLES = frozenset({"entries", "totals", "leases"})
-"""Those of the first step, which a ledger of any version has."""
+"""Tables of the first migration, which a ledger of any version has."""
 
 _DAMAGE = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
-"""What SQLite answers to correct statements only where the file is not what was written."""
+"""SQLite's error codes for correct statements on a damaged file."""
 
 
 class Damaged(LedgerCorrupt):
-    """The database cannot read what it once wrote."""
+    """The database is damaged and cannot read an entry that was written."""
 
     row = "ledger-damaged"
 
@@ -73,7 +73,7 @@ class Denied(BadInput):
 
 
 class _Undone(Exception):
-    """Ends a transaction that was only a question."""
+    """Rolls back a transaction of `Database.trying`."""
 
 
 class Database:
@@ -84,11 +84,13 @@ class Database:
 
         Args:
             url: SQLAlchemy URL of SQLite or PostgreSQL.
-            signer: Key that signs what is written.
+            signer: Key that signs new entries; None (the default) without one.
 
         Raises:
-            BadInput: if there can be no ledger at that URL.
-            StageFailed: if the database does not open.
+            BadInput: if the URL cannot hold a ledger, a right is missing, or a newer version of the
+                program made the ledger.
+            LedgerCorrupt: if the database is damaged.
+            StageFailed: if the database cannot be opened.
         """
         self.url = url
         self.signer = signer
@@ -100,7 +102,7 @@ class Database:
         except (sa.exc.SQLAlchemyError, UnicodeDecodeError) as error:
             if _is_damaged(error) and _was_ledger(self._engine):
                 raise Damaged(
-                    f"Entry 1 of the ledger at {_shown(url)} cannot be read, nor any later one: the"
+                    f"Entry 1 of the ledger at {_shown(url)} and all later ones cannot be read: the"
                     " database is damaged. Keep it, and restore a copy."
                 ) from None
             if _is_denied(error):
@@ -114,7 +116,7 @@ class Database:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[Transaction]:
-        """Give the rows inside one write transaction; an exception leaves no trace."""
+        """Provide the entries in one write transaction; an exception rolls it back."""
         with self._errors(), self._engine.connect() as connection:
             connection = connection.execution_options(writes=True)
             with connection.begin():
@@ -127,14 +129,14 @@ class Database:
 
     @contextlib.contextmanager
     def trying(self) -> Iterator[Transaction]:
-        """Give the rows as `writing` does, and undo whatever was written when the block ends."""
+        """Provide the entries as `writing` does, and roll back when the block ends."""
         with contextlib.suppress(_Undone), self.writing() as book:
             yield book
             raise _Undone
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Transaction]:
-        """Give the rows as one moment saw them; writers are not kept waiting."""
+        """Provide the entries in one consistent read transaction, which does not block writers."""
         with self._errors(), self._engine.connect() as connection:
             if self.dialect == "postgresql":
                 connection = connection.execution_options(
@@ -154,8 +156,8 @@ class Database:
             ) from None
         except UnicodeEncodeError:
             raise BadInput(
-                "A name or text for the ledger holds bytes that are no UTF-8; write it again in"
-                " UTF-8. Nothing was recorded."
+                "A name or text for the ledger is not valid UTF-8; write it again in UTF-8. Nothing"
+                " was recorded."
             ) from None
         except (sa.exc.SQLAlchemyError, UnicodeDecodeError) as error:
             if _is_damaged(error):
@@ -181,8 +183,8 @@ class Database:
             old = sa.inspect(connection).has_table("entries")
         try:
             with self.writing() as book:
-                # Several may open an older ledger at once, and of several versions: who had the
-                # lock first has migrated it, and whoever waited looks again.
+                # Several processes may open an older ledger at once. The first one with the lock
+                # migrates it, so the others check again after they get the lock.
                 if _is_current(book.connection, self.url):
                     return
                 _migrate(book.connection)
@@ -192,14 +194,19 @@ class Database:
         except Denied:
             state = "The tables are of an earlier version" if old else "There are no tables yet"
             raise Denied(
-                f"{state} in the ledger at {_shown(self.url)}, and this role may not make them: let"
-                " the database's owner open the ledger once, with this version of dp-release.",
+                f"{state} in the ledger at {_shown(self.url)}, and this role may not create them."
+                " The database's owner must open the ledger once with this version of dp-release.",
                 row="tables-to-be-made",
             ) from None
 
 
 def _is_current(connection: sa.Connection, url: str) -> bool:
-    """Return whether a database is a ledger of this version, False if it is to become one."""
+    """Return whether a database is a ledger of this version; False if it must be migrated.
+
+    Raises:
+        BadInput: if it is a ledger of an unknown version, or another program's database.
+        Damaged: if tables of the ledger are missing.
+    """
     inspector = sa.inspect(connection)
     known = set(inspector.get_table_names())
     version = None
@@ -209,9 +216,9 @@ def _is_current(connection: sa.Connection, url: str) -> bool:
         column["name"] == "previous_in_release" for column in inspector.get_columns("entries")
     ):
         raise BadInput(
-            f"The ledger at {_shown(url)} has the format of a version before the first release of"
-            " dp-release, which this one does not read: keep it as it is, and set DP_RELEASE_HOME"
-            " to another folder. What it spent still counts."
+            f"The ledger at {_shown(url)} has a format from before the first release of dp-release,"
+            " which this version does not read. Keep it unchanged, because the budget in it remains"
+            " spent, and set DP_RELEASE_HOME to another folder."
         )
     if version == SCHEMA_VERSION and known >= _TABLES:
         _refuse_unknown(connection, url)
@@ -226,25 +233,26 @@ def _is_current(connection: sa.Connection, url: str) -> bool:
         _refuse_unknown(connection, url)
         return False
     if known & _TABLES:
-        # Making the tables that are missing would begin a second ledger beside the first.
+        # Creating the missing tables would begin a second ledger beside the first.
         missing = sorted((_TABLES | {"alembic_version"}) - known) or ["alembic_version"]
         raise Damaged(
-            f"The ledger at {_shown(url)} is damaged and cannot be opened (no table"
-            f" {', '.join(missing)} as it was). Keep it, and restore a copy."
+            f"The ledger at {_shown(url)} is damaged and cannot be opened (missing or changed"
+            f" table: {', '.join(missing)}). Keep it, and restore a copy."
         )
     if version is not None:
         raise BadInput(
-            f"The database at {_shown(url)} is another program's; give the ledger one of its own.",
+            f"The database at {_shown(url)} belongs to another program; use a separate database"
+            " for the ledger.",
             row="ledger-url",
         )
     return False
 
 
 def _refuse_unknown(connection: sa.Connection, url: str) -> None:
-    """Refuse a ledger whose entries this program would take for damage.
+    """Refuse a ledger of an unknown format version, whose entries would look damaged.
 
     Raises:
-        BadInput: if its first entry names another version than those that are known.
+        BadInput: if the first entry states an unknown version.
     """
     query = "SELECT body FROM entries WHERE position = 1"
     try:
@@ -252,7 +260,7 @@ def _refuse_unknown(connection: sa.Connection, url: str) -> None:
     except (sa.exc.DBAPIError, LookupError, TypeError, ValueError, RecursionError) as error:
         if _is_denied(error):
             raise
-        return  # the check of the whole ledger says what is wrong with it
+        return  # the check of the whole ledger reports the fault
     unknown = not_known(version) if type(version) is int else None
     if unknown is not None:
         raise BadInput(f"The ledger at {_shown(url)} {unknown}.", row="newer-ledger")
@@ -270,7 +278,7 @@ def _engine(url: str) -> sa.Engine:
             raise ImportError
         engine = sa.create_engine(parsed, poolclass=sa.NullPool, **options)
     except (sa.exc.ArgumentError, ImportError, ValueError):
-        # The URL itself is not shown: it may hold a password where nobody looks for one.
+        # The URL is not shown, because any part of an invalid URL may be a password.
         raise BadInput(
             "DP_RELEASE_LEDGER is not the URL of a ledger that this version can open; write one"
             " such as sqlite:////folder/ledger.db or postgresql://user@host/database, or unset it.",
@@ -282,7 +290,7 @@ def _engine(url: str) -> sa.Engine:
 
 
 def _migrate(connection: sa.Connection) -> None:
-    """Bring the tables to this version, inside the transaction of the connection."""
+    """Migrate the tables to this version, inside the connection's transaction."""
     from alembic import command
 
     config = _alembic()
@@ -291,7 +299,7 @@ def _migrate(connection: sa.Connection) -> None:
 
 
 def _earlier_versions() -> set[str]:
-    """Return the versions from which there are steps to this one."""
+    """Return the versions that can be migrated to this one."""
     from alembic.script import ScriptDirectory
 
     steps = ScriptDirectory.from_config(_alembic()).iterate_revisions(SCHEMA_VERSION, "base")
@@ -307,16 +315,18 @@ def _alembic() -> Config:
 
 
 def _check_clock(connection: sa.Connection) -> None:
-    """Refuse a machine whose clock is days off: entries never go back, so all would follow it.
+    """Refuse to write if this machine's clock is wrong by more than a day.
+
+    The dates of entries never decrease, so one wrong date would affect all later entries.
 
     Raises:
-        StageFailed: if it differs from the database's by more than a day.
+        StageFailed: if the clock differs from the database's by more than a day.
     """
     theirs = connection.exec_driver_sql("SELECT extract(epoch FROM clock_timestamp())").scalar()
     if abs(time.time() - float(theirs or 0)) > _DAY_S:
         raise StageFailed(
-            "The clock of this machine and that of the ledger's database differ by more than a day,"
-            " and entries are dated by it; set it right, then resume.",
+            "The clocks of this machine and of the ledger's database differ by more than a day, but"
+            " entries need the correct date. Correct the clock, then resume.",
             row="clock-off",
         )
 
@@ -329,8 +339,8 @@ def _prepare_sqlite(engine: sa.Engine) -> None:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise BadInput(
-                f"There can be no ledger in {folder} ({error.strerror}); set DP_RELEASE_HOME to a"
-                " folder in which you may write.",
+                f"The folder {folder} for the ledger cannot be created ({error.strerror}); set"
+                " DP_RELEASE_HOME to a folder in which you may write.",
                 row="no-ledger",
             ) from None
         # privacy: it holds the keyed hashes of inputs, wherever DP_RELEASE_LEDGER puts the file.
@@ -339,11 +349,11 @@ def _prepare_sqlite(engine: sa.Engine) -> None:
 
     @sa.event.listens_for(engine, "connect")
     def _configure(connection: Any, _: object) -> None:
-        # The driver must not begin transactions behind our back: we begin them.
+        # The driver must not begin transactions by itself, because `_begin` does.
         connection.isolation_level = None
         connection.execute("PRAGMA busy_timeout = 60000")
-        # privacy: a charge must not come undone in a power cut; FULL does not sync the folder from
-        # which a committed transaction's journal is deleted.
+        # privacy: a charge must survive a power failure. The level FULL does not sync the folder
+        # after the journal of a committed transaction is deleted, so a restart could roll it back.
         connection.execute("PRAGMA synchronous = EXTRA")
 
     @sa.event.listens_for(engine, "begin")
@@ -368,7 +378,7 @@ def _unopened(url: str, error: Exception) -> StageFailed:
 
 def _is_damaged(error: Exception) -> bool:
     if isinstance(error, UnicodeDecodeError):
-        return True  # SQLite's own message quotes what it could not read
+        return True  # SQLite's message quotes bytes of the file that are not valid text
     cause = getattr(error, "orig", None)
     if isinstance(cause, sqlite3.Error):
         code = getattr(cause, "sqlite_errorcode", None)
@@ -383,7 +393,7 @@ def _is_denied(error: Exception) -> bool:
 
 
 def _was_ledger(engine: sa.Engine) -> bool:
-    """Return whether a database that cannot be read was a ledger: SQLite's schema comes first."""
+    """Return whether an unreadable database was a ledger; an SQLite file starts with its schema."""
     if engine.dialect.name != "sqlite":
         return True
     with contextlib.suppress(OSError), open(str(engine.url.database), "rb") as file:
@@ -393,15 +403,15 @@ def _was_ledger(engine: sa.Engine) -> bool:
 
 def _damaged(url: str) -> str:
     return (
-        f"The database of the ledger at {_shown(url)} is damaged and cannot be read whole;"
-        " `dp-release ledger verify` names the first entry. Keep it, and restore a copy."
+        f"The database of the ledger at {_shown(url)} is damaged and cannot be read completely;"
+        " `dp-release ledger verify` names the first damaged entry. Keep it, and restore a copy."
     )
 
 
 def _denied(url: str) -> str:
     return (
-        f"The role of the ledger at {_shown(url)} may not do this: let the database's owner"
-        " grant it what deployments/README.md lists."
+        f"The database role lacks a right for this on the ledger at {_shown(url)}. The database's"
+        " owner must grant the rights that deployments/README.md lists."
     )
 
 

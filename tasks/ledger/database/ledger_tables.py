@@ -1,4 +1,4 @@
-"""The ledger's tables, and what makes the database itself refuse to change a row."""
+"""The ledger's tables, and the triggers by which the database refuses to change a row."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 METADATA = sa.MetaData()
 
-# In SQLite the table itself is then sorted by position, so reading it in order needs no index.
+# An INTEGER primary key orders the table itself in SQLite, so reading in order needs no index.
 POSITION = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 ENTRIES = sa.Table(
@@ -20,8 +20,8 @@ ENTRIES = sa.Table(
     sa.Column("number", sa.BigInteger, nullable=False),
     sa.Column("about", sa.Text, nullable=True),
     sa.Column("key", sa.Text, nullable=True, unique=True),
-    # privacy: receipts are published, and how long a stage took is an answer about the data. They
-    # hold the day; the time of day stands beside it, for staff.
+    # privacy: the published receipt has only the day (`at`), because the duration of a stage
+    # depends on the data. The time (`recorded`) is internal.
     sa.Column("at", sa.Text, nullable=False),
     sa.Column("recorded", sa.Text, nullable=False),
     sa.Column("body", sa.Text, nullable=False),
@@ -33,7 +33,7 @@ ENTRIES = sa.Table(
     sa.Column("signature", sa.Text, nullable=True),
     sa.Index("entries_of_account", "account", "kind", "position"),
     sa.Index("entries_of_release", "release", "kind", "position"),
-    # Without the second, "the settlement of this reservation" is looked for among all settlements.
+    # Without the second index, the settlement of a reservation is searched among all settlements.
     sa.Index("entries_of_reservation", "reservation", "kind", "about"),
     sa.Index("entries_of_reservation_in_order", "reservation", "kind", "position"),
     sa.Index("receipts_of_reservation", "reservation", "number"),
@@ -41,8 +41,8 @@ ENTRIES = sa.Table(
     sa.Index("entries_of_kind", "kind", "position"),
 )
 
-# Running totals, so that a balance is one look-up however long the history; each can be computed
-# from the entries, and `verify` does.
+# Running totals make a balance one look-up, however long the history is. The audit recomputes each
+# of them from the entries.
 TOTALS = sa.Table(
     "totals",
     METADATA,
@@ -52,7 +52,7 @@ TOTALS = sa.Table(
     sa.Index("totals_by_position", "position"),
 )
 
-# Who works on a release now. Not part of the record: it says nothing about what was spent.
+# The process that works on a release now. Leases are not part of the record of what was spent.
 LEASES = sa.Table(
     "leases",
     METADATA,
@@ -69,18 +69,18 @@ REFUSE_CHANGE = (
     f" $$ BEGIN RAISE EXCEPTION '{_MESSAGE}' USING ERRCODE = 'integrity_constraint_violation';"
     " END $$"
 )
-"""What the triggers call in PostgreSQL."""
+"""Statement that creates the function of the triggers in PostgreSQL."""
 
 
 def refusals(dialect: str, table: str, taken: str) -> list[str]:
-    """Return statements that make the database refuse to change or remove rows of a table.
+    """Return statements that create triggers against changing or deleting rows of a table.
 
-    Steps of migrations call it, those that were released too: what it returns for them must stay.
+    Released migrations call this function, so its result for them must not change.
 
     Args:
         dialect: `sqlite` or `postgresql`.
-        table: Name.
-        taken: Condition for a row that a new one, `NEW`, would take the place of.
+        table: Name of the table.
+        taken: SQL condition for an existing row that the new row, `NEW`, would replace (SQLite).
     """
     if dialect == "sqlite":
         return [
@@ -89,7 +89,7 @@ def refusals(dialect: str, table: str, taken: str) -> list[str]:
                 f" BEGIN SELECT RAISE(ABORT, '{_MESSAGE}'); END"
                 for verb in ("UPDATE", "DELETE")
             ),
-            # INSERT OR REPLACE removes the row that is in its way without any DELETE trigger.
+            # INSERT OR REPLACE deletes a conflicting row without calling the DELETE trigger.
             f"CREATE TRIGGER {table}_no_replace BEFORE INSERT ON {table}"
             f" WHEN EXISTS (SELECT 1 FROM {table} WHERE {taken})"
             f" BEGIN SELECT RAISE(ABORT, '{_MESSAGE}'); END",

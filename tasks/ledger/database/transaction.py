@@ -1,4 +1,4 @@
-"""The ledger's entries as one transaction sees them, and the one way to add another."""
+"""The ledger's entries inside one transaction: reading them, and appending new ones."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from dp_core.wall.ledger.signatures import Signer
 from tasks.ledger.database.ledger_tables import ENTRIES, TOTALS
 
 _TOGETHER = 500
-"""Running totals that are read by one statement."""
+"""Number of running totals that one statement reads."""
 
-# Built once: each is executed for every charge.
+# Built once, because each statement is executed for every charge.
 _ADD = sa.insert(ENTRIES)
 _HAS = sa.select(ENTRIES.c.position).where(ENTRIES.c.key == sa.bindparam("wanted")).limit(1)
 _TOTAL = (
@@ -42,15 +42,15 @@ class Transaction:
         """Read and write through a connection that is inside a transaction.
 
         Args:
-            connection: Of the transaction.
-            signer: Key that signs what is added.
+            connection: Connection inside the transaction.
+            signer: Key that signs new entries; None without one.
         """
         self.connection = connection
         self._signer = signer
         self._written: dict[str, tuple[int, str]] = {}
         self._last: tuple[int, str, str] | None = None
         self._keys: set[str] | None = None
-        # What was read stays true until this transaction itself adds to it: nobody else writes.
+        # Cached values stay valid, because no other process writes during this transaction.
         self._totals: dict[str, str | None] = {}
         self._charters: dict[str, Charter | None] = {}
         self._promises: dict[int, Promise] = {}
@@ -70,16 +70,16 @@ class Transaction:
         position: int | None = None,
         last: int | None = None,
     ) -> tuple[Entry, ...]:
-        """Return the entries that fit everything given, in order.
+        """Return the entries that meet all given criteria, in order.
 
         Args:
-            kinds: Kinds to find; empty for every kind.
-            account: Of its receipt.
-            release: Of its receipt.
+            kinds: Kinds to find; empty (the default) for every kind.
+            account: Account in the receipt; None (the default) for any. The same for the following.
+            release: Release in the receipt.
             reservation: Position of the reservation.
-            about: What it is about.
-            position: Its place.
-            last: Only the latest so many of them.
+            about: Further subject of the entry.
+            position: Position of the entry.
+            last: Largest number of entries to return, the latest ones; None for all.
         """
         query = sa.select(ENTRIES)
         for column, value in (
@@ -101,12 +101,12 @@ class Transaction:
         return tuple(_entry(row) for row in self.connection.execute(query).mappings())
 
     def latest(self, **criteria: Any) -> Entry | None:
-        """Return the last entry that `find` would find, None if there is none."""
+        """Return the last entry that `find` would return; None if there is none."""
         found = self.find(**criteria, last=1)
         return found[0] if found else None
 
     def last(self) -> Entry | None:
-        """Return the last entry of the ledger; None only while it is being made."""
+        """Return the last entry of the ledger; None only while the ledger is being created."""
         return self.latest()
 
     def page(self, after: int, size: int) -> list[tuple[Entry, list[tuple[str, str]]]]:
@@ -114,10 +114,10 @@ class Transaction:
 
         Args:
             after: Position of the last entry seen.
-            size: Entries at most.
+            size: Largest number of entries to return.
 
         Raises:
-            LedgerCorrupt: if an entry is not stored as it would have been written.
+            LedgerCorrupt: if the stored text of an entry differs from what the program writes.
         """
         query = sa.select(ENTRIES).where(ENTRIES.c.position > after)
         query = query.order_by(ENTRIES.c.position).limit(size)
@@ -126,7 +126,7 @@ class Transaction:
             entry = _entry(row)
             try:
                 same = row["body"] == _text(entry.body)
-            except UnicodeEncodeError:  # half of a surrogate pair, which is in no text
+            except UnicodeEncodeError:  # half of a surrogate pair, which valid text never has
                 same = False
             if not same:
                 raise _changed(row)
@@ -136,7 +136,7 @@ class Transaction:
         totals: dict[object, list[tuple[str, str]]] = {entry.position: [] for entry in entries}
         here = sa.and_(TOTALS.c.position > after, TOTALS.c.position <= entries[-1].position)
         if entries[-1].position != after + len(entries):
-            # An entry is missing, which the audit tells; its totals stand beside nothing.
+            # An entry is missing, which the audit reports; ignore the totals of that position.
             here = TOTALS.c.position.in_(list(totals))
         for total in self.connection.execute(sa.select(TOTALS).where(here)):
             types = [type(value) for value in (total.position, total.subject, total.value)]
@@ -146,17 +146,17 @@ class Transaction:
         return [(entry, totals[entry.position]) for entry in entries]
 
     def check_file(self) -> None:
-        """Check what reading every entry in order does not see.
+        """Check for damage that reading every entry in order does not find.
 
         Raises:
-            LedgerCorrupt: if an entry stands before the first; if a running total stands beside no
-                entry, where it would be taken for the latest; or if the file is damaged (SQLite),
-                as in an index by which balances are looked up.
+            LedgerCorrupt: if an entry has a position below 1; if a running total has the position
+                of no entry, so that it would be read as the latest; or if the SQLite file is
+                damaged, for example in an index that finds balances.
         """
         before = sa.select(ENTRIES).where(ENTRIES.c.position < 1).limit(1)
         hidden = self.connection.execute(before).mappings().first()
         if hidden is not None:
-            raise LedgerCorrupt(f"Entry {hidden['position']} stands before the first.")
+            raise LedgerCorrupt(f"Entry {hidden['position']} is placed before the first.")
         last = sa.select(sa.func.max(ENTRIES.c.position)).scalar_subquery()
         place = TOTALS.c.position
         query = sa.select(TOTALS.c.subject).where((place < 1) | (place > last) | place.is_(None))
@@ -167,19 +167,19 @@ class Transaction:
             answer = self.connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
             if answer != "ok":
                 raise LedgerCorrupt(
-                    "Every entry of the ledger is in order, but its file is damaged beside them"
+                    "Every entry of the ledger is correct, but its file is damaged elsewhere"
                     f" ({str(answer).splitlines()[-1]:.80}); restore a copy of the file.",
                     row="ledger-damaged",
                 )
 
-    # -- the book that the rules are asked about
+    # -- the methods of `Book`, by which the rules are checked
 
     def identity(self) -> str:
-        """Return the ledger's own identifier."""
+        """Return the identifier of the ledger."""
         return str(self.find(position=1)[0].body["id"])
 
     def total(self, subject: str) -> str | None:
-        """Return a running total as it was last written, None if it never was."""
+        """Return the latest text of a running total; None if it was never written."""
         if subject in self._written:
             return self._written[subject][1]
         if subject not in self._totals:
@@ -188,7 +188,7 @@ class Transaction:
         return self._totals[subject]
 
     def charter(self, account: str) -> Charter | None:
-        """Return an account, None if there is none of that name."""
+        """Return the terms of an account; None if it does not exist."""
         if account not in self._charters:
             self._charters[account] = self._read_charter(account)
         return self._charters[account]
@@ -205,7 +205,7 @@ class Transaction:
             ) from None
 
     def promise(self, reservation: int) -> Promise | None:
-        """Return a reservation by its position, None if there is none."""
+        """Return the promise of the reservation at a position; None if it does not exist."""
         if reservation not in self._promises:
             found = self.find(position=reservation, kinds=("reserve",))
             if not found:
@@ -214,7 +214,7 @@ class Transaction:
         return self._promises[reservation]
 
     def promises_of(self, accounts: Sequence[str]) -> Iterator[tuple[Promise, Receipt | None]]:
-        """Yield the reservations of accounts, each with its settlement if it is over."""
+        """Yield the promises of accounts, each with its settlement (None if it has none)."""
         for account in accounts:
             ends = {
                 entry.reservation: entry.receipt
@@ -226,7 +226,7 @@ class Transaction:
                 yield promise_of(entry.position, entry.receipt), ends.get(entry.position)
 
     def _read_totals(self, subjects: Sequence[str]) -> None:
-        """Read running totals that are about to be asked for one by one."""
+        """Read running totals together into the cache."""
         for start in range(0, len(subjects), _TOGETHER):
             some = subjects[start : start + _TOGETHER]
             self._totals |= dict.fromkeys(some)
@@ -235,7 +235,7 @@ class Transaction:
                 self._totals[row.subject] = str(row.value)
 
     def accounts_within(self, account: str) -> Sequence[str]:
-        """Return the names of the accounts that stand directly within one."""
+        """Return the names of the accounts directly within an account."""
         opened = self.find(kinds=("open",), about=account)
         return [entry.receipt.account for entry in opened]
 
@@ -245,7 +245,7 @@ class Transaction:
         return found is not None and found.kind == "approve"
 
     def has(self, key: str) -> bool:
-        """Return whether an entry with that unique key is there."""
+        """Return whether an entry with a unique key is recorded."""
         if key not in self._present:
             if self.connection.execute(_HAS, {"wanted": key}).scalar() is None:
                 return False
@@ -253,17 +253,17 @@ class Transaction:
         return True
 
     def charged(self, reservation: int, batch: str) -> bool:
-        """Return whether a reservation was charged for a batch."""
+        """Return whether a reservation has charges for a batch."""
         found = self.latest(reservation=reservation, kinds=("charge",), about=batch)
         return found is not None
 
     def account_of(self, input_hash: str) -> str | None:
-        """Return the account that an input is known from, None if it is new."""
+        """Return the account that an input belongs to; None if the input is new."""
         found = self.latest(kinds=("input",), about=input_hash)
         return None if found is None else found.receipt.account
 
     def is_used(self, release: str) -> bool:
-        """Return whether a release of that name is under way or over; not if it was returned."""
+        """Return whether a release name is used; a release that was returned frees its name."""
         found = self.latest(kinds=("reserve", "settle"), release=release)
         return found is not None and found.body.get("outcome") != "returned"
 
@@ -280,17 +280,27 @@ class Transaction:
         about: str | None = None,
         key: str | None = None,
     ) -> Entry:
-        """Add an entry; what may happen once is refused the second time.
+        """Append an entry, with its position, time, link and signature.
+
+        Args:
+            kind: Kind of the entry.
+            body: Body of its receipt.
+            account: Account that it concerns; empty (the default) without one.
+            release: Release that it concerns; empty (the default) without one.
+            reservation: Position of the reservation it belongs to; None (the default) without one.
+            about: Further subject; None (the default) without one.
+            key: Unique key of a charge; None (the default) for other kinds, whose key is computed.
 
         Raises:
-            BadInput: if the ledger takes signed entries only and there is no key to sign.
+            BadInput: if the ledger requires signatures and this process has no valid key.
             LedgerCorrupt: if the entry would break the ledger's rules.
+            sqlalchemy.exc.IntegrityError: if an entry with the same unique key is recorded.
         """
         position, link, latest = self._end()
         position += 1
         if kind == "reserve":
             reservation = position
-        # privacy: a clock that was set back must not open an earlier period's allowance again.
+        # privacy: a clock that was set back must not make an earlier period's allowance available.
         recorded = max(now(), latest)
         number, previous = self._number(kind, reservation)
         receipt = make_receipt(
@@ -315,7 +325,7 @@ class Transaction:
         entry = self._signed(entry)
         broken = broken_rule(entry, self)
         if broken is not None:
-            # Whoever asked should have been refused with a better sentence long before.
+            # Callers check the same conditions earlier, with more helpful messages.
             raise LedgerCorrupt(
                 f"An entry ({kind}) that {broken} was not added to the ledger;"
                 " `dp-release ledger verify` checks what is there.",
@@ -334,11 +344,11 @@ class Transaction:
         return entry
 
     def today(self) -> date:
-        """Return the day that the next entry will have: never before that of the last."""
+        """Return the day of the next entry, in UTC; never earlier than that of the last entry."""
         return date.fromisoformat(max(now(), self._end()[2])[:10])
 
     def link(self) -> str:
-        """Return the link of the last entry, after which the next one comes."""
+        """Return the link of the last entry."""
         return self._end()[1]
 
     def write_totals(self) -> None:
@@ -365,8 +375,8 @@ class Transaction:
         """Return number and predecessor of the next receipt of a reservation."""
         if kind not in PUBLISHED:
             return 0, START
-        # privacy: a reservation begins a chain of its own, so that the receipts of a release do
-        # not tell that an earlier attempt was stopped, as by a file that broke the schema.
+        # privacy: each reservation starts its own chain, so that the receipts of a release do not
+        # reveal an earlier attempt that ended, for example because the file broke the schema.
         if kind == "reserve":
             return 1, START
         if reservation not in self._receipts:
@@ -395,7 +405,7 @@ def known_signer(signer: Signer | None, valid: Collection[str]) -> Signer:
     """Return the key of this process.
 
     Raises:
-        BadInput: unless it is one of those that may sign.
+        BadInput: if this process has no key, or a key that may not sign.
     """
     if signer is None or signer.fingerprint not in valid:
         raise BadInput(
@@ -407,7 +417,11 @@ def known_signer(signer: Signer | None, valid: Collection[str]) -> Signer:
 
 
 def valid_keys(bodies: Sequence[Mapping[str, Any]]) -> set[str]:
-    """Return the fingerprints of the keys that may sign, after entries of kind `key`."""
+    """Return the fingerprints of the keys that may sign now.
+
+    Args:
+        bodies: Bodies of all entries of kind `key`, in order.
+    """
     valid: set[str] = set()
     for body in bodies:
         valid.add(str(body["fingerprint"]))
@@ -450,7 +464,7 @@ def _text(body: Mapping[str, object]) -> str:
 
 
 def _stray(subject: object) -> LedgerCorrupt:
-    return LedgerCorrupt(f"A running total of {subject!r:.80} stands beside no entry of its own.")
+    return LedgerCorrupt(f"A running total of {subject!r:.80} does not belong to any entry.")
 
 
 def _changed(row: sa.RowMapping) -> LedgerCorrupt:

@@ -394,7 +394,7 @@ def test_an_export_verifies_without_ledger_or_home(project, command, tmp_path, m
     made = command("ledger", "export", file, "--json").json
     assert made["entries"] == entries(project)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert_refused(command("ledger", "export", file), 2, "There is a file", "name a new one")
+    assert_refused(command("ledger", "export", file), 2, "exists already", "choose a new name")
 
     nowhere = tmp_path / "nowhere"
     monkeypatch.setenv("DP_RELEASE_HOME", str(nowhere))
@@ -433,7 +433,7 @@ def test_verify_names_the_first_bad_entry_of_an_export(project, command, tmp_pat
 def test_a_file_that_is_no_export_is_one_sentence(command, tmp_path, content):
     file = tmp_path / "file"
     file.write_bytes(content)
-    assert_refused(command("ledger", "verify", file), 2, "is no export of a ledger")
+    assert_refused(command("ledger", "verify", file), 2, "is not an export of a ledger")
     assert_refused(command("ledger", "verify", tmp_path), 2, "cannot be read")
     assert_refused(command("ledger", "verify", "--public-key", file), 2, "holds no public key")
 
@@ -556,7 +556,7 @@ def test_forecast_counts_the_account_above_and_says_what_is_not_possible(project
     now, other = answer["forecasts"]
     assert answer["accounts"] == ["ward", "city"]
     assert (now["releases"], now["stopped_by"]) == (2, "the total of account 'city'")
-    assert other["impossible"] == "account 'ward' has delta 0, and zcdp needs one above 0"
+    assert other["impossible"] == "account 'ward' has delta 0, but zcdp needs a positive delta"
     assert "not possible: account 'ward' has delta 0" in command("ledger", "forecast", spec).out
     assert "2 releases" in command("plan", spec).out
     spec = project.write_spec(account="ward", privacy="{epsilon: 0.5, neighbours: replace-one}")
@@ -569,7 +569,7 @@ def test_forecast_says_where_a_history_does_not_fit_the_other_composition(projec
         pay(project, account="z", release=f"r{number}")
     spec = project.write_spec(account="z", release="next")
     basic = command("ledger", "forecast", spec, "--json").json["forecasts"][1]
-    assert basic["impossible"] == "the history of account 'z' comes to more than its total"
+    assert basic["impossible"] == "the history of account 'z' exceeds its total"
 
 
 # -- both views, charges

@@ -211,10 +211,10 @@ def test_another_plan_is_refused_once_something_was_charged(project, name):
         assert project.kinds() == before
 
     project.write_spec("synthesize: {sets: 3}\n")
-    refused("'town' is under way with another plan: spec or schema changed since")
+    refused("'town' was begun with another plan: the spec, the schema or the version")
     project.write_spec()
     (project.folder / "town.schema.yaml").write_text(SCHEMA.replace("bins: 4", "bins: 5"))
-    refused("under way with another plan")
+    refused("begun with another plan")
     (project.folder / "town.schema.yaml").write_text(SCHEMA)
     project.release()
     assert_complete(project)

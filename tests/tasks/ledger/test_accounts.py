@@ -195,7 +195,7 @@ def test_the_allowance_of_a_calendar_is_raised_and_nothing_else_of_it(ledger, mo
         Calendar("year", Fraction(1), Fraction("1e-6"), False, start),
         Calendar("month", Fraction(1), Fraction("1e-6"), False, date(2026, 10, 1)),
     ):
-        with pytest.raises(BadInput, match="keeps its periods"):
+        with pytest.raises(BadInput, match="cannot be changed"):
             ledger.raise_account("town", calendar=wrong, **WHO)
     with pytest.raises(BadInput, match="nothing was raised"):
         ledger.raise_account("town", calendar=monthly("1/2", "1e-6"), **WHO)
@@ -210,7 +210,7 @@ def test_the_allowance_of_a_calendar_is_raised_and_nothing_else_of_it(ledger, mo
 
 def test_an_account_without_a_calendar_gets_none_later(town):
     """What was reserved before it came is in no period, and would be given back into one."""
-    with pytest.raises(BadInput, match="without a calendar gets none"):
+    with pytest.raises(BadInput, match="cannot be added after the opening"):
         town.raise_account("town", calendar=monthly("1"), **WHO)
 
 
@@ -327,7 +327,7 @@ def test_what_a_period_allows_of_delta_is_stated_anew_when_the_account_is_restat
     """The number means delta in one account and own delta of events in the other."""
     open_town(ledger, terms=zcdp(), calendar=monthly("2", "0"))
     to_basic = {"composition": "basic", "own_delta": Fraction(0), **WHO}
-    with pytest.raises(BadInput, match="composition and must be given"):
+    with pytest.raises(BadInput, match="must be given"):
         ledger.restate_account("town", **to_basic)
     ledger.restate_account("town", period_delta=Fraction("2e-6"), **to_basic)
     calendar = ledger.account("town").charter.calendar

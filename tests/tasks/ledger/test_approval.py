@@ -87,7 +87,7 @@ def test_nothing_is_drawn_or_ended_otherwise_for_a_held_release(ledger, plan, wh
 def test_what_is_to_wait_for_a_person_is_not_finished_without_one(ledger, plan):
     with ledger.lease("first", HOME) as writer:
         held = measure(writer, plan)
-        with pytest.raises(LedgerCorrupt, match="no person decided about"):
+        with pytest.raises(LedgerCorrupt, match="was not approved"):
             writer.settle(held, "finished")
         writer.settle(held, "abandoned")
 
@@ -114,8 +114,8 @@ def test_a_look_comes_after_all_is_made_and_a_decision_once(ledger, plan):
     [
         ("settle", {"outcome": "finished"}, "states another decision"),
         ("settle", {"outcome": "withdrawn"}, "states another decision"),
-        ("decide", {"decision": "again", **WHO}, "decides nothing there is"),
-        ("hold", {"cause": "a whim", "sets": []}, "holds a release for no reason"),
+        ("decide", {"decision": "again", **WHO}, "states an unknown decision"),
+        ("hold", {"cause": "a whim", "sets": []}, "without a valid cause"),
         ("charge", {}, "comes after its release was held"),
     ],
 )
@@ -160,12 +160,12 @@ def test_the_audit_refuses_what_the_writer_would_never_add(
         (
             approval.Gate("d", "thresholds", (), "withdraw"),
             "finished",
-            "otherwise than was decided",
+            "has another outcome than the decision",
         ),
         (
             approval.Gate("d", "thresholds", (), "publish"),
             "withdrawn",
-            "otherwise than was decided",
+            "has another outcome than the decision",
         ),
     ],
 )

@@ -37,7 +37,7 @@ def whole(tmp_path_factory):
     return path.read_bytes(), list(ledger.all_entries())
 
 
-PLACES = ("Entry ", "The running total", "A running total", "Every entry of the ledger is in order")
+PLACES = ("Entry ", "The running total", "A running total", "Every entry of the ledger is correct")
 
 
 def outcome(path, whole):
@@ -139,7 +139,7 @@ def test_a_table_that_cannot_be_read_is_one_sentence_that_names_the_first_entry(
     assert outcome(path, whole).startswith("Entry 1 of the ledger cannot be read")
     ledger = Ledger(f"sqlite:///{path}")
     for read in (ledger.head, ledger.accounts, ledger.releases, lambda: ledger.account("town")):
-        with pytest.raises(Damaged, match="is damaged and cannot be read whole") as found:
+        with pytest.raises(Damaged, match="is damaged and cannot be read completely") as found:
             read()
         assert found.value.exit_code == 5
 
@@ -179,7 +179,7 @@ def test_an_index_that_leaves_a_row_out_is_found(whole, tmp_path, index):
     content[start + 3 : start + 5] = (cells - 1).to_bytes(2, "big")
     path.write_bytes(bytes(content))
     said = outcome(path, whole)
-    assert said.startswith(("Every entry of the ledger is in order", "The running total"))
+    assert said.startswith(("Every entry of the ledger is correct", "The running total"))
 
 
 def test_a_file_that_was_cut_short_is_found(whole, tmp_path):

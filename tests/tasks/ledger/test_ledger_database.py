@@ -123,7 +123,7 @@ def test_a_ledger_of_the_format_before_is_refused_and_left_as_it_is(ledger_url):
         "CREATE TABLE inputs (release TEXT PRIMARY KEY)",
         "INSERT INTO entries VALUES (1, 'open', 'x')",
     )
-    with pytest.raises(BadInput, match="a version before the first release") as refused:
+    with pytest.raises(BadInput, match="from before the first release") as refused:
         Ledger(ledger_url)
     one_sentence(refused.value)
     assert set(sa.inspect(connect(ledger_url)).get_table_names()) == {"entries", "inputs"}
@@ -165,7 +165,7 @@ def test_the_database_of_another_program_is_refused(ledger_url):
         "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)",
         "INSERT INTO alembic_version VALUES ('4ae1027a6acf')",
     )
-    with pytest.raises(BadInput, match="another program's"):
+    with pytest.raises(BadInput, match="another program"):
         Ledger(ledger_url)
 
 
@@ -270,7 +270,7 @@ def test_a_ledger_whose_server_went_away_is_one_sentence_and_comes_back(
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_that_takes_no_ledger_is_named(tmp_path):
     tmp_path.chmod(0o500)
-    with pytest.raises(BadInput, match="There can be no ledger in"):
+    with pytest.raises(BadInput, match="cannot be created"):
         Ledger(f"sqlite:///{tmp_path / 'new' / 'ledger.db'}")
 
 

@@ -408,8 +408,8 @@ EXPECTED = {
     ),
     "BudgetRefused": ("left of",),
     "BadInput": ("The name",),
-    "LedgerCorrupt": ("is about a result that was not charged",),
-    "ValueError": ("Not charged", "that was charged is not returned"),
+    "LedgerCorrupt": ("is for a result that was not charged",),
+    "ValueError": ("Not charged", "with charges cannot be returned"),
 }
 
 

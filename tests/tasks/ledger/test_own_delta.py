@@ -71,7 +71,7 @@ def test_charges_sum_to_at_most_the_delta_that_was_set_aside(ledger, tmp_path, m
             writer.charge(held, "two", [second])
         with monkeypatch.context() as careless:
             careless.setattr(writer_module, "check_stages", lambda *_: None)
-            with pytest.raises(LedgerCorrupt, match="its promise does not cover"):
+            with pytest.raises(LedgerCorrupt, match="its reservation does not cover"):
                 writer.charge(held, "two", [second])
         writer.charge(held, "two", [fitting])
         for batch in ("one", "two"):
@@ -154,7 +154,7 @@ def test_the_session_in_memory_keeps_the_same_rule():
     draw = lambda grants: [None for _ in grants]  # noqa: E731
     first = table(currency, Fraction(1, 99), DELTA * Fraction(6, 10), "first")
     session.perform("one", [first], draw)
-    with pytest.raises(BudgetRefused, match="no delta is left"):
+    with pytest.raises(BudgetRefused, match="not enough of the delta"):
         session.perform("two", [replace(first, name="second")], draw)
     plain = MemorySession(Currency("pure", Fraction(1)), "add-remove")
     with pytest.raises(ValueError, match="a delta of its own"):

@@ -108,7 +108,7 @@ def test_a_corrected_plan_that_is_refused_leaves_the_old_reservation(writer, tmp
 def test_another_plan_is_refused_once_something_was_charged(ledger, writer, tmp_path):
     measure(writer, plan_of(tmp_path), ("one_way",))
     for attempt in (ledger.check, writer.reserve):
-        with pytest.raises(BadInput, match="under way with another plan"):
+        with pytest.raises(BadInput, match="begun with another plan"):
             attempt(plan_of(tmp_path, privacy="{epsilon: 0.5}"))
 
 
@@ -135,7 +135,7 @@ def test_a_name_that_was_given_back_can_be_used_again(ledger, writer, tmp_path):
 
 def test_what_was_charged_is_not_given_back(writer, tmp_path):
     held = measure(writer, plan_of(tmp_path), ("one_way",))
-    with pytest.raises(ValueError, match="not returned"):
+    with pytest.raises(ValueError, match="cannot be returned"):
         writer.settle(held, "returned")
 
 
@@ -426,7 +426,7 @@ def test_an_event_with_a_delta_of_its_own_is_refused_before_it_is_charged(
             with pytest.raises(BudgetRefused, match="of delta for thresholds"):
                 writer.charge(held, "one_way-0", steps)
             failing.setattr(writer_module, "check_stages", lambda *_: None)
-            with pytest.raises(LedgerCorrupt, match="its promise does not cover"):
+            with pytest.raises(LedgerCorrupt, match="its reservation does not cover"):
                 writer.charge(held, "one_way-0", steps)
         assert writer.charges(held) == ()
         writer.charge(held, "one_way-0", steps)

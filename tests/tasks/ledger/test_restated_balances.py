@@ -96,7 +96,7 @@ def test_an_account_that_cannot_be_restated_does_not_stand_so(ledger, tmp_path):
     open_town(ledger, "full", zcdp("2"))
     for number in range(3):
         spend(ledger, curve(tmp_path, f"r{number}", "full"))
-    with pytest.raises(BadInput, match="comes to more than its total"):
+    with pytest.raises(BadInput, match="exceeds its total"):
         ledger.balances("full", "basic")
     with pytest.raises(BadInput, match="Did you mean 'full'"):
         ledger.balances("ful")

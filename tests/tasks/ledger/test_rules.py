@@ -54,9 +54,9 @@ def reserve_body(plan, **changes):
             {"currency": {"kind": "pure", "limit": "0", "own_delta": "0"}, "costs": {}},
             "does not imply",
         ),
-        ({"costs": {"one_way": "-99", "measure": "100"}}, "sets aside more"),
-        ({"costs": {"measure": "2"}}, "sets aside more"),
-        ({"neighbours": "replace-one"}, "protects otherwise"),
+        ({"costs": {"one_way": "-99", "measure": "100"}}, "states costs of stages"),
+        ({"costs": {"measure": "2"}}, "states costs of stages"),
+        ({"neighbours": "replace-one"}, "another neighbouring relation"),
         (
             {"epsilon": "3", "currency": {"kind": "pure", "limit": "3", "own_delta": "0"}},
             "promises more",

@@ -192,7 +192,7 @@ def test_a_rewritten_ledger_is_found_by_its_signatures(signed, signer, tmp_path)
         return {**body, "reason": "another"}
 
     # Links made again, signatures kept: the first signed entry after it is wrong.
-    with pytest.raises(LedgerCorrupt, match=r"^Entry 3 \(key\) has a signature that is not"):
+    with pytest.raises(LedgerCorrupt, match=r"^Entry 3 \(key\) has an invalid signature"):
         check(rewritten(entries, opening.position, other))
     # Signed again with a key of one's own, which the ledger does not know.
     own = make_key(tmp_path / "own.pem")
@@ -229,9 +229,7 @@ def test_a_signature_that_is_gone_or_of_another_entry_is_found(signed):
                 check(forged)
     for values in ({"signer": "x"}, {"signature": "00"}, {"signer": "x", "signature": "00"}):
         forged = [entries[0], replace(entries[1], **values), *entries[2:]]
-        with pytest.raises(
-            LedgerCorrupt, match=r"^Entry 2 \(open\) is signed by a key that is not"
-        ):
+        with pytest.raises(LedgerCorrupt, match=r"^Entry 2 \(open\) is signed by an unknown key"):
             check(forged)
 
 
@@ -239,11 +237,11 @@ def test_a_signature_that_is_gone_or_of_another_entry_is_found(signed):
 def test_a_key_entry_that_breaks_its_rules_is_found(signed, signer):
     entries = entries_of(signed)[:3]
     for change, sentence in (
-        (lambda body: {**body, "replaces": "0" * 16}, "replaces a key that is not known"),
-        (lambda body: {**body, "replaces": signer.fingerprint}, "replaces a key that is not known"),
+        (lambda body: {**body, "replaces": "0" * 16}, "replaces an unknown key"),
+        (lambda body: {**body, "replaces": signer.fingerprint}, "replaces an unknown key"),
         (lambda body: {**body, "fingerprint": "0" * 16}, "was changed"),
         (lambda body: {**body, "public_key": "no key"}, "was changed"),
-        (lambda body: {**body, "proof": "00"}, "is not signed by the key that it makes known"),
+        (lambda body: {**body, "proof": "00"}, "is not signed by the key that it adds"),
     ):
         with pytest.raises(LedgerCorrupt, match=rf"^Entry 3 \(key\) {sentence}"):
             check(rewritten(entries, 3, change, sign=signer))
@@ -331,8 +329,8 @@ def test_an_export_that_was_cut_or_redirected_is_found(export):
         audit(read_export(changed(export, b"".join([*lines[:3], *lines[4:]]))))
     header = json.loads(lines[0])
     for values, sentence in (
-        ({"head": "0" * 64}, f"Entry {count} of the export is not the one"),
-        ({"entries": count - 1}, f"Entry {count} of the export is more than"),
+        ({"head": "0" * 64}, f"Entry {count}, the last one of the export, differs"),
+        ({"entries": count - 1}, f"The export has an entry {count}, but"),
         ({"entries": count + 1}, f"Entry {count + 1} of the export is missing"),
         ({"entries": True}, "first line of the export was changed"),
         ({"entries": str(count)}, "first line of the export was changed"),
@@ -352,15 +350,15 @@ def test_what_is_no_export_is_refused_in_one_sentence(export, tmp_path):
     header = json.loads(export.read_bytes().splitlines()[0])
     without = {name: value for name, value in header.items() if name != "head"}
     for content, error, sentence in (
-        (b"", BadInput, "no export"),
-        (b"[]\n", BadInput, "no export"),
-        (b"\xff\n", BadInput, "no export"),
-        (b"[" * 100_000, BadInput, "no export"),
-        (b'{"format":"x"}\n', BadInput, "no export"),
-        (b'{"format":"dp-release ledger"}\n', BadInput, "no export"),
+        (b"", BadInput, "not an export"),
+        (b"[]\n", BadInput, "not an export"),
+        (b"\xff\n", BadInput, "not an export"),
+        (b"[" * 100_000, BadInput, "not an export"),
+        (b'{"format":"x"}\n', BadInput, "not an export"),
+        (b'{"format":"dp-release ledger"}\n', BadInput, "not an export"),
         (canonical_json({**header, "version": 3}) + b"\n", BadInput, "update dp-release"),
         (canonical_json({**header, "version": 1}) + b"\n", BadInput, "before the first release"),
-        (canonical_json({**header, "version": "2"}) + b"\n", BadInput, "no export"),
+        (canonical_json({**header, "version": "2"}) + b"\n", BadInput, "not an export"),
         (canonical_json(without) + b"\n", LedgerCorrupt, "first line"),
     ):
         with pytest.raises(error, match=sentence):

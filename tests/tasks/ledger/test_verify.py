@@ -337,7 +337,7 @@ def test_a_last_entry_that_left_its_totals_behind_is_missed(used, ledger_url):
         latest = connection.execute(sa.select(sa.func.max(TOTALS.c.position))).scalar()
         assert latest < spent
         connection.execute(sa.delete(ENTRIES).where(ENTRIES.c.position >= latest))
-    with pytest.raises(LedgerCorrupt, match="stands beside no entry"):
+    with pytest.raises(LedgerCorrupt, match="does not belong to any entry"):
         used.verify()
 
 
@@ -416,28 +416,28 @@ def without(kind, name):
         (forge("settle", ledger="another"), "states another ledger, or other totals"),
         (forge("settle", totals=[]), "states another ledger, or other totals"),
         (forge("settle", totals="2"), "states another ledger, or other totals"),
-        (forge("settle", outcome="forgotten"), "ends its release in no way"),
-        (forge("settle", outcome="returned"), "gives back what was charged"),
+        (forge("settle", outcome="forgotten"), "has no valid outcome"),
+        (forge("settle", outcome="returned"), "returns a reservation"),
         (forge("settle", seen=False), "no result was seen"),
-        (forge("settle", seen=0), "ends its release in no way"),
-        (forge("reserve", neighbours="replace-one"), "protects otherwise"),
+        (forge("settle", seen=0), "has no valid outcome"),
+        (forge("reserve", neighbours="replace-one"), "another neighbouring relation"),
         (forge("reserve", epsilon="100"), "promises more than account"),
-        (forge("reserve", costs={"measure": "100"}), "sets aside more"),
+        (forge("reserve", costs={"measure": "100"}), "states costs of stages"),
         (forge("reserve", currency={"kind": "pure"}), "was changed"),
         (forge("raise", epsilon="1/2"), "lowers the total"),
-        (forge("raise", calendar=monthly("9").to_json()), "changes the calendar"),
+        (forge("raise", calendar=monthly("9").to_json()), "replaces the calendar"),
         (forge("raise", epsilon="1/0"), "was changed"),
         (without("restate", "calendar"), "was changed"),
         (forge("open", epsilon="none"), "was changed"),
         (forge("open", within="nowhere"), "was changed"),
         (forge("input", home=5), None),
-        (forge("attempt", attempt=1), "has another key"),
+        (forge("attempt", attempt=1), "has the wrong unique key"),
         (forge("commit", batch="another"), "was changed"),
         (
             lambda entry: {"kind": "gift"} if entry.kind == "approve" else {},
             "is of a kind that this version does not know; update dp-release",
         ),
-        (lambda entry: {"kind": "gift"} if entry.kind == "ledger" else {}, "begins with"),
+        (lambda entry: {"kind": "gift"} if entry.kind == "ledger" else {}, "is misplaced"),
         (lambda entry: {"release": "x"} if entry.kind == "charge" else {}, "belongs to no"),
         (lambda entry: {"at": "2020-01-01"} if entry.kind == "open" else {}, "was changed"),
     ],
@@ -472,7 +472,7 @@ def test_a_whole_rewritten_ledger_keeps_every_rule_when_nothing_is_forged(used):
 def test_a_charge_for_an_event_with_a_delta_of_its_own_is_found(used, monkeypatch):
     used.verify()
     monkeypatch.setattr(GaussianEvent, "own_delta", lambda _: Fraction("1e-8"))
-    with pytest.raises(LedgerCorrupt, match=r"\(charge\) fails with a probability of its own"):
+    with pytest.raises(LedgerCorrupt, match=r"\(charge\) has an own delta"):
         used.verify()
 
 
@@ -606,6 +606,6 @@ def test_what_is_no_text_is_refused_and_nothing_recorded(ledger_url):
         lambda: open_town(ledger, "\udce9"),
         lambda: ledger.account("\udce9"),
     ):
-        with pytest.raises(BadInput, match="no UTF-8"):
+        with pytest.raises(BadInput, match="not valid UTF-8"):
             write()
     assert ledger.verify().entries == 2

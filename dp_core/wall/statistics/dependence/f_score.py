@@ -24,16 +24,16 @@ from dp_core.wall.statistics.statistic import TableStatistic, alike
 
 @dataclass(frozen=True, slots=True)
 class FScore(TableStatistic):
-    """2 n F of PrivBayes: how near a binary child is to being decided by its parents, in records.
+    """2 n F of PrivBayes: how closely the parents determine a binary child, in records.
 
-    Split the combinations of the parents' codes into those that stand for 0 and those that stand
-    for 1. With k0 the records with child 0 among the first, and k1 those with child 1 among the
-    second, 2 n F is minus the smallest (n - 2 k0)+ + (n - 2 k1)+ over all splits: a whole number,
-    between -2 n and 0. The score F of Zhang et al. (2017), for binary columns.
+    Divide the combinations of the parents' codes into two groups. Let k0 be the number of records
+    with child 0 in the first group, and k1 the number with child 1 in the second. Then 2 n F is
+    minus the minimum of (n - 2 k0)+ + (n - 2 k1)+ over all divisions, a whole number between -2 n
+    and 0. F is the score of Zhang et al. (2017) for binary columns.
 
     Attributes:
-        candidates: Binary children with parents, which may have any number of codes; there may be
-            no parents.
+        candidates: Binary children with their parents. Parents may have any number of codes, and a
+            child may have none.
     """
 
     NAME: ClassVar[str] = "f-score"

@@ -41,10 +41,11 @@ class InDif(TableStatistic):
     def largest_change(self, neighbours: Neighbours) -> int:
         """4 under add-remove, 7 under replace-one.
 
-        One row added moves the unrounded value by less than 4n/(n + 1) < 4, one row replaced by at
-        most 6 + 4/n. Rounding moves a difference of d by less than 1, so the rounded values differ
-        by a whole number below 5, and by less than 7 + 4/n: for n >= 4 that is at most 7. For
-        n <= 3 the value itself is at most 2n <= 6, and so is the difference.
+        An added row changes the unrounded value by less than 4n/(n + 1) < 4, and a replaced row by
+        at most 6 + 4/n. Rounding increases a difference by less than 1. So the rounded values
+        differ by a whole number that is below 5 (add-remove) or below 7 + 4/n (replace-one). For
+        n >= 4 the latter is at most 7. For n <= 3 the value itself is at most 2n <= 6, and so is
+        the difference.
         """
         return 4 if neighbours == "add-remove" else 7
 

@@ -43,11 +43,12 @@ class MutualInformation(TableStatistic):
     the score I.
 
     Attributes:
-        candidates: Children with parents; without parents it is 0.
-        rows: The public number of rows of the file, at least 1.
-        grid: Parts of a bit, at least 1; well above rows / log2(rows), or rounding is most of it.
-        binary: Whether in every candidate the child has two codes, or all parents together two
-            combinations; the sensitivity is then smaller.
+        candidates: Children with their parents; without parents the value is 0.
+        rows: Public number of rows of the file, at least 1.
+        grid: Number of units in one bit, at least 1. It should be well above rows / log2(rows);
+            otherwise rounding is most of the sensitivity.
+        binary: Whether in every candidate the child has two codes or its parents have two
+            combinations, which reduces the sensitivity; by default not.
     """
 
     NAME: ClassVar[str] = "mutual-information"
@@ -146,7 +147,7 @@ class MutualInformation(TableStatistic):
     def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
         rows, grid = whole(document, "rows", least=1), whole(document, "grid", least=1)
         if type(document["binary"]) is not bool:
-            raise ValueError("Mutual information is of binary columns, or it is not.")
+            raise ValueError("The field 'binary' must be true or false.")
         return alike(_change(rows, grid, document["binary"], neighbours), document)
 
 

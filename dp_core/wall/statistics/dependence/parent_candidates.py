@@ -1,4 +1,4 @@
-"""A column and its possible parents: what scores of Bayesian networks are about."""
+"""Candidates for a Bayesian network: a column and its possible parents."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from dp_core.tables.domain import Clique
 from dp_core.tables.marginal import Marginal
 
 Candidate: TypeAlias = tuple[str, Clique]
-"""A child, and its parents; there may be none."""
+"""Name of a child column, and the names of its parents, which may be empty."""
 
 
 def check_candidates(candidates: Sequence[Candidate]) -> None:
-    """Refuse a candidate that names a column twice.
+    """Check that no candidate names a column twice.
 
     Raises:
-        ValueError: naming it.
+        ValueError: if one does; the message names it.
     """
     for child, parents in candidates:
         if len({child, *parents}) != len(parents) + 1:

@@ -55,7 +55,7 @@ class RScore(TableStatistic):
 
         Take the combinations of the parents' codes as the codes of one column: nothing below
         depends on how many codes a column has. Write D for M_xP - M_x M_P / n, and p and q for the
-        shares M_x / n and M_P / n of a file of n rows. Add a row to it in row i and column j:
+        proportions M_x / n and M_P / n of a file of n rows. Add a row to it in row i and column j:
 
             D' - D = n/(n + 1) (e_i - p)(e_j - q)^T,
 

@@ -1,8 +1,8 @@
-"""The minimum of a logistic loss with a penalty, to a stated distance on every file.
+"""The minimum of a logistic loss with a penalty, within a stated distance on every file.
 
-The sensitivity of a minimiser (`ClassMinimiser`) is that of the exact one and how far the computed
-one is from it. So a solver must not stop short, whatever the file is: it first works in floating
-point and bounds its own rounding errors; where the bound does not do, it goes on in decimals.
+The sensitivity of a computed minimiser (`ClassMinimiser`) is that of the exact one plus twice its
+error. So the solver must reach the stated accuracy on every file. It first works in floating point
+with a bound on its rounding errors. If the bound does not suffice, it continues in decimals.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def minimise(
     """Return the point at which the gradient is small enough, in units of 2^-bits, rounded.
 
     Args:
-        features: Of each cell, shape (cells, features).
-        labels: Class of each, shape (cells,).
-        counts: Records in each, shape (cells,).
+        features: Features of each cell, shape (cells, features). Confidential, as the following.
+        labels: Class of each cell, shape (cells,).
+        counts: Number of records in each cell, shape (cells,).
         classes: Number of classes; the first has coefficients 0.
         ridge: Weight of half the squared norm of the coefficients, positive.
-        gradient: L2 norm of the gradient at that point, before it is rounded, at most.
-        bits: Binary digits after the point.
-        rounds: Newton steps in floating point before it goes on in decimals.
+        gradient: Largest L2 norm of the gradient at the point before it is rounded.
+        bits: Number of binary digits after the point.
+        rounds: Number of Newton steps in floating point before it continues in decimals.
 
     Returns:
         Shape ((classes - 1) features,), by classes from the second.

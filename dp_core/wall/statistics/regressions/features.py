@@ -29,11 +29,11 @@ class Number:
     """A column of numbers, scaled.
 
     Attributes:
-        name: Of the column.
-        positions: Of its grid; a larger code means missing.
-        centre: What is taken for 0, in half steps of the grid about the middle of the range.
-        reach: What is taken for 1, in half steps from there, at least 1.
-        missing: Whether there is a code for missing.
+        name: Name of the column.
+        positions: Number of its grid positions; a larger code means missing.
+        centre: Number that is scaled to 0, in half steps of the grid from the middle of the range.
+        reach: Distance from the centre that is scaled to 1, in half steps, at least 1.
+        missing: Whether there is a code for missing; by default not.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Number:
         if not 1 <= self.positions <= MOST_CODES:
             raise ValueError(f"A column has 1 to {MOST_CODES} positions.")
         if not 1 <= self.reach <= MOST_CODES or abs(self.centre) >= MOST_CODES:
-            raise ValueError(f"Centre and reach are below {MOST_CODES}.")
+            raise ValueError(f"Centre and reach must be below {MOST_CODES}, and reach at least 1.")
 
     @property
     def width(self) -> int:
@@ -57,9 +57,9 @@ class Number:
         """Return the feature of each code in units of 1/`ONE`; 0 where it is missing."""
         whole = codes.astype(np.int64)
         away = 2 * whole - (self.positions - 1) - self.centre
-        # privacy: cut before it is scaled, so that no feature is above 1 in size.
+        # privacy: cut before scaling, so that no feature has an absolute value above 1.
         away = np.clip(away, -self.reach, self.reach)
-        # To the nearest whole number, in whole numbers.
+        # Integer arithmetic, rounded to the nearest whole number.
         scaled = (2 * away * ONE + self.reach) // (2 * self.reach)
         return np.asarray(np.where(whole < self.positions, scaled, 0))
 
@@ -90,8 +90,8 @@ class Levels:
     """A column of levels, as indicators of all but the first.
 
     Attributes:
-        name: Of the column.
-        size: Number of levels; missing is one, where it is allowed.
+        name: Name of the column.
+        size: Number of levels, including a level for missing if it is allowed.
     """
 
     name: str
@@ -127,14 +127,14 @@ class Features:
     """The predictors of a regression.
 
     Attributes:
-        all: One for each column.
+        all: One predictor for each column.
     """
 
     all: tuple[Predictor, ...] = ()
 
     def __post_init__(self) -> None:
         if len({each.name for each in self.all}) != len(self.all):
-            raise ValueError("Predictors are different columns.")
+            raise ValueError("Predictors must be different columns.")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -177,7 +177,7 @@ class Features:
             ValueError: or another error of its kind, if it is not what `to_json` returns.
         """
         if not isinstance(document, list):
-            raise ValueError("Predictors are a list.")
+            raise ValueError("Predictors must be a list.")
         return cls(tuple(_predictor(each) for each in document))
 
 

@@ -49,12 +49,12 @@ class ClassGradient(Sum):
     at most Q.
 
     Attributes:
-        column: Whose codes are the classes.
-        classes: How many there are, at least 2.
-        missing_from: Of a column of numbers: its positions. The two classes are then whether it is
-            there, and whether it is missing. 0 for a column of levels.
+        column: Column whose codes are the classes.
+        classes: Number of classes, at least 2.
+        missing_from: For a column of numbers, its number of positions; the two classes are then
+            present and missing. 0 (the default) for a column of levels.
         features: The predictors.
-        at: Coefficients, in units of 1/`COEFFICIENT`, with the entries' axes.
+        at: Public coefficients, in units of 1/`COEFFICIENT`, with the entries' axes.
     """
 
     NAME: ClassVar[str] = "class-gradient"
@@ -68,7 +68,7 @@ class ClassGradient(Sum):
     def __post_init__(self) -> None:
         _check(self.column, self.features, self.at, self.length)
         if self.classes < 2 or self.missing_from < 0 or (self.missing_from and self.classes != 2):
-            raise ValueError("There are two classes or more, and two of what is missing.")
+            raise ValueError("There must be at least two classes, and exactly two for missing.")
 
     @property
     def length(self) -> int:
@@ -174,7 +174,7 @@ class NumberGradient(Sum):
     Attributes:
         target: The column of numbers.
         features: The predictors.
-        at: Coefficients, in units of 1/`COEFFICIENT`, one for each feature.
+        at: Public coefficients, in units of 1/`COEFFICIENT`, one for each feature.
     """
 
     NAME: ClassVar[str] = "number-gradient"
@@ -260,7 +260,7 @@ def probabilities(
     Args:
         matrix: Features of cells, shape (cells, features).
         at: Coefficients of the classes from the second on.
-        classes: How many there are.
+        classes: Number of classes.
 
     Returns:
         Shape (cells, classes); no entry is negative, and no row adds up to more than
@@ -300,7 +300,7 @@ def _weighted(
         A result that does not fit is cut, which never moves two numbers apart.
     """
     reach = int(np.abs(residual).max(initial=0)) * int(np.abs(matrix).max(initial=0))
-    # The check makes an overflow impossible; what might not fit is added slowly.
+    # The check makes an overflow impossible: larger sums use Python's integers, which are slower.
     kind = np.dtype(np.int64) if reach * int(counts.sum()) < MOST else np.dtype(object)
     sums = (residual.astype(kind) * counts.astype(kind)[:, None]).T @ matrix.astype(kind)
     return cut(np.asarray(sums).reshape(-1))
@@ -309,8 +309,8 @@ def _weighted(
 def _check(column: str, features: Features, at: tuple[int, ...], length: int) -> None:
     """Raise ValueError unless coefficients fit the features, and the target is none of them."""
     if column in features.names:
-        raise ValueError("A column does not predict itself.")
+        raise ValueError("A column cannot predict itself.")
     if len(at) != length:
-        raise ValueError(f"{len(at)} coefficients for {length}.")
+        raise ValueError(f"There must be {length} coefficients, not {len(at)}.")
     if any(abs(each) > LARGEST_COEFFICIENT for each in at):
-        raise ValueError(f"A coefficient is at most {LARGEST_COEFFICIENT // COEFFICIENT}.")
+        raise ValueError(f"A coefficient must be at most {LARGEST_COEFFICIENT // COEFFICIENT}.")

@@ -34,9 +34,9 @@ class ClassMinimiser(Sum):
     feature; the first class has coefficients 0.
 
     Attributes:
-        column: Whose codes are the classes.
-        classes: How many there are, at least 2.
-        missing_from: See `ClassGradient`; 0 for a column of levels.
+        column: Column whose codes are the classes.
+        classes: Number of classes, at least 2.
+        missing_from: As in `ClassGradient`; 0 (the default) for a column of levels.
         features: The predictors.
         ridge: Weight of the penalty, at least 1.
     """
@@ -51,11 +51,11 @@ class ClassMinimiser(Sum):
 
     def __post_init__(self) -> None:
         if self.column in self.features.names:
-            raise ValueError("A column does not predict itself.")
+            raise ValueError("A column cannot predict itself.")
         if self.classes < 2 or self.missing_from < 0 or (self.missing_from and self.classes != 2):
-            raise ValueError("There are two classes or more, and two of what is missing.")
+            raise ValueError("There must be at least two classes, and exactly two for missing.")
         if not 1 <= self.ridge <= 2**48:
-            raise ValueError("The penalty's weight is from 1 to 2^48.")
+            raise ValueError("The penalty's weight must be from 1 to 2^48.")
 
     @property
     def length(self) -> int:

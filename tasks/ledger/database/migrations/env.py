@@ -1,4 +1,4 @@
-"""Run by Alembic: migrates inside the transaction that it is given."""
+"""Alembic's environment: migrates inside the transaction of the given connection."""
 
 from __future__ import annotations
 

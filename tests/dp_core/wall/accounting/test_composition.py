@@ -94,7 +94,7 @@ def test_what_is_not_an_amount_is_not_read_as_one(values):
     ("values", "message"),
     [
         (("other", "1", "0", "0"), "basic or zcdp"),
-        (("basic", "0", "0", "0"), "epsilon is positive"),
+        (("basic", "0", "0", "0"), "epsilon must be positive"),
         (("basic", "1", "1", "0"), "below 1"),
         (("basic", "1", "-1e-9", "0"), "below 1"),
         (("basic", "1", "1e-6", "1e-9"), "Only a zcdp account"),
@@ -232,10 +232,10 @@ def test_charges_beyond_the_promise_are_an_error_and_not_cut_off():
     currency = Currency("pure", Fraction(1))
     event = LaplaceEvent(Fraction(1), 1)
     for terms in (BASIC, ZCDP):
-        with pytest.raises(ValueError, match="more than its plan"):
+        with pytest.raises(ValueError, match="exceed the total of its plan"):
             terms.spent(tally_of([(Fraction(1), event)] * 2), currency, *_release(), seen=True)
     loud = (Fraction(1, 2), LaplaceEvent(Fraction(1, 2), 1))
-    with pytest.raises(ValueError, match="more than was promised"):
+    with pytest.raises(ValueError, match="what was reserved"):
         ZCDP.spent(tally_of([loud]), currency, *_release(), seen=True)
 
 
@@ -257,7 +257,7 @@ class _Failing:
 
 def test_own_delta_that_was_not_promised_is_refused():
     currency = Currency("zcdp", Fraction(1, 100))
-    with pytest.raises(ValueError, match="more than was promised"):
+    with pytest.raises(ValueError, match="what was reserved"):
         ZCDP.spent(tally_of([(Fraction(1, 1000), _Failing())]), currency, *_release(), seen=True)
 
 

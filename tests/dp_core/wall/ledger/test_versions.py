@@ -144,7 +144,7 @@ def test_a_version_that_is_no_whole_number_is_none(version, tmp_path):
     with pytest.raises(LedgerCorrupt, match="Entry 1"):
         export(tmp_path / "export", found)
     assert not (tmp_path / "export").exists()
-    with pytest.raises(ValueError, match="Not the first receipt"):
+    with pytest.raises(ValueError, match="not the first one"):
         version_of(found[0].receipt)
 
 

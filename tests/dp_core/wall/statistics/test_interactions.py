@@ -366,7 +366,7 @@ def test_a_record_moves_no_more_entries_than_the_accounting_has_room_for(monkeyp
     counter = MemoryCounter(Dataset(domain, np.zeros((3, 5), dtype=np.uint16)))
     session = MemorySession(Currency("pure", Fraction(2)), "add-remove")
     curator = Curator(domain, counter, session)
-    with pytest.raises(ValueError, match="at once"):
+    with pytest.raises(ValueError, match="measured together"):
         curator.interactions("measure", [("b",), ("c",)], [Fraction(1)] * 2)
     assert not session.charges
     assert len(curator.interactions("measure", [("a",), ("b",)], [Fraction(1)] * 2)) == 2

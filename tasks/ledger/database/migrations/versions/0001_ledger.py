@@ -19,7 +19,7 @@ _APPEND_ONLY = {
 
 
 def upgrade() -> None:
-    """Make the tables, and let the database refuse to change the record."""
+    """Create the tables, and the triggers that refuse changes of the record."""
     op.create_table(
         "entries",
         sa.Column("position", POSITION, primary_key=True, autoincrement=False),

@@ -1,4 +1,4 @@
-"""Holds, looks and decisions: new kinds of entries, which a program of before would call damage."""
+"""Entries of kind `hold`, `look` and `decide`, which an earlier program would report as damage."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Change no table: the step alone lets a program of before refuse the ledger and say why."""
+    """Change no table; the new version number makes an earlier program refuse the ledger."""
