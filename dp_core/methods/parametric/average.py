@@ -72,7 +72,7 @@ class Average(Synthesizer):
     def __post_init__(self) -> None:
         check_weights(self.models, self.weights)
         if "average" in self.models:
-            raise ValueError("models are averaged once; name the models of an average themselves.")
+            raise ValueError("An average cannot contain another average; name its models directly.")
 
     @property
     def by_bins(self) -> bool:
