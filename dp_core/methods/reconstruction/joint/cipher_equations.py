@@ -36,8 +36,8 @@ class Equations:
     the choice of one determines the method's bias.
 
     Attributes:
-        form: `conditional` divides each equation by P(c), as in the paper; `joint` does not, so that
-            nearly empty cells have less weight than others.
+        form: `conditional` divides each equation by P(c), as in the paper; `joint` does not, so
+            that nearly empty cells have less weight than others.
         weight: Norm that the solution minimises: the sum of z**2 (`even`, as in the paper), or of
             P(rest) z**2 (`prob`).
         drop: Level of the pivot whose probability is 1 minus that of the others.
