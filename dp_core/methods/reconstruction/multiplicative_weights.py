@@ -19,7 +19,7 @@ from dp_core.methods.reconstruction.joint.dense_answers import (
     possible_cells,
 )
 from dp_core.methods.reconstruction.joint.joint_model import DenseModel, JointTable
-from dp_core.methods.reconstruction.joint.weighting import DependentColumn, Weighting
+from dp_core.methods.reconstruction.joint.weighting import FittedJoint, Weighting
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Answers, Measurement, Released, ReleasedKind, Table
@@ -65,14 +65,14 @@ class MultiplicativeWeights(Weighting, JointTable):
     ) -> DenseModel:
         self.check(domain)
         number = number_of_records(domain, released, rows=rows, zeros=zeros)
-        dependent = DependentColumn(self, domain, possible_cells(domain, zeros), number)
+        fitted = FittedJoint(self, domain, possible_cells(domain, zeros), number)
         ordered = sorted(released, key=_round)
         if self.iterate == "average" and self.updates == "steps":
-            iterates = [dependent.joint for _ in dependent.each(ordered)]
-            joint = np.mean(iterates, axis=0) if iterates else dependent.joint
+            iterates = [fitted.joint for _ in fitted.each(ordered)]
+            joint = np.mean(iterates, axis=0) if iterates else fitted.joint
         else:
-            dependent.add(ordered)
-            joint = dependent.joint
+            fitted.add(ordered)
+            joint = fitted.joint
         return DenseModel(domain, (Table(domain, joint * number),), number, zeros)
 
 

@@ -24,7 +24,7 @@ from dp_core.methods.reconstruction.joint.dense_answers import (
     possible_cells,
     questions,
 )
-from dp_core.methods.reconstruction.joint.weighting import DependentColumn, Weighting
+from dp_core.methods.reconstruction.joint.weighting import FittedJoint, Weighting
 from dp_core.methods.selection.candidates.known_rows import number_of_rows, require_rows
 from dp_core.methods.selection.candidates.query_sets import (
     cells,
@@ -121,21 +121,21 @@ class Mwem(Weighting, Selector):
         rows = number_of_rows(curator, domain, known)
         candidates = self._candidates(domain)
         asked = questions(domain, candidates)
-        dependent = DependentColumn(self, domain, possible_cells(domain, zeros), rows)
-        dependent.add(known)
+        fitted = FittedJoint(self, domain, possible_cells(domain, zeros), rows)
+        fitted.add(known)
         measured: list[Released] = []
         if self.histogram:
             start = measure_cost * self.histogram
             measure_cost -= start
             measured += curator.measure("measure", [domain.columns], [start], replicate=replicate)
-            dependent.add(measured)
+            fitted.add(measured)
         picked: list[int] = []
         part = self._first_part(candidates.length)
         # Twice the epsilon costs four times as much under zCDP.
         growth = 2 if curator.currency.kind == "pure" else 4
         schedule = _Schedule(part, growth if self.picks == "adaptive" else 1)
         for part in schedule:
-            expected = rows * asked.ask(dependent.joint)
+            expected = rows * asked.ask(fitted.joint)
             answers = np.rint(np.clip(_GRID * expected, -_LARGEST, _LARGEST)).astype(np.int64)
             number = len(picked) + 1
             # privacy: the parts of all rounds sum to 1 whatever the answers are: the schedule
@@ -159,7 +159,7 @@ class Mwem(Weighting, Selector):
             measured.append(answer)
             signal = abs(float(answer.values[0]) - float(expected[index]))
             schedule.saw(signal, math.sqrt(answer.variance))
-            dependent.add([answer])
+            fitted.add([answer])
         return Selection(measured=tuple(measured), note=_note(candidates, picked))
 
     def _first_part(self, candidates: int) -> Fraction:

@@ -52,7 +52,7 @@ class Weighting:
             raise ValueError("replays and slack are not negative.")
 
 
-class DependentColumn:
+class FittedJoint:
     """A joint table and the answers that it has been fitted to.
 
     Attributes:

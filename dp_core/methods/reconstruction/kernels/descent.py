@@ -119,7 +119,7 @@ class Effort:
 
 
 OF_A_PIECE = Effort(portion=0.25, enough=0.05, superfluous=True)
-"""The effort for a piece of a set, whose remaining error the next piece corrects. If records are far
+"""Effort for a piece of a set, whose remaining error the next piece corrects. If records are far
 from their tables, the first quarter of them changes a third of its values, the fourth 1 to 3 %."""
 
 
