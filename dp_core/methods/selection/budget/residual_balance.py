@@ -30,9 +30,9 @@ _POWER = 0.3  # assumed deviation of a cell from its expected count E is proport
 # sum. The error of a column is in all its tables, so the value lies between. Of 1, 1.2, 1.5 and 2
 # this was the best on most generated files.
 _ADD_UP = 1.2
-_WORTH = 0.05  # part of the error that more than single columns must save
+_WORTH = 0.05  # smallest relative reduction of the error for which pairs or triples are measured
 _STEPS = 300
-_LOOKS = 10  # steps between two looks at whether they still help
+_LOOKS = 10  # number of steps between two checks for convergence
 _TOLERANCE = 2e-5
 
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from dp_core.wall.curator import Curator
 
 Threshold: TypeAlias = Literal["least", "text", "algorithm"]
-"""`least`: the smallest integer that is valid for the discrete noise. `text`, `algorithm`: the larger thresholds of Li, Karwa, Slavkovic & Steorts (2018), section 2.2 and Algorithm 1."""
+"""`least`: the smallest integer that is valid for the discrete noise. `text`, `algorithm`: the
+larger thresholds of Li, Karwa, Slavkovic & Steorts (2018), section 2.2 and Algorithm 1."""
 
 SPARE_CELLS = 100
 """Number of cells that can be kept in addition to the bound on the expected number."""
@@ -47,7 +48,7 @@ class Thresholding(Protocol):
         """Form of the threshold."""
 
     def tables(self, domain: Domain) -> tuple[int, int]:
-        """Return the number of tables that share cost and delta equally, and the most cells of one."""
+        """Return the number of tables, which share cost and delta equally, and one's most cells."""
 
 
 def planned_threshold(
