@@ -100,6 +100,6 @@ def _symmetric(sizes: Sequence[int], order: int) -> int:
 
 
 def _within(orders: Sequence[int], columns: int) -> tuple[int, ...]:
-    """Return the orders that exist for this number of columns, otherwise the largest possible one."""
+    """Return the orders that exist for this number of columns, or else the largest possible one."""
     kept = sorted({order for order in orders if order <= columns})
     return tuple(kept) if kept or not columns else (columns,)
