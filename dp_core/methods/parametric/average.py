@@ -84,8 +84,8 @@ class Average(Synthesizer):
         for name, method in zip(self.models, self._methods(), strict=True):
             if method.draws or method.chooses:
                 raise BadInput(
-                    f"{name} {'draws records' if method.draws else 'makes choices'}; an average is"
-                    " of methods that release sums and counts, such as modips."
+                    f"{name} {'draws records' if method.draws else 'makes choices'}; an average"
+                    " needs methods that release sums and counts, such as modips."
                 )
             method.check(variables, neighbours)
 

@@ -63,12 +63,10 @@ class Pegs(FeatureChoice, Selector):
     def check(self, domain: Domain) -> None:
         """Raise BadInput for a single column, and for tables that are too large to count."""
         if self.adaptive and len(domain) < 2:
-            raise BadInput(
-                "pegs chooses among other columns, and there is one only; take independent."
-            )
+            raise BadInput("pegs needs at least two columns, and there is one; use independent.")
         if (largest := self.most_cells(domain)) > MOST_CELLS:
             raise BadInput(
-                f"A table of pegs could have {largest:,} cells, more than {MOST_CELLS:,}; take"
+                f"A table of pegs could have {largest:,} cells, more than {MOST_CELLS:,}; use"
                 " fewer features, or sbhg, which counts observed cells only."
             )
 

@@ -57,7 +57,7 @@ class Sbhg(FeatureChoice, Selector):
     def check(self, domain: Domain) -> None:
         """Raise BadInput for a single column, because there is no other to choose."""
         if self.adaptive and len(domain) < 2:
-            raise BadInput("sbhg chooses among other columns, and there is one only; take sba.")
+            raise BadInput("sbhg needs at least two columns, and there is one; use sba.")
 
     def tables(self, domain: Domain) -> tuple[int, int]:
         """Return the number of tables, one per column, and the largest number of cells of one."""
